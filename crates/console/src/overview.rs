@@ -52,22 +52,25 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
 /// Numbers of messages by state; locked ones are told for the whole namespace only.
 fn messages(sums: &Sums) -> Json {
     let mut messages = counts(&sums.counts);
-    messages["locked"] = json!(sums.activity.locked);
+    if let Some(fields) = messages.as_object_mut() {
+        fields.insert("locked".to_owned(), json!(sums.activity.locked));
+    }
     messages
 }
 
 fn storage(console: &Console) -> Json {
     let is_full = console.admin.namespace.is_storage_full();
-    let mut storage = json!({ "pressure": if is_full { "full" } else { "normal" } });
-    if let Some(bytes) = console.disk.as_ref().and_then(|disk| disk()) {
-        let DiskBytes { live, dead, allocated, free } = bytes;
-        for (name, value) in
-            [("live", Some(live)), ("dead", Some(dead)), ("allocated", Some(allocated)), ("free", free)]
-        {
-            storage[format!("{name}_bytes")] = json!(value);
-        }
+    let pressure = if is_full { "full" } else { "normal" };
+    match console.disk.as_ref().and_then(|disk| disk()) {
+        None => json!({ "pressure": pressure }),
+        Some(DiskBytes { live, dead, allocated, free }) => json!({
+            "pressure": pressure,
+            "live_bytes": live,
+            "dead_bytes": dead,
+            "allocated_bytes": allocated,
+            "free_bytes": free,
+        }),
     }
-    storage
 }
 
 /// Looks at all entities at most once in [`KEPT`], however many ask.

@@ -34,7 +34,12 @@ impl StorageFigures {
     #[must_use]
     pub fn bytes(&self) -> Option<StorageBytes> {
         let Figures { live_bytes, dead_bytes, allocated_bytes, free_bytes, .. } = self.read()?;
-        Some(StorageBytes { live: live_bytes, dead: dead_bytes, allocated: allocated_bytes, free: free_bytes })
+        Some(StorageBytes {
+            live: live_bytes,
+            dead: dead_bytes,
+            allocated: allocated_bytes,
+            free: free_bytes,
+        })
     }
 
     fn read(&self) -> Option<Figures> {
