@@ -140,8 +140,7 @@ async fn serve(
     page.show(&store, &access, &namespace);
     let throttles = Throttles::new(config.rates.clone());
     let register = Register::new(access.now().0);
-    let bus = service_bus(&namespace, &access, &config, &throttles);
-    let bus = bus.registered(register.clone()).counted(monitoring.refusals.clone());
+    let bus = service_bus(&namespace, &access, &config, &throttles, &monitoring).registered(register.clone());
     let connections = amqp_connections(bus, &namespace, &config, memory, room);
     let admin = admin(&namespace, &access, throttles, &config, (limits, memory));
     // Nobody else sets it.
@@ -308,7 +307,13 @@ fn admin_limits(config: &Config, store: peeklock_storage::Limits, memory: Memory
     }
 }
 
-fn service_bus(namespace: &Namespace, access: &Access, config: &Config, throttles: &Throttles) -> ServiceBus {
+fn service_bus(
+    namespace: &Namespace,
+    access: &Access,
+    config: &Config,
+    throttles: &Throttles,
+    monitoring: &Monitoring,
+) -> ServiceBus {
     let AuthorizationConfig { plain_enabled, time_out_ms, .. } = config.authorization;
     let transactions = config.transactions.clone();
     let mut dialect = DialectConfig {
@@ -322,7 +327,7 @@ fn service_bus(namespace: &Namespace, access: &Access, config: &Config, throttle
         dialect.namespace.clone_from(name);
     }
     let bus = ServiceBus::new(Arc::new(namespace.clone()), access.clone(), dialect);
-    bus.throttled(throttles.clone())
+    bus.throttled(throttles.clone()).counted(monitoring.refusals.clone())
 }
 
 fn listener_options(config: &Config, memory: Memory, connections_max: u64) -> ListenerOptions {
