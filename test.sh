@@ -26,6 +26,7 @@ mkdir -p "$logs"
 stage_lint() {
     cargo fmt --all --check &&
         cargo clippy --locked --workspace --all-targets -- -D warnings &&
+        cargo clippy --locked -p peeklock --no-default-features --all-targets -- -D warnings &&
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 }
 

@@ -70,7 +70,9 @@ pub(crate) use queue::QueueConfig;
 pub(crate) use size::parse_in as parse_size_bytes;
 pub(crate) use storage::StorageConfig;
 pub(crate) use subscription::SubscriptionConfig;
-pub(crate) use telemetry::{TelemetryConfig, endpoint as otlp_endpoint};
+pub(crate) use telemetry::TelemetryConfig;
+#[cfg(feature = "otlp")]
+pub(crate) use telemetry::endpoint as otlp_endpoint;
 pub(crate) use tls::TlsConfig;
 pub(crate) use topic::TopicConfig;
 
