@@ -33,8 +33,8 @@ pub(super) fn request(
     started_ns: u64,
 ) -> ExportMetricsServiceRequest {
     let at = Moment { started_ns, now_ns: now_ns() };
-    let metrics = families.iter().filter(|family| !family.series.is_empty());
-    let metrics = metrics.map(|family| metric(family, at)).collect();
+    let filled = families.iter().filter(|family| !family.series.is_empty());
+    let metrics = filled.map(|family| metric(family, name(family, families), at)).collect();
     let scope_metrics = ScopeMetrics { scope: scope(), metrics, ..ScopeMetrics::default() };
     let metrics =
         ResourceMetrics { resource, scope_metrics: vec![scope_metrics], ..ResourceMetrics::default() };
@@ -47,13 +47,26 @@ struct Moment {
     now_ns: u64,
 }
 
-fn metric(family: &ReadFamily, at: Moment) -> Metric {
-    let (suffix, unit) = match family.unit {
+/// Without the unit, unless another family has that name. The name space is before the first dot; a collector that writes for Prometheus
+/// makes the name of /metrics of it.
+fn name(family: &ReadFamily, families: &[ReadFamily]) -> String {
+    let (suffix, _) = suffix_and_unit(family.unit);
+    let stem = family.name.strip_suffix(suffix).unwrap_or(&family.name);
+    let is_free = families.iter().all(|other| other.name != stem);
+    let name = if is_free { stem } else { &family.name };
+    name.replacen('_', ".", 1)
+}
+
+const fn suffix_and_unit(unit: Unit) -> (&'static str, &'static str) {
+    match unit {
         Unit::None => ("", "1"),
         Unit::Bytes => ("_bytes", "By"),
         Unit::Seconds => ("_seconds", "s"),
-    };
-    let stem = family.name.strip_suffix(suffix).unwrap_or(&family.name);
+    }
+}
+
+fn metric(family: &ReadFamily, name: String, at: Moment) -> Metric {
+    let (_, unit) = suffix_and_unit(family.unit);
     let numbers = || family.series.iter().filter_map(|series| number(series, at)).collect();
     let data = match family.kind {
         Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
@@ -66,8 +79,7 @@ fn metric(family: &ReadFamily, at: Moment) -> Metric {
         }),
     };
     Metric {
-        // The name space is before the first dot; a collector that writes for Prometheus makes the name of /metrics of it.
-        name: stem.replacen('_', ".", 1),
+        name,
         description: family.help.clone(),
         unit: unit.to_owned(),
         data: Some(data),

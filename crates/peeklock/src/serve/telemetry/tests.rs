@@ -243,6 +243,7 @@ async fn a_collector_that_is_away_for_a_while_gets_the_spans_later_and_one_that_
 
 const WAITS: Family = Family::histogram("peeklock_wait_duration_seconds", "A time.");
 const HELD: Family = Family::gauge("peeklock_messages", peeklock_metrics::Unit::None, "Messages.");
+const BYTES: Family = Family::counter("peeklock_messages_bytes", peeklock_metrics::Unit::Bytes, "Bytes.");
 
 #[derive(Debug)]
 struct Figures(Durations);
@@ -250,6 +251,7 @@ struct Figures(Durations);
 impl Source for Figures {
     fn write(&self, page: &mut Page<'_>) -> std::fmt::Result {
         page.each(&HELD, [([("entity", "events/Subscriptions/all"), ("state", "active")], 3_u64)])?;
+        page.one(&BYTES, 7_u64)?;
         page.histogram(&WAITS, &self.0.get())
     }
 }
@@ -276,6 +278,7 @@ async fn metrics_reach_the_collector_as_they_are_on_the_page() {
     let expected =
         ["messaging.destination.name=events", "messaging.destination.subscription.name=all", "state=active"];
     assert_eq!(texts(&gauge.data_points[0].attributes), expected);
+    assert_eq!(find("peeklock.messages_bytes").unit, "By", "the shorter name is that of another");
     let waits = find("peeklock.wait_duration");
     assert_eq!(waits.unit, "s");
     let Some(Data::Histogram(histogram)) = &waits.data else { panic!("{waits:?}") };
