@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::samples::{QUEUE, body, complete, head, send, value};
 use crate::{Batch, Error, Key, Lease, Limits, PartitionId, Pressure, Shard, ShardId, Space, Store};
 
 /// A store under test.
@@ -52,40 +53,13 @@ macro_rules! suite {
 }
 pub(crate) use suite;
 
-const QUEUE: PartitionId = PartitionId(1);
 const OTHER: PartitionId = PartitionId(2);
 const LIMITS: Limits = Limits { value_bytes_max: 1 << 20, batch_bytes_max: 2 << 20 };
 const SMALL: Limits = Limits { value_bytes_max: 1000, batch_bytes_max: 1500 };
 
-fn head(number: u64) -> Key {
-    Key::new(Space::Head, QUEUE, number)
-}
-
-fn body(number: u64) -> Key {
-    Key::new(Space::Body, QUEUE, number)
-}
-
-fn value(number: u64, len: usize) -> Bytes {
-    number.to_le_bytes().into_iter().cycle().take(len).collect()
-}
-
 fn put(key: Key, value: Bytes) -> Batch {
     let mut batch = Batch::new();
     batch.put(key, value);
-    batch
-}
-
-/// A message as the broker stores it.
-fn send(number: u64) -> Batch {
-    let mut batch = put(head(number), value(number, 20));
-    batch.put(body(number), value(number, 300));
-    batch
-}
-
-fn complete(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.delete(head(number));
-    batch.delete(body(number));
     batch
 }
 

@@ -16,6 +16,8 @@ pub mod local;
 mod memory;
 mod metrics;
 mod queue;
+#[cfg(test)]
+mod samples;
 mod shard;
 mod waiting;
 

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::simulated::{SimulatedEngine, Stepper};
 use super::{ClusterOptions, ClusterStore, RecordPlace};
+use crate::samples::{QUEUE, body, complete, head, send, value};
 use crate::{Batch, Commit, Error, Key, Lease, PartitionId, Shard, ShardId, Space, Store};
 
 mod checkpoints;
@@ -23,7 +24,6 @@ mod room;
 mod serving;
 
 const SHARD: ShardId = ShardId(0);
-const QUEUE: PartitionId = PartitionId(1);
 
 /// Everything small, so that few messages reach every limit.
 fn options() -> ClusterOptions {
@@ -158,31 +158,4 @@ fn answer_of<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         Poll::Ready(answer) => Some(answer),
         Poll::Pending => None,
     }
-}
-
-fn head(number: u64) -> Key {
-    Key::new(Space::Head, QUEUE, number)
-}
-
-fn body(number: u64) -> Key {
-    Key::new(Space::Body, QUEUE, number)
-}
-
-fn value(number: u64, len: usize) -> Bytes {
-    number.to_le_bytes().into_iter().cycle().take(len).collect()
-}
-
-/// A message as the broker stores it.
-fn send(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.put(head(number), value(number, 20));
-    batch.put(body(number), value(number, 300));
-    batch
-}
-
-fn complete(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.delete(head(number));
-    batch.delete(body(number));
-    batch
 }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
-use crate::Operation;
 use crate::local::{Filesystem, RealFilesystem};
+use crate::samples::{Model, apply};
 
 mod history;
 
@@ -20,8 +20,6 @@ const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
 const MARKER: Key = Key::new(Space::Meta, PartitionId(1), 1_000_000);
 const NUMBERS: u64 = 40;
 const NODES: [u32; 2] = [0, 1];
-
-type Model = BTreeMap<Key, Bytes>;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -89,24 +87,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(Step::Refuse),
         4 => Just(Step::Settle),
     ]
-}
-
-fn apply(model: &mut Model, batch: &Batch) {
-    for operation in batch.operations() {
-        match operation {
-            Operation::Put { key, value } => {
-                model.insert(*key, value.clone());
-            }
-            Operation::Delete { key } => {
-                model.remove(key);
-            }
-            Operation::DeleteRange { space, partition, numbers } => {
-                model.retain(|key, _| {
-                    (key.space, key.partition) != (*space, *partition) || !numbers.contains(&key.number)
-                });
-            }
-        }
-    }
 }
 
 /// What the histories of a run came to, so that a run that shows nothing is noticed.

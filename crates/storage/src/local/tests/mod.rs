@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::filesystem::{Filesystem, SimulatedDisk};
 use super::{LocalOptions, LocalStore};
+use crate::samples::{QUEUE, body, complete, head, send, value};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space};
 
 mod backup;
@@ -30,7 +31,6 @@ mod scrubbing;
 mod sweep;
 
 const DIRECTORY: &str = "/data";
-const QUEUE: PartitionId = PartitionId(1);
 
 /// Small enough that a few dozen messages fill several segments.
 fn options() -> LocalOptions {
@@ -53,33 +53,6 @@ fn open_with(disk: &SimulatedDisk, options: LocalOptions) -> Result<(LocalStore,
 
 fn acquire(store: &LocalStore) -> Result<Arc<dyn Shard>, Error> {
     Ok(Arc::clone(store.acquire_now(ShardId(0))?.shard()))
-}
-
-fn head(number: u64) -> Key {
-    Key::new(Space::Head, QUEUE, number)
-}
-
-fn body(number: u64) -> Key {
-    Key::new(Space::Body, QUEUE, number)
-}
-
-fn value(number: u64, len: usize) -> Bytes {
-    number.to_le_bytes().into_iter().cycle().take(len).collect()
-}
-
-/// A message as the broker stores it.
-fn send(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.put(head(number), value(number, 20));
-    batch.put(body(number), value(number, 300));
-    batch
-}
-
-fn complete(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.delete(head(number));
-    batch.delete(body(number));
-    batch
 }
 
 /// `PEEKLOCK_STORAGE_SEED`, or a new one; it is printed.

@@ -11,8 +11,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::growth::{copied_bytes_max, disk_bytes, disk_bytes_max, settle};
 use super::*;
+use crate::Commit;
 use crate::local::{Fault, check_on};
-use crate::{Commit, Operation};
+use crate::samples::{Model, apply};
 
 mod flow;
 
@@ -20,8 +21,6 @@ use flow::{Flow, flow};
 
 const PARTITIONS: [PartitionId; 2] = [PartitionId(1), PartitionId(2)];
 const NUMBERS: u64 = 60;
-
-type Model = BTreeMap<Key, Bytes>;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -310,24 +309,6 @@ impl World {
             }
         }
         Err(TestCaseError::fail(format!("{} entries that no prefix explains", found.len())))
-    }
-}
-
-fn apply(model: &mut Model, batch: &Batch) {
-    for operation in batch.operations() {
-        match operation {
-            Operation::Put { key, value } => {
-                model.insert(*key, value.clone());
-            }
-            Operation::Delete { key } => {
-                model.remove(key);
-            }
-            Operation::DeleteRange { space, partition, numbers } => {
-                model.retain(|key, _| {
-                    (key.space, key.partition) != (*space, *partition) || !numbers.contains(&key.number)
-                });
-            }
-        }
     }
 }
 

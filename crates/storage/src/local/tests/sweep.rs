@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::errno::ERRNOS;
 use super::*;
-use crate::Operation;
 use crate::local::Event;
+use crate::samples::{Model, apply};
 
 /// `EIO`: what the device says.
 const EIO: i32 = 5;
@@ -19,8 +19,6 @@ const SMALL_DISK_BYTES: u64 = 56 << 10;
 const CASES: u64 = 300;
 /// No answer takes longer on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-type Model = BTreeMap<Key, Bytes>;
 
 /// The store under test beside what it must hold.
 struct World {
@@ -155,20 +153,6 @@ impl World {
         self.open();
         let found = self.contents().await;
         self.check(&found);
-    }
-}
-
-fn apply(model: &mut Model, batch: &Batch) {
-    for operation in batch.operations() {
-        match operation {
-            Operation::Put { key, value } => {
-                model.insert(*key, value.clone());
-            }
-            Operation::Delete { key } => {
-                model.remove(key);
-            }
-            Operation::DeleteRange { .. } => unreachable!("the history has none"),
-        }
     }
 }
 
