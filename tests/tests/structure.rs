@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates that each crate may depend on, tests aside.
-const DEPENDENCIES: [(&str, &[&str]); 17] = [
+const DEPENDENCIES: [(&str, &[&str]); 19] = [
     ("peeklock-budget", &[]),
     ("peeklock-connections", &[]),
     ("peeklock-metrics", &[]),
     ("peeklock-storage", &["peeklock-metrics"]),
+    ("peeklock-cluster", &["peeklock-storage"]),
+    ("peeklock-postgres", &["peeklock-cluster", "peeklock-metrics", "peeklock-storage"]),
     ("peeklock-rules", &[]),
     ("peeklock-engine", &["peeklock-budget", "peeklock-metrics", "peeklock-rules", "peeklock-storage"]),
     ("peeklock-access", &["peeklock-engine", "peeklock-metrics"]),
@@ -69,6 +71,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
             "peeklock-admin",
             "peeklock-amqp",
             "peeklock-budget",
+            "peeklock-cluster",
             "peeklock-connections",
             "peeklock-console",
             "peeklock-client",
@@ -77,6 +80,7 @@ const DEPENDENCIES: [(&str, &[&str]); 17] = [
             "peeklock-message",
             "peeklock-metrics",
             "peeklock-net",
+            "peeklock-postgres",
             "peeklock-storage",
             "peeklock-wire",
         ],

@@ -1,0 +1,1 @@
+//! The replicated log of a shard on PostgreSQL, with synchronous standbys.
