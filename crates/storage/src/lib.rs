@@ -8,6 +8,7 @@ mod batch;
 pub mod cluster;
 #[cfg(test)]
 mod conformance;
+pub mod copy;
 mod error;
 mod index;
 mod key;
