@@ -61,6 +61,9 @@ pub(super) enum ServeError {
         /// All damage, and what to do.
         damage: String,
     },
+    /// The shard of the cluster can't be taken over.
+    #[error("the store of the cluster: {0}")]
+    Cluster(storage::Error),
     /// Entities can't be restored or declared.
     #[error("the broker can't start: {0}")]
     Start(#[from] StartError),
@@ -130,6 +133,7 @@ impl ServeError {
         match self {
             Self::Store { .. }
             | Self::Damaged { .. }
+            | Self::Cluster(_)
             | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
             Self::Start(
                 StartError::InvalidName { .. }
