@@ -64,6 +64,7 @@ use ready::{Addresses, ReadyFile};
 use reload::Reload;
 use routes::{Administration, MetricsPage, Offered};
 use signals::Signals;
+pub(crate) use store::local_options;
 use store::{OpenStore, Shards};
 use telemetry::Telemetry;
 
@@ -127,7 +128,7 @@ async fn serve(
     let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration), offered);
     let mut network = Network::start(listening, router, &config, room, &monitoring);
 
-    let store = OpenStore::open(&config, &Shards::of(&config).await?).await?;
+    let store = OpenStore::open(&config, &Shards::of(&config)?).await?;
     let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
     let options = NamespaceOptions { spans: telemetry.spans(), ..namespace_options(&config, memory) };
