@@ -35,7 +35,8 @@ class Echo:
 
     def close(self):
         # Without it, the thread that accepts would keep the port.
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
