@@ -261,6 +261,13 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
+    def pause(self):
+        """SIGSTOP: its connections stay open, and nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self) -> int:
         """SIGTERM: the graceful way; the exit code."""
         self.process.send_signal(signal.SIGTERM)
