@@ -11,6 +11,8 @@ import time
 import urllib.request
 from typing import NamedTuple
 
+import postgres
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
@@ -107,6 +109,11 @@ def binary() -> pathlib.Path:
     raise FileNotFoundError("no daemon: run `cargo build --release` or set PEEKLOCK_BIN")
 
 
+def is_on_postgres() -> bool:
+    """Whether the brokers of this run keep their messages in databases instead of files: `postgres.py run` says so."""
+    return postgres.SERVER_VARIABLE in os.environ
+
+
 def port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
@@ -191,7 +198,9 @@ class Daemon:
         self.ready = self.path / "ready.json"
         self.time_travel = time_travel
         self.also_listen = also_listen
-        self.environment = environment
+        #: Where messages are, unless they are in files.
+        self.database = postgres.create_shared_database() if is_on_postgres() else None
+        self.environment = ({"PEEKLOCK_STORAGE_URL": self.database} if self.database else {}) | environment
         self.process = None
 
     def start(self) -> "Daemon":
@@ -276,6 +285,8 @@ class Daemon:
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
+        if self.database:
+            postgres.drop_shared_database(self.database)
         self._directory.cleanup()
 
     def panics(self) -> list[str]:

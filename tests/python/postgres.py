@@ -1,7 +1,8 @@
-"""PostgreSQL servers of a test's own: one alone, or a primary with two standbys of which any one confirms each commit.
+"""PostgreSQL servers of a test's own: one alone, or a primary with standbys of which any one confirms each commit.
 
 They live in a temporary directory, listen on free ports of 127.0.0.1 and run as an unprivileged user if the tests run as
-root, which PostgreSQL refuses. `python postgres.py run -- COMMAND` runs a command beside one server, named by SERVER_VARIABLE.
+root, which PostgreSQL refuses. `python postgres.py run -- COMMAND` runs a command, such as a whole suite, whose brokers keep
+their messages on a primary with one standby: see `daemon.py`.
 """
 
 import atexit
@@ -25,8 +26,10 @@ DIRECTORIES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/o
 PROGRAMS = ("initdb", "postgres", "pg_basebackup", "pg_rewind", "psql")
 #: With this variable, missing programs fail the tests that need them.
 REQUIRED_VARIABLE = "PEEKLOCK_REQUIRE_POSTGRES"
-#: The URL of a server that is shared by a whole run, without a database.
+#: The URL of a server that a whole run shares, without a database: then each broker of the suites has a database there.
 SERVER_VARIABLE = "PEEKLOCK_TEST_POSTGRES"
+#: Where psql is, for that.
+CLIENT_VARIABLE = "PEEKLOCK_TEST_PSQL"
 
 #: The role of the brokers: owns its databases and may create more.
 ROLE, PASSWORD = "peeklock", "not-a-secret"
@@ -302,16 +305,18 @@ class Single:
 
 
 class Trio:
-    """A primary and two standbys, by synchronous_standby_names = 'ANY 1 (s0, s1, s2)'.
+    """A primary and two standbys (or as many as told), by synchronous_standby_names = 'ANY 1 (s0, s1, s2)'.
 
     Nothing acknowledged is lost as long as `promote` finds both standbys, as every acknowledgement is in the log of one of them.
     """
 
-    def __init__(self, settings: dict = {}):
+    def __init__(self, settings: dict = {}, standbys: int = 2):
         self._directory = Directory()
+        names = [f"s{number}" for number in range(1 + standbys)]
         # Quoted names, as users write them; a server is never its own standby.
-        settings = {"synchronous_standby_names": 'ANY 1 ("s0", "s1", "s2")'} | settings
-        self.servers = [Server(self._directory.path, f"s{number}", settings) for number in range(3)]
+        listed = ", ".join(f'"{name}"' for name in names)
+        settings = {"synchronous_standby_names": f"ANY 1 ({listed})"} | settings
+        self.servers = [Server(self._directory.path, name, settings) for name in names]
         self.primary, *standbys = self.servers
         self.primary.create()
         # Until there are standbys, nobody could confirm a commit.
@@ -323,7 +328,7 @@ class Trio:
         for standby in standbys:
             standby.copy(self.primary)
             standby.start()
-        self.wait_for_standbys(2)
+        self.wait_for_standbys(len(standbys))
 
     @property
     def standbys(self) -> list[Server]:
@@ -380,14 +385,36 @@ def url(hosts: list[tuple[str, int]], database: str = "", parameters: str = "") 
     return f"postgres://{ROLE}:{PASSWORD}@{places}/{database}" + (f"?{parameters}" if parameters else "")
 
 
+def create_shared_database() -> str:
+    """A new database on the server of this run; returns its URL."""
+    name = f"test_{uuid.uuid4().hex}"
+    shared_sql(f"create database {name}")
+    return os.environ[SERVER_VARIABLE] + name
+
+
+def drop_shared_database(url: str):
+    shared_sql(f"drop database if exists {url.rpartition('/')[2]} with (force)")
+
+
+def shared_sql(statement: str):
+    command = [os.environ[CLIENT_VARIABLE], "-Xq", os.environ[SERVER_VARIABLE] + "postgres", "-c", statement]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Refused(done.stderr)
+
+
 def main(arguments: list[str]) -> int:
     match arguments:
-        case ["run", "--", *command] if command:
-            server = Single()
+        case ["run", "--", *command] if command and (path := programs()):
+            trio = Trio(standbys=1)
+            variables = {SERVER_VARIABLE: trio.primary.url(), CLIENT_VARIABLE: str(path / "psql")}
             try:
-                return subprocess.call(command, env=os.environ | {SERVER_VARIABLE: server.server.url()})
+                return subprocess.call(command, env=os.environ | variables)
             finally:
-                server.close()
+                trio.close()
+        case ["run", "--", *command] if command:
+            print("skipped: PostgreSQL's servers are not installed (Debian: postgresql)")
+            return 1 if os.environ.get(REQUIRED_VARIABLE) else 0
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -11,6 +11,9 @@ from nemesis import LinkFaults, Nemesis, broken, finish, minutes, seed
 from proxies import Proxies
 from workload import QUEUES, TOPICS, Workload
 
+#: See `conftest.py`.
+pytestmark = pytest.mark.local_store("test_cluster.py has the same for PostgreSQL")
+
 #: Enough for a few of the steps; hours by PEEKLOCK_NEMESIS_MINUTES.
 MINUTES = 0.5
 
