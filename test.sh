@@ -102,7 +102,7 @@ stage_java() {
 }
 
 stage_cluster() {
-    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 2 -m cluster -rs -s)
+    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
 }
 
 stage_cluster-suites() {
