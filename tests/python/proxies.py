@@ -9,11 +9,15 @@ import enum
 import socket
 import struct
 import threading
+import time
 from typing import Awaitable, Callable
 
 CHUNK_BYTES = 64 << 10
 #: How long a balancer waits for a node to say that it is ready.
 READY_SECS = 1.0
+#: How long a balancer keeps a connection waiting if no node is ready, and how often it asks.
+QUEUE_SECS = 30.0
+ASK_SECS = 0.1
 
 Address = tuple[str, int]
 
@@ -35,12 +39,13 @@ class Fault(enum.Enum):
 
 
 class Link:
-    """One proxy. Connections go to what `target()` names at that moment; None resets them, as a port where nobody listens."""
+    """One proxy. Connections go to what `target()` names at that moment; where nobody listens, they wait, and then are reset."""
 
-    def __init__(self, name: str, target: Callable[[], Awaitable[Address | None]], loop: asyncio.AbstractEventLoop):
+    def __init__(self, name: str, target: Callable[[], Awaitable[Address | None]], loop, queue_secs: float = 0.0):
         self.name = name
         self._target = target
-        self._loop = loop
+        self._loop: asyncio.AbstractEventLoop = loop
+        self._queue_secs = queue_secs
         self._connections: set[Connection] = set()
         self._fault: Fault | None = None
         self._held: set[Way] = set()
@@ -113,11 +118,12 @@ class Link:
         connection = Connection(self, reader, writer)
         self._connections.add(connection)
         try:
-            with contextlib.suppress(OSError):
-                await connection.serve()
+            await connection.serve()
+        except OSError:
+            connection.abort()
         finally:
             self._connections.discard(connection)
-            connection.abort()
+            connection.close()
 
     async def _passing(self, way: Way) -> bool:
         """Waits as long as that direction is held; whether data pass then."""
@@ -138,10 +144,9 @@ class Connection:
 
     async def serve(self):
         link = self._link
-        if link._fault is Fault.CUT:
-            return
-        server = await self._connect()
+        server = None if link._fault is Fault.CUT else await self._connect()
         if server is None:
+            self.abort()
             return
         (from_client, to_client), (from_server, to_server) = self._client, server
         self._writers.append(to_server)
@@ -156,9 +161,14 @@ class Connection:
         while self._link._fault is Fault.SILENT:
             self.lost_data = True
             await self._link._changed.wait()
-        if self.lost_data or (address := await self._link._target()) is None:
-            return None
-        return await asyncio.open_connection(*address)
+        deadline = time.monotonic() + self._link._queue_secs
+        while not self.lost_data:
+            if (address := await self._link._target()) is not None:
+                with contextlib.suppress(OSError):
+                    return await asyncio.open_connection(*address)
+            if time.monotonic() >= deadline:
+                return None
+            await asyncio.sleep(ASK_SECS)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way):
         try:
@@ -175,6 +185,11 @@ class Connection:
         except OSError:
             # One side is gone without a word: so the other is told.
             self.abort()
+
+    def close(self):
+        """Ends both sides when all is sent."""
+        for writer in self._writers:
+            writer.close()
 
     def abort(self):
         """Resets both sides."""
@@ -224,21 +239,21 @@ class Proxies:
         async def resolve() -> Address | None:
             return target()
 
-        return self._add(name, resolve)
+        return self._add(name, resolve, 0.0)
 
     def balancer(self, name: str, nodes: Callable[[], list["Node"]]) -> Link:
-        """A load balancer: to a node that is ready, whose link is chosen when a connection comes."""
+        """A load balancer: a new connection goes to a node that is ready, and waits for one as in the queue of HAProxy."""
 
         async def resolve() -> Address | None:
             candidates = nodes()
             answers = await asyncio.gather(*(is_ready(node.health) for node in candidates))
             return next((node.address for node, ready in zip(candidates, answers) if ready), None)
 
-        return self._add(name, resolve)
+        return self._add(name, resolve, QUEUE_SECS)
 
-    def _add(self, name: str, target) -> Link:
+    def _add(self, name: str, target, queue_secs: float) -> Link:
         async def make() -> Link:
-            link = Link(name, target, self._loop)
+            link = Link(name, target, self._loop, queue_secs)
             await link._listen()
             return link
 

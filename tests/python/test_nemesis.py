@@ -1,14 +1,18 @@
 """Clients with a ledger while a broker on the local store is killed, stopped, paused and cut off; see `checker.py` for the rules."""
 
 import contextlib
-import os
 import random
+import shutil
+import time
 
 import pytest
 
+import unmodified
+from checker import violations
 from daemon import CONNECTION_STRING, Daemon, entities_text
+from ledger import Fault
 from nemesis import LinkFaults, Nemesis, broken, finish, minutes, seed
-from proxies import Proxies
+from proxies import Node, Proxies
 from workload import QUEUES, TOPICS, Workload
 
 #: See `conftest.py`.
@@ -63,3 +67,51 @@ def test_a_broker_on_the_local_store_keeps_its_word():
         workload.start()
         Nemesis(alone.steps(), workload, number).run(60 * minutes(MINUTES))
         finish(workload)
+
+
+@pytest.mark.timeout(0)
+def test_a_broker_that_forgets_is_found_out():
+    """Its data are those of some time before: what was accepted since is gone, what was settled since is back."""
+    with contextlib.ExitStack() as stack:
+        alone = Alone(stack.enter_context(Proxies()))
+        stack.callback(alone.close)
+        data, earlier = alone.daemon.path / "data", alone.daemon.path / "earlier"
+        workload = Workload(alone.connection_string, seed())
+        workload.start()
+        nemesis = Nemesis({"broker forgets": lambda generator: forget(alone.daemon, data, earlier)}, workload, 0)
+        nemesis.run(0)
+        assert alone.daemon.stop() == 0
+        shutil.copytree(data, earlier)
+        alone.daemon.start()
+        nemesis.wait_for_service("the copy", time.time() + 2)
+        nemesis.take("broker forgets")
+        with pytest.raises(AssertionError, match="violations"):
+            finish(workload)
+        rules = {violation.rule for violation in violations(workload.ledger)}
+        assert {"lost", "came back"} <= rules
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+def test_unmodified_clients_notice_a_restart_as_a_pause():
+    with contextlib.ExitStack() as stack:
+        proxies = stack.enter_context(Proxies())
+        daemon = Daemon(entities_text(unmodified.QUEUES)).start()
+        stack.callback(daemon.close)
+        node = lambda: Node(("127.0.0.1", daemon.amqp_port), ("127.0.0.1", daemon.http_port))
+        balancer = proxies.balancer("clients", lambda: [node()])
+        applications = unmodified.Applications(CONNECTION_STRING.format(port=balancer.port))
+        applications.wait_until_served()
+        began = time.time()
+        daemon.kill()
+        daemon.start()
+        applications.wait_until_served()
+        applications.ledger.add(Fault("the broker was killed", began, time.time()))
+        applications.finish()
+
+
+def forget(daemon: Daemon, data, earlier):
+    daemon.kill()
+    shutil.rmtree(data)
+    earlier.rename(data)
+    daemon.start()

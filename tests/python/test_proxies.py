@@ -80,6 +80,14 @@ def is_reset(client: socket.socket) -> bool:
         return True
 
 
+def resets_new_ones(link) -> bool:
+    try:
+        with connect(link) as client:
+            return is_reset(client)
+    except ConnectionError:
+        return True
+
+
 def test_a_healthy_link_passes_bytes_and_ends(link):
     with connect(link) as client:
         assert says(client, b"one") == b"one"
@@ -92,8 +100,7 @@ def test_a_cut_link_resets_old_and_new_connections_until_it_heals(link):
         assert says(old, b"one") == b"one"
         link.cut()
         assert is_reset(old)
-        with connect(link) as new:
-            assert is_reset(new)
+        assert resets_new_ones(link)
         link.heal()
         with connect(link) as healed:
             assert says(healed, b"two") == b"two"
@@ -135,8 +142,7 @@ def test_a_delayed_link_keeps_the_order(link):
 
 def test_a_target_that_is_gone_resets(link, echo):
     echo.close()
-    with connect(link) as client:
-        assert is_reset(client)
+    assert resets_new_ones(link)
 
 
 def test_a_balancer_leads_to_the_node_that_is_ready():
@@ -147,6 +153,8 @@ def test_a_balancer_leads_to_the_node_that_is_ready():
         balancer = proxies.balancer("nodes", lambda: nodes)
         with connect(balancer) as client:
             assert client.recv(5) == b"right"
-        nodes.pop()
+        nodes.clear()
         with connect(balancer) as client:
-            assert is_reset(client)
+            assert hears_nothing(client)
+            nodes.append(Node(right.address, active.address))
+            assert client.recv(5) == b"right"
