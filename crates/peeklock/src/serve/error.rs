@@ -10,6 +10,7 @@ use tokio::task::JoinError;
 
 use super::telemetry::SettingsError;
 use crate::config::ListenAddress;
+use crate::database::DatabaseError;
 use crate::exit::Exit;
 
 /// What most often explains why an address can't be listened on.
@@ -51,6 +52,18 @@ pub(super) enum ServeError {
         /// The store's answer.
         error: storage::Error,
     },
+    /// The database can't be used as it is configured.
+    #[error("[storage] url: {0}")]
+    Database(DatabaseError),
+    /// The store is half of a copy.
+    #[error(
+        "the store is an unfinished copy of {source_name}: run `peeklock store copy` again, with the same --from and --to, until it \
+         says that it is complete"
+    )]
+    Unfinished {
+        /// What it was copied from.
+        source_name: String,
+    },
     /// The store does not open, because it is damaged in a way that can't be told to concern single messages only.
     #[error("data directory {}: {error}\nEverything that is damaged:\n{damage}", directory.display())]
     Damaged {
@@ -61,6 +74,9 @@ pub(super) enum ServeError {
         /// All damage, and what to do.
         damage: String,
     },
+    /// The shard of the cluster can't be taken over.
+    #[error("the store of the cluster: {0}")]
+    Cluster(storage::Error),
     /// Entities can't be restored or declared.
     #[error("the broker can't start: {0}")]
     Start(#[from] StartError),
@@ -130,6 +146,8 @@ impl ServeError {
         match self {
             Self::Store { .. }
             | Self::Damaged { .. }
+            | Self::Unfinished { .. }
+            | Self::Cluster(_)
             | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
             Self::Start(
                 StartError::InvalidName { .. }
@@ -139,6 +157,7 @@ impl ServeError {
             )
             | Self::MessageSize { .. }
             | Self::Memory { .. }
+            | Self::Database(_)
             | Self::Telemetry(_)
             | Self::Tls(_) => Exit::Usage,
             Self::Bind { .. }

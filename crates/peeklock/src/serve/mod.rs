@@ -64,7 +64,8 @@ use ready::{Addresses, ReadyFile};
 use reload::Reload;
 use routes::{Administration, MetricsPage, Offered};
 use signals::Signals;
-use store::OpenStore;
+pub(crate) use store::local_options;
+use store::{OpenStore, Shards};
 use telemetry::Telemetry;
 
 /// Serves until a signal, or until nothing can be served any more. `args` is what the configuration was resolved from, and is again on SIGHUP.
@@ -127,7 +128,7 @@ async fn serve(
     let router = routes::router(health.clone(), travel.clone(), Arc::clone(&administration), offered);
     let mut network = Network::start(listening, router, &config, room, &monitoring);
 
-    let store = OpenStore::open(&config).await?;
+    let store = OpenStore::open(&config, &Shards::of(&config)?).await?;
     let limits = store.lease.limits();
     let clock = entity_clock(travel.as_ref(), &time);
     let options = NamespaceOptions { spans: telemetry.spans(), ..namespace_options(&config, memory) };
@@ -148,7 +149,9 @@ async fn serve(
     let control = store.control(&config);
     network.serve_amqp(connections);
     let ready_file = announce(&config, network.addresses(), &namespace)?;
-    health.set_scrub_damage(store.scrub_damage());
+    if let Some(damage) = store.scrub_damage() {
+        health.set_scrub_damage(damage);
+    }
     set_ready(&health, travel.as_ref(), Some(&namespace));
     let watchdog = supervised(&namespace, &store);
     emulator::greet(&config);
@@ -280,14 +283,16 @@ fn administer(
     travel: Option<&TimeTravel>,
     log: &LogControl,
     register: Register,
-    figures: StorageFigures,
+    figures: Option<StorageFigures>,
 ) -> axum::Router {
     let about = About { version: env!("CARGO_PKG_VERSION") };
-    let console = Console::new(admin.clone(), about)
+    let mut console = Console::new(admin.clone(), about)
         .moving(travel.map(TimeTravel::mover))
         .logging(log.ring())
-        .watching(register)
-        .stored_on(Arc::new(move || figures.bytes().map(disk_bytes)));
+        .watching(register);
+    if let Some(figures) = figures {
+        console = console.stored_on(Arc::new(move || figures.bytes().map(disk_bytes)));
+    }
     console.router().fallback_service(admin.router())
 }
 

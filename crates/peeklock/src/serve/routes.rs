@@ -50,7 +50,9 @@ impl MetricsPage {
     /// Adds what the rest of the broker counts.
     pub(super) fn show(&self, store: &OpenStore, access: &Access, namespace: &Namespace) {
         let registry = &self.monitoring.registry;
-        registry.register(store.figures());
+        if let Some(figures) = store.figures() {
+            registry.register(figures);
+        }
         registry.register(access.metrics());
         registry.register(namespace.figures());
         self.readers.set_access(access.clone());

@@ -1,41 +1,119 @@
-//! The data directory: opened, watched, closed.
+//! What messages are kept in, for one term of serving: the data directory, or a shard of a cluster.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use peeklock_cluster::{LeaseTable, NodeInfo, NodeName, Settings};
+use peeklock_postgres::Database;
+use peeklock_storage::cluster::ClusterStore;
+use peeklock_storage::copy::unfinished_copy;
 use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 
 use super::error::ServeError;
-use crate::config::{Config, StorageConfig};
+use crate::config::{Config, StorageConfig, StorageEngine};
 use crate::control::Control;
+use crate::database::{self, Replicated};
 use crate::store_damage;
 
-/// The open data directory.
+/// The shard on which the namespace lives.
+pub(super) const SHARD: ShardId = ShardId(0);
+
+/// Where shards are kept: the same for the whole process. `Cluster` is made from `[storage] engine` and `[cluster]`.
+pub(super) enum Shards {
+    /// The data directory; this process alone has it.
+    Local,
+    /// A cluster, of which this process is a node.
+    Cluster(Cluster),
+}
+
+/// What it takes to be a node of a cluster.
+pub(super) struct Cluster {
+    /// Remembers over all terms what was acknowledged.
+    pub(super) store: ClusterStore,
+    /// What the store is kept in.
+    pub(super) database: Database,
+    /// Which node has which shard.
+    pub(super) table: Arc<dyn LeaseTable>,
+    /// This node.
+    pub(super) node: NodeInfo,
+    /// Times of the leases.
+    pub(super) settings: Settings,
+}
+
+/// An open store.
 pub(super) struct OpenStore {
-    store: Arc<LocalStore>,
+    kept: Kept,
     /// The shard that partitions write to.
     pub(super) lease: Lease,
 }
 
-impl OpenStore {
-    /// Takes ownership of the data directory, off the async threads.
+enum Kept {
+    Local(Arc<LocalStore>),
+    Cluster(ClusterStore),
+}
+
+impl Shards {
+    /// What the configuration says.
     ///
     /// # Errors
-    /// [`ServeError::Store`] with the directory's name.
-    pub(super) async fn open(config: &Config) -> Result<Self, ServeError> {
+    /// Settings that can't be used.
+    pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
+        let (StorageEngine::Postgres, Some(url)) = (config.storage.engine, &config.storage.url) else {
+            return Ok(Self::Local);
+        };
+        let replicated = Replicated::new(url, &config.storage).map_err(ServeError::Database)?;
+        let node = NodeInfo {
+            name: NodeName(config.cluster.node_name()),
+            session: database::session(),
+            address: config.cluster.advertise.clone().unwrap_or_default(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        tracing::info!(node = %node.name, database = %url, "messages are kept in a database");
+        let table = replicated.leases();
+        let settings = database::lease_settings(&config.cluster);
+        let Replicated { store, database } = replicated;
+        Ok(Self::Cluster(Cluster { store, database, table, node, settings }))
+    }
+}
+
+impl OpenStore {
+    /// Takes ownership of the shard, fencing whoever had it.
+    ///
+    /// # Errors
+    /// [`ServeError::Store`] with the directory's name, [`ServeError::Cluster`], [`ServeError::Unfinished`].
+    pub(super) async fn open(config: &Config, shards: &Shards) -> Result<Self, ServeError> {
+        let open = match shards {
+            Shards::Local => Self::open_directory(config).await?,
+            Shards::Cluster(cluster) => {
+                let lease = cluster.store.acquire(SHARD).await.map_err(ServeError::Cluster)?;
+                Self { kept: Kept::Cluster(cluster.store.clone()), lease }
+            }
+        };
+        match unfinished_copy(&*open.lease).await {
+            Ok(None) => Ok(open),
+            Ok(Some(source)) => {
+                open.close().await?;
+                Err(ServeError::Unfinished { source_name: source })
+            }
+            Err(error) => Err(ServeError::Cluster(error)),
+        }
+    }
+
+    /// Off the async threads.
+    async fn open_directory(config: &Config) -> Result<Self, ServeError> {
         let path = config.data_dir.clone();
-        let options = options(&config.storage);
+        let options = local_options(&config.storage);
         let locked = spawn_blocking(move || LocalStore::open(path, options)).await.map_err(stopped)?;
         let acquired = match locked {
-            Ok(store) => store.acquire(ShardId(0)).await.map(|lease| (Arc::new(store), lease)),
+            Ok(store) => store.acquire(SHARD).await.map(|lease| (Arc::new(store), lease)),
             Err(error) => Err(error),
         };
         match acquired {
-            Ok((store, lease)) => Ok(Self { store, lease }),
+            Ok((store, lease)) => Ok(Self { kept: Kept::Local(store), lease }),
             Err(error) => {
                 let directory = config.data_dir.clone();
                 let told = spawn_blocking(move || refusal(directory, error));
@@ -44,30 +122,42 @@ impl OpenStore {
         }
     }
 
-    /// What the scrubber finds.
-    pub(super) fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
-        self.store.scrub_damage()
+    fn local(&self) -> Option<&Arc<LocalStore>> {
+        match &self.kept {
+            Kept::Local(store) => Some(store),
+            Kept::Cluster(_) => None,
+        }
     }
 
-    /// What a scrape reads of it.
-    pub(super) fn figures(&self) -> StorageFigures {
-        self.store.figures()
+    /// What the scrubber finds, of files.
+    pub(super) fn scrub_damage(&self) -> Option<watch::Receiver<Vec<ScrubDamage>>> {
+        Some(self.local()?.scrub_damage())
     }
 
-    /// Answers on the control socket until what this returns is dropped.
+    /// What a scrape reads of files.
+    pub(super) fn figures(&self) -> Option<StorageFigures> {
+        Some(self.local()?.figures())
+    }
+
+    /// Answers on the control socket until what this returns is dropped. A cluster has none: nothing of it is in the data directory.
     pub(super) fn control(&self, config: &Config) -> Option<Control> {
-        let store = Arc::clone(&self.store);
+        let store = Arc::clone(self.local()?);
         Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
-    /// Writes what is left and frees the directory.
+    /// Writes what is left, and lets others have the shard or the directory.
     ///
     /// # Errors
     /// [`ServeError::System`] when the closing thread failed.
     pub(super) async fn close(self) -> Result<(), ServeError> {
         drop(self.lease);
-        let store = self.store;
-        spawn_blocking(move || store.close()).await.map_err(stopped)
+        match self.kept {
+            Kept::Local(store) => spawn_blocking(move || store.close()).await.map_err(stopped),
+            Kept::Cluster(store) => {
+                store.release(SHARD).await;
+                Ok(())
+            }
+        }
     }
 }
 
@@ -86,7 +176,8 @@ fn stopped(error: JoinError) -> ServeError {
     ServeError::System(io::Error::other(error))
 }
 
-fn options(config: &StorageConfig) -> LocalOptions {
+/// What a configuration says of files.
+pub(crate) fn local_options(config: &StorageConfig) -> LocalOptions {
     let default = LocalOptions::default();
     LocalOptions {
         segment_bytes: u32::try_from(config.segment_bytes).unwrap_or(default.segment_bytes),

@@ -84,6 +84,17 @@ impl ClusterStore {
         }
     }
 
+    /// Has a shard finish what was submitted, and resolves once its lease is lost: another node may have it then. It can be
+    /// acquired again.
+    pub async fn release(&self, shard: ShardId) {
+        let current = self.0.shards().by_id.get_mut(&shard).and_then(|slot| slot.current.take());
+        if let Some(current) = current {
+            current.stop();
+            // An error: the shard is gone.
+            let _ = current.shared.loss.subscribe().wait_for(Option::is_some).await;
+        }
+    }
+
     /// For tests: the present handle of a shard with its insides.
     #[cfg(test)]
     pub(super) fn current(&self, shard: ShardId) -> Arc<ClusterShard> {

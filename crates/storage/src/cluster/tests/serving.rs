@@ -180,3 +180,23 @@ fn options_that_do_not_fit_are_refused() {
         assert!(matches!(made, Err(Error::Unavailable { .. })));
     }
 }
+
+#[test]
+fn what_is_released_is_finished_and_can_be_acquired_again_by_anybody() {
+    let world = World::new();
+    let lease = world.lease(0);
+    world.engine.hold();
+    let commits: Vec<Commit> = (1..=20).map(|number| lease.submit(send(number))).collect();
+    let store = world.stores.borrow()[0].clone();
+    let releasing = store.clone();
+    world.run(async move { releasing.release(SHARD).await });
+    for commit in commits {
+        assert_eq!(world.run(commit), Ok(()), "what was submitted before is stored");
+    }
+    assert!(matches!(lease.loss(), Some(Error::Stopped { .. })), "{:?}", lease.loss());
+    world.run(async move { store.release(SHARD).await });
+    for node in [1, 0] {
+        let lease = world.lease(node);
+        world.commit(&lease, send(u64::from(node) + 30)).unwrap();
+    }
+}

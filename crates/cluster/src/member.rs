@@ -1,0 +1,348 @@
+//! The task that runs a [`Node`] against a table, and what the rest of the process asks it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use peeklock_storage::ShardId;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use crate::{Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure};
+
+/// How a membership ended, or is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Another node has the lease, or it was released.
+    Lost,
+    /// The shard belongs to this node now: end what serves it, then [`Member::release`].
+    HandOver(NodeName),
+}
+
+/// The lease of one shard, as long as it lasts.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    shard: ShardId,
+    tenure: Tenure,
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+impl Membership {
+    /// Of which shard.
+    #[must_use]
+    pub const fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Whether anything may be handed out.
+    #[must_use]
+    pub const fn tenure(&self) -> &Tenure {
+        &self.tenure
+    }
+
+    /// Resolves when the lease is lost, or is to be handed over.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
+        ended.unwrap_or(Ended::Lost)
+    }
+}
+
+/// How the table answered last, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Contact {
+    /// When the last answered request was sent, in the node's elapsed time.
+    pub answered_at: Option<Duration>,
+    /// Requests without an answer, or with an error, since the start.
+    pub failures: u64,
+}
+
+/// A node at work: it renews what it has, takes what is free, and says so. Dropping it stops that; what it held is up for
+/// taking after [`Settings::silent_after`].
+pub struct Member {
+    commands: mpsc::UnboundedSender<Command>,
+    states: Arc<States>,
+    elapsed: Elapsed,
+    task: AbortHandle,
+}
+
+/// What is seen of the task from outside.
+struct States {
+    memberships: BTreeMap<ShardId, watch::Sender<Option<Membership>>>,
+    waiting: watch::Sender<Vec<NodeName>>,
+    contact: watch::Sender<Contact>,
+}
+
+enum Command {
+    Release(ShardId, oneshot::Sender<()>),
+    StopAccepting,
+    Leave(oneshot::Sender<()>),
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Member").field("contact", &self.contact()).finish_non_exhaustive()
+    }
+}
+
+impl Member {
+    /// Starts to ask for leases, on the present tokio runtime.
+    #[must_use]
+    pub fn start(table: Arc<dyn LeaseTable>, info: NodeInfo, settings: Settings, elapsed: Elapsed) -> Self {
+        let memberships =
+            (0..settings.shards).map(|shard| (ShardId(shard), watch::Sender::new(None))).collect();
+        let (waiting, contact) = (watch::Sender::new(Vec::new()), watch::Sender::default());
+        let states = Arc::new(States { memberships, waiting, contact });
+        let (commands, received) = mpsc::unbounded_channel();
+        let node = Node::new(info.clone(), settings, elapsed.now());
+        let task = Task {
+            node,
+            info,
+            table,
+            elapsed: elapsed.clone(),
+            states: Arc::clone(&states),
+            leases: BTreeMap::new(),
+            releasing: BTreeMap::new(),
+            was_failing: false,
+            name_taken: false,
+        };
+        let task = tokio::spawn(task.run(received)).abort_handle();
+        Self { commands, states, elapsed, task }
+    }
+
+    /// Resolves when the node has the lease of this shard; never for a shard that there is not.
+    pub async fn gained(&self, shard: ShardId) -> Membership {
+        if let Some(membership) = self.states.memberships.get(&shard) {
+            let mut membership = membership.subscribe();
+            if let Ok(found) = membership.wait_for(Option::is_some).await
+                && let Some(found) = found.clone()
+            {
+                return found;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The other nodes that would take a shard now.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<NodeName> {
+        self.states.waiting.borrow().clone()
+    }
+
+    /// How the table answered last.
+    #[must_use]
+    pub fn contact(&self) -> Contact {
+        *self.states.contact.borrow()
+    }
+
+    /// The node's elapsed time.
+    #[must_use]
+    pub const fn elapsed(&self) -> &Elapsed {
+        &self.elapsed
+    }
+
+    /// Gives back a shard that nobody serves any more, so that another node has it at once. Resolves when the table knows; its
+    /// tenure is over before. The node may take it again unless it belongs to another.
+    pub async fn release(&self, shard: ShardId) {
+        let (done, released) = oneshot::channel();
+        if self.commands.send(Command::Release(shard, done)).is_ok() {
+            // An error: the task is gone, and what it held with it.
+            let _ = released.await;
+        }
+    }
+
+    /// Takes nothing more from now on; what it has it keeps.
+    pub fn stop_accepting(&self) {
+        // Without a task nothing is accepted anyway.
+        let _ = self.commands.send(Command::StopAccepting);
+    }
+
+    /// Releases everything and takes the node off the table. Resolves when the table knows.
+    pub async fn leave(&self) {
+        let (done, left) = oneshot::channel();
+        if self.commands.send(Command::Leave(done)).is_ok() {
+            let _ = left.await;
+        }
+    }
+}
+
+/// What the holder of a [`Membership`] is told by.
+struct Told {
+    until: watch::Sender<Duration>,
+    ended: watch::Sender<Option<Ended>>,
+}
+
+/// See the module.
+struct Task {
+    node: Node,
+    info: NodeInfo,
+    table: Arc<dyn LeaseTable>,
+    elapsed: Elapsed,
+    states: Arc<States>,
+    leases: BTreeMap<ShardId, Told>,
+    releasing: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    was_failing: bool,
+    name_taken: bool,
+}
+
+type Asked = Pin<Box<dyn Future<Output = Result<Standing, TableError>> + Send>>;
+
+impl Task {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut asked: Option<Asked> = None;
+        let mut changed = self.table.changed();
+        loop {
+            let due = self.node.due().saturating_sub(self.elapsed.now());
+            tokio::select! {
+                biased;
+                answer = answered(&mut asked) => {
+                    asked = None;
+                    self.take_in(answer);
+                }
+                command = commands.recv() => match command {
+                    Some(Command::Leave(done)) => return self.leave(done).await,
+                    Some(command) => self.obey(command),
+                    None => return,
+                },
+                () = tokio::time::sleep(due) => {
+                    if asked.take().is_some() {
+                        self.note_failure(&TableError { reason: "no answer in time".to_owned() });
+                    }
+                    asked = Some(self.table.renew(self.node.ask(self.elapsed.now())));
+                }
+                () = &mut changed => {
+                    changed = self.table.changed();
+                    self.node.hint(self.elapsed.now());
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.elapsed.now();
+        match command {
+            Command::Release(shard, done) => {
+                self.end(shard, &Ended::Lost);
+                self.node.release(shard, now);
+                if self.node.has(shard) {
+                    self.releasing.entry(shard).or_default().push(done);
+                } else {
+                    let _ = done.send(());
+                }
+            }
+            Command::StopAccepting => self.node.stop_accepting(now),
+            // Handled where the loop ends.
+            Command::Leave(done) => drop(done),
+        }
+    }
+
+    /// One try: without it, what was held is up for taking after a while.
+    async fn leave(mut self, done: oneshot::Sender<()>) {
+        let shards: Vec<ShardId> = self.leases.keys().copied().collect();
+        for shard in shards {
+            self.end(shard, &Ended::Lost);
+        }
+        if let Err(error) = self.table.leave(self.info.clone()).await {
+            tracing::warn!(%error, "the node could not be taken off the table");
+        }
+        let _ = done.send(());
+    }
+
+    fn take_in(&mut self, answer: Result<Standing, TableError>) {
+        let now = self.elapsed.now();
+        match &answer {
+            Ok(_) => {
+                if std::mem::take(&mut self.was_failing) {
+                    tracing::info!("the table of leases answers again");
+                }
+                self.states.contact.send_modify(|contact| contact.answered_at = Some(now));
+            }
+            Err(error) => self.note_failure(error),
+        }
+        for news in self.node.answered(now, answer) {
+            self.tell(news);
+        }
+        let waiting: Vec<NodeName> = self.node.waiting(now).cloned().collect();
+        self.states.waiting.send_replace(waiting);
+    }
+
+    fn note_failure(&mut self, error: &TableError) {
+        self.states.contact.send_modify(|contact| contact.failures += 1);
+        if !std::mem::replace(&mut self.was_failing, true) {
+            tracing::warn!(%error, "leases can't be renewed; nothing is handed out once they are over");
+        }
+    }
+
+    fn tell(&mut self, news: News) {
+        match news {
+            News::Gained(shard, until) => self.begin(shard, until),
+            News::Renewed(shard, until) => {
+                if let Some(told) = self.leases.get(&shard) {
+                    told.until.send_replace(until);
+                }
+            }
+            News::Lost(shard) => {
+                tracing::warn!(shard = shard.0, "the lease of the shard is lost");
+                self.end(shard, &Ended::Lost);
+                self.answer_releases(shard);
+            }
+            News::HandOver(shard, to) => {
+                tracing::info!(shard = shard.0, %to, "the shard goes to another node");
+                if let Some(told) = self.leases.get(&shard) {
+                    told.ended.send_replace(Some(Ended::HandOver(to)));
+                }
+            }
+            News::Released(shard) => self.answer_releases(shard),
+            News::NameTaken(session) => {
+                if !std::mem::replace(&mut self.name_taken, true) {
+                    tracing::error!(node = %self.info.name, session = session.0, "another process uses the name of this node; give each node a name of its own ([cluster] node)");
+                }
+            }
+        }
+    }
+
+    fn answer_releases(&mut self, shard: ShardId) {
+        for done in self.releasing.remove(&shard).unwrap_or_default() {
+            let _ = done.send(());
+        }
+    }
+
+    fn begin(&mut self, shard: ShardId, until: Duration) {
+        let told = Told { until: watch::Sender::new(until), ended: watch::Sender::new(None) };
+        let tenure = Tenure::new(self.elapsed.clone(), told.until.subscribe());
+        let membership = Membership { shard, tenure, ended: told.ended.subscribe() };
+        self.leases.insert(shard, told);
+        if let Some(shown) = self.states.memberships.get(&shard) {
+            shown.send_replace(Some(membership));
+        }
+    }
+
+    fn end(&mut self, shard: ShardId, how: &Ended) {
+        if let Some(shown) = self.states.memberships.get(&shard) {
+            shown.send_replace(None);
+        }
+        if let Some(told) = self.leases.remove(&shard) {
+            told.until.send_replace(Duration::ZERO);
+            told.ended.send_replace(Some(how.clone()));
+        }
+    }
+}
+
+/// The answer to what was asked; never without a question.
+async fn answered(asked: &mut Option<Asked>) -> Result<Standing, TableError> {
+    match asked {
+        Some(asked) => asked.await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

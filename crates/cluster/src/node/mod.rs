@@ -1,0 +1,307 @@
+//! What one node does about its leases: answers of the table and elapsed time in, requests and news out.
+
+mod placement;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use peeklock_storage::ShardId;
+
+pub use self::placement::Placement;
+use crate::{Lease, Live, NodeInfo, NodeName, Renewal, Session, Settings, Standing, TableError, Take};
+
+/// What follows from an answer of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// The node has the lease of this shard: it may hand out up to this instant.
+    Gained(ShardId, Duration),
+    /// It still has it, up to this instant.
+    Renewed(ShardId, Duration),
+    /// Somebody else has it, or could have.
+    Lost(ShardId),
+    /// The shard belongs to this node now: whoever serves it ends that, then calls [`Node::release`].
+    HandOver(ShardId, NodeName),
+    /// What was released is no longer held.
+    Released(ShardId),
+    /// Another process asks under this node's name.
+    NameTaken(Session),
+}
+
+/// What the node has of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Own {
+    Held,
+    /// It is served until its host says otherwise.
+    HandingOver(NodeName),
+    /// Nobody serves it any more; to whom it should go.
+    Releasing(Option<NodeName>),
+}
+
+/// What was seen, and since when it has been as it is.
+#[derive(Debug, Clone)]
+struct Seen<T> {
+    what: T,
+    since: Duration,
+}
+
+/// A node of a cluster, as a state machine: no clock, no table, no randomness. `now` is the node's elapsed time
+/// ([`crate::Elapsed`]) and never goes back.
+///
+/// [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the request is given up then and its
+/// answer must not be used.
+#[derive(Debug)]
+pub struct Node {
+    info: NodeInfo,
+    settings: Settings,
+    accepts: bool,
+    /// An operator has the node give away what it has.
+    is_drained: bool,
+    own: BTreeMap<ShardId, Own>,
+    leases: BTreeMap<ShardId, Seen<Lease>>,
+    others: BTreeMap<NodeName, Seen<Live>>,
+    /// When the request under way was sent.
+    asked_at: Option<Duration>,
+    /// What it was to take.
+    asked_takes: Vec<Take>,
+    due: Duration,
+    moved_at: Option<Duration>,
+    was_answered: bool,
+}
+
+impl Node {
+    /// A node that knows nothing yet; it is due at once.
+    #[must_use]
+    pub const fn new(info: NodeInfo, settings: Settings, now: Duration) -> Self {
+        Self {
+            info,
+            settings,
+            accepts: true,
+            is_drained: false,
+            own: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            others: BTreeMap::new(),
+            asked_at: None,
+            asked_takes: Vec::new(),
+            due: now,
+            moved_at: None,
+            was_answered: false,
+        }
+    }
+
+    /// When to ask next; with a request under way, when to give it up and ask again.
+    #[must_use]
+    pub const fn due(&self) -> Duration {
+        self.due
+    }
+
+    /// What to ask the table now.
+    pub fn ask(&mut self, now: Duration) -> Renewal {
+        self.asked_at = Some(now);
+        self.asked_takes = self.takes(now);
+        // An answer as late as that would come too late to keep what is held.
+        self.due = now + self.settings.silent_after / 2;
+        let wanted = self.own.iter().filter_map(|(shard, own)| match own {
+            Own::HandingOver(to) | Own::Releasing(Some(to)) => Some((*shard, to.clone())),
+            Own::Held | Own::Releasing(None) => None,
+        });
+        let releases = self.own.iter().filter(|(_, own)| matches!(own, Own::Releasing(_)));
+        Renewal {
+            node: self.info.clone(),
+            accepts: self.accepts,
+            takes: self.asked_takes.clone(),
+            wanted: wanted.collect(),
+            releases: releases.map(|(shard, _)| *shard).collect(),
+            shards: self.settings.shards,
+            silent_after: self.settings.silent_after,
+        }
+    }
+
+    /// Takes in the answer to the last request.
+    pub fn answered(&mut self, now: Duration, answer: Result<Standing, TableError>) -> Vec<News> {
+        let Some(sent_at) = self.asked_at.take() else { return Vec::new() };
+        let Ok(standing) = answer else {
+            self.due = now + self.settings.ask_every;
+            return Vec::new();
+        };
+        let mut news = self.observe(now, &standing);
+        self.note_held(sent_at, &standing.held, &mut news);
+        self.give_away(now, &mut news);
+        self.due = self.next(sent_at, now);
+        news
+    }
+
+    /// Something may have changed in the table: asks now, unless a request is under way.
+    pub fn hint(&mut self, now: Duration) {
+        if self.asked_at.is_none() {
+            self.due = now;
+        }
+    }
+
+    /// Nobody serves the shard any more: others may have it. Before, nothing may be handed out any more.
+    pub fn release(&mut self, shard: ShardId, now: Duration) {
+        if let Some(own) = self.own.get_mut(&shard) {
+            let to = match own {
+                Own::HandingOver(to) => Some(to.clone()),
+                Own::Held | Own::Releasing(_) => None,
+            };
+            *own = Own::Releasing(to);
+            self.hint(now);
+        }
+    }
+
+    /// From now on takes nothing more: the node is about to stop.
+    pub fn stop_accepting(&mut self, now: Duration) {
+        self.accepts = false;
+        self.hint(now);
+    }
+
+    /// Whether the node has anything of this shard that it must release before it stops.
+    #[must_use]
+    pub fn has(&self, shard: ShardId) -> bool {
+        self.own.contains_key(&shard)
+    }
+
+    /// The other nodes that are there and would take a shard.
+    pub fn waiting(&self, now: Duration) -> impl Iterator<Item = &NodeName> {
+        let accepting =
+            self.others.values().filter(move |seen| seen.what.accepts && self.is_recent(seen.since, now));
+        accepting.map(|seen| &seen.what.info.name)
+    }
+
+    fn is_recent(&self, since: Duration, now: Duration) -> bool {
+        now.saturating_sub(since) < self.settings.silent_after
+    }
+
+    fn takes_anything(&self) -> bool {
+        self.accepts && !self.is_drained
+    }
+
+    /// Which leases to take, as they were seen.
+    fn takes(&self, now: Duration) -> Vec<Take> {
+        if !self.takes_anything() {
+            return Vec::new();
+        }
+        let placed = self.placed(now);
+        let free = self.leases.iter().filter(|(shard, seen)| {
+            !self.own.contains_key(shard) && self.may_take(placed.get(shard), seen, now)
+        });
+        free.map(|(shard, seen)| Take { shard: *shard, seen: seen.what.version }).collect()
+    }
+
+    /// Whether to take a lease that belongs to `belongs_to`. That one goes first, but not for ever: it may see
+    /// other nodes than this one does.
+    fn may_take(&self, belongs_to: Option<&NodeName>, seen: &Seen<Lease>, now: Duration) -> bool {
+        let silent_for = now.saturating_sub(seen.since);
+        let needed = match &seen.what.holder {
+            Some((_, session)) if *session == self.info.session => return false,
+            Some(_) => self.settings.silent_after,
+            None => Duration::ZERO,
+        };
+        let wanted = seen.what.wanted.as_ref().filter(|wanted| self.waiting(now).any(|node| node == *wanted));
+        let first = wanted.or(belongs_to);
+        let is_first = first.is_none_or(|first| *first == self.info.name);
+        let patience = if is_first { Duration::ZERO } else { self.settings.silent_after };
+        silent_for >= needed + patience
+    }
+
+    /// Which node each shard belongs to; nothing where whoever has it keeps it.
+    fn placed(&self, now: Duration) -> BTreeMap<ShardId, NodeName> {
+        let others = self.waiting(now);
+        let own = self.takes_anything().then_some(&self.info.name);
+        match self.settings.placement {
+            Placement::Kept => BTreeMap::new(),
+            Placement::Spread => {
+                placement::spread(self.settings.shards, &others.chain(own).collect::<BTreeSet<_>>())
+            }
+        }
+    }
+
+    /// Notes how leases and nodes are, and since when.
+    fn observe(&mut self, now: Duration, standing: &Standing) -> Vec<News> {
+        let mut news = Vec::new();
+        let leases = standing.leases.iter().map(|lease| {
+            let before = self.leases.get(&lease.shard).filter(|seen| seen.what.version == lease.version);
+            let since = before.map_or(now, |seen| seen.since);
+            (lease.shard, Seen { what: lease.clone(), since })
+        });
+        self.leases = leases.collect();
+        for live in standing.nodes.iter().filter(|live| live.info.name == self.info.name) {
+            if live.info.session == self.info.session {
+                self.is_drained = live.drained;
+            } else if self.was_answered {
+                news.push(News::NameTaken(live.info.session));
+            }
+        }
+        let others = standing.nodes.iter().filter(|live| live.info.name != self.info.name).map(|live| {
+            let is_same = |seen: &&Seen<Live>| {
+                (seen.what.beats, seen.what.info.session) == (live.beats, live.info.session)
+            };
+            let since = self.others.get(&live.info.name).filter(is_same).map_or(now, |seen| seen.since);
+            (live.info.name.clone(), Seen { what: live.clone(), since })
+        });
+        self.others = others.collect();
+        self.was_answered = true;
+        news
+    }
+
+    /// Compares what the table says is held with what the node knew. What was held at the instant when the request was sent, or
+    /// later, can't be taken by others before [`Settings::silent_after`] has passed since.
+    fn note_held(&mut self, sent_at: Duration, held: &[ShardId], news: &mut Vec<News>) {
+        let until = sent_at + self.settings.tenure();
+        let gone: Vec<ShardId> = self.own.keys().filter(|shard| !held.contains(shard)).copied().collect();
+        for shard in gone {
+            let was_released = matches!(self.own.remove(&shard), Some(Own::Releasing(_)));
+            news.push(if was_released { News::Released(shard) } else { News::Lost(shard) });
+        }
+        for shard in held {
+            match self.own.get(shard) {
+                Some(Own::Held | Own::HandingOver(_)) => news.push(News::Renewed(*shard, until)),
+                Some(Own::Releasing(_)) => {}
+                None if self.takes_anything() => {
+                    self.own.insert(*shard, Own::Held);
+                    news.push(News::Gained(*shard, until));
+                }
+                // An earlier request to take it has arrived late.
+                None => {
+                    self.own.insert(*shard, Own::Releasing(None));
+                }
+            }
+        }
+    }
+
+    /// Gives shards to the nodes to which they belong, one after the other.
+    fn give_away(&mut self, now: Duration, news: &mut Vec<News>) {
+        if self.moved_at.is_some_and(|at| now.saturating_sub(at) < self.settings.move_every) {
+            return;
+        }
+        let placed = self.placed(now);
+        let to = |shard: &ShardId| match self.is_drained {
+            true => placed.get(shard).or_else(|| self.waiting(now).next()),
+            false => placed.get(shard).filter(|node| **node != self.info.name),
+        };
+        let held = self.own.iter().filter(|(_, own)| **own == Own::Held);
+        let Some((shard, to)) = held.filter_map(|(shard, _)| Some((*shard, to(shard)?.clone()))).next()
+        else {
+            return;
+        };
+        self.moved_at = Some(now);
+        self.own.insert(shard, Own::HandingOver(to.clone()));
+        news.push(News::HandOver(shard, to));
+    }
+
+    /// When to ask after an answer.
+    fn next(&self, sent_at: Duration, now: Duration) -> Duration {
+        let takes = self.takes(now);
+        let has_found = !takes.is_empty() && takes != self.asked_takes;
+        if has_found || self.own.values().any(|own| matches!(own, Own::Releasing(_))) {
+            return now;
+        }
+        let has_all = self.settings.shards as usize == self.own.len();
+        let is_settled = has_all || !self.takes_anything();
+        let pause = if is_settled { self.settings.renew_every } else { self.settings.ask_every };
+        (sent_at + pause).max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests;
