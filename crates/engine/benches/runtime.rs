@@ -17,8 +17,8 @@ use peeklock_engine::{
     SequenceNumber, Settlement,
 };
 use peeklock_storage::{
-    Batch, Commit, Epoch, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Pressure, Read, Scan,
-    Shard, ShardId, Space, Store, commit, read, scan,
+    Batch, Commit, Epoch, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Partitions, Pressure,
+    Read, Scan, Shard, ShardId, Space, Store, commit, partitions, read, scan,
 };
 use tokio::sync::watch;
 
@@ -225,6 +225,12 @@ impl Shard for NullShard {
     fn scan(&self, _: Space, _: PartitionId, _: u64) -> Scan {
         let (notifier, answer) = scan();
         notifier.resolve(Ok(Page::default()));
+        answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        let (notifier, answer) = partitions();
+        notifier.resolve(Ok(Vec::new()));
         answer
     }
 

@@ -48,6 +48,7 @@ macro_rules! suite {
             a_resumption_does_not_overtake_what_was_submitted_before_it
             acquiring_again_fences_the_earlier_lease_and_raises_the_epoch
             a_full_store_refuses_bodies_and_takes_removals
+            partitions_are_listed_while_they_hold_values
         }
     };
 }
@@ -275,4 +276,24 @@ pub(crate) async fn a_full_store_refuses_bodies_and_takes_removals<S: Subject>()
     let mut found = contents(&*lease).await;
     found.retain(|key, _| key.space == Space::Head);
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [head(2), head(3)]);
+}
+
+pub(crate) async fn partitions_are_listed_while_they_hold_values<S: Subject>() {
+    let mut subject = S::new(LIMITS);
+    let lease = acquire(&subject).await;
+    assert_eq!(lease.partitions().await.unwrap(), []);
+    let last = Key::new(Space::Meta, PartitionId(u64::MAX), u64::MAX);
+    lease.submit(put(last, value(1, 5))).await.unwrap();
+    lease.submit(send(1)).await.unwrap();
+    lease.submit(put(Key::new(Space::Body, OTHER, 0), value(2, 3_000))).await.unwrap();
+    let all =
+        [(Space::Meta, last.partition), (Space::Head, QUEUE), (Space::Body, QUEUE), (Space::Body, OTHER)];
+    assert_eq!(lease.partitions().await.unwrap(), all);
+    subject.restart();
+    let lease = acquire(&subject).await;
+    assert_eq!(lease.partitions().await.unwrap(), all);
+    lease.submit(complete(1)).await.unwrap();
+    assert_eq!(lease.partitions().await.unwrap(), [all[0], all[3]]);
+    acquire(&subject).await;
+    assert!(lease.partitions().await.unwrap_err().is_loss());
 }

@@ -8,6 +8,7 @@ mod batch;
 pub mod cluster;
 #[cfg(test)]
 mod conformance;
+pub mod copy;
 mod error;
 mod index;
 mod key;
@@ -31,6 +32,6 @@ pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageBytes, StorageFigu
 pub use memory::MemoryStore;
 pub use metrics::StorageMetrics;
 pub use shard::{
-    Acquiring, Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Pressure, Read, ReadNotifier, Scan,
-    ScanNotifier, Shard, ShardId, Store, commit, read, scan,
+    Acquiring, Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Partitions, PartitionsNotifier,
+    Pressure, Read, ReadNotifier, Scan, ScanNotifier, Shard, ShardId, Store, commit, partitions, read, scan,
 };

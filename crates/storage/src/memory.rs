@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 use crate::{
     Acquiring, Batch, Commit, CommitNotifier, Entry, Epoch, Error, Key, Lease, Limits, Operation, Page,
-    PartitionId, Pressure, Read, Scan, Shard, ShardId, Space, Store, commit, read, scan,
+    PartitionId, Partitions, Pressure, Read, Scan, Shard, ShardId, Space, Store, commit, partitions, read,
+    scan,
 };
 
 /// Entries of one scan page unless changed with [`MemoryStore::set_page_entries_max`].
@@ -203,6 +204,13 @@ impl Shard for MemoryShard {
         answer
     }
 
+    fn partitions(&self) -> Partitions {
+        let (notifier, answer) = partitions();
+        let state = lock(&self.state);
+        notifier.resolve(state.check_owner(self.epoch).map(|()| state.partitions()));
+        answer
+    }
+
     fn limits(&self) -> Limits {
         lock(&self.state).limits
     }
@@ -290,6 +298,12 @@ impl State {
             .map(|(key, value)| Entry { number: key.number, value: value.clone() })
             .collect();
         Page { entries, damaged: Vec::new(), next: rest.next().map(|(key, _)| key.number) }
+    }
+
+    fn partitions(&self) -> Vec<(Space, PartitionId)> {
+        let mut all: Vec<_> = self.values.keys().map(|key| (key.space, key.partition)).collect();
+        all.dedup();
+        all
     }
 
     /// Answers everything held with `error` and refuses what comes later; the first reason counts.

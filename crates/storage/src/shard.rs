@@ -78,6 +78,9 @@ pub trait Shard: Send + Sync + 'static {
     /// apart and hide no others.
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan;
 
+    /// The key spaces and partitions that hold values, in order. For tools: a broker knows its partitions.
+    fn partitions(&self) -> Partitions;
+
     /// Sizes this shard accepts.
     fn limits(&self) -> Limits;
 
@@ -220,4 +223,12 @@ answer!(
     ScanNotifier,
     scan,
     Page
+);
+answer!(
+    /// Resolves with the key spaces and partitions that hold values.
+    pub Partitions,
+    /// The storage side of a [`Partitions`].
+    PartitionsNotifier,
+    partitions,
+    Vec<(Space, PartitionId)>
 );

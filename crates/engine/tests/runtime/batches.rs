@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use peeklock_storage::{
-    Batch, Commit, Key, Limits, MemoryStore, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space, Store,
+    Batch, Commit, Key, Limits, MemoryStore, PartitionId, Partitions, Pressure, Read, Scan, Shard, ShardId,
+    Space, Store,
 };
 use tokio::sync::watch;
 
@@ -31,6 +32,10 @@ impl Shard for Sizes {
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         self.shard.scan(space, partition, from)
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

@@ -9,8 +9,8 @@ use peeklock_engine::{
     Command, QueueOptions, QueuePath, ReceiveMode, Refusal, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Place, Pressure, Read,
-    Scan, Shard, ShardId, Space, Store, scan,
+    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Partitions, Place,
+    Pressure, Read, Scan, Shard, ShardId, Space, Store, scan,
 };
 use tokio::sync::watch;
 
@@ -57,6 +57,10 @@ impl Shard for Damaged {
             notifier.resolve(page);
         });
         answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

@@ -8,8 +8,8 @@ use peeklock_engine::{
     Command, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SubQueue,
 };
 use peeklock_storage::{
-    Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Place, Pressure, Read, Scan, Shard, ShardId,
-    Space, Store,
+    Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Partitions, Place, Pressure, Read, Scan,
+    Shard, ShardId, Space, Store,
 };
 use tokio::sync::watch;
 use tracing::field::Field;
@@ -234,6 +234,10 @@ impl Shard for Panicking {
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         self.shard.scan(space, partition, from)
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use peeklock_storage::{
-    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Place, Pressure, Read, ReadNotifier, Scan, Shard,
-    Space, read,
+    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Partitions, Place, Pressure, Read, ReadNotifier,
+    Scan, Shard, Space, read,
 };
 use tokio::sync::watch;
 
@@ -64,6 +64,10 @@ impl Shard for SlowReads {
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         self.shard.scan(space, partition, from)
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

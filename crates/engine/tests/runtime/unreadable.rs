@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Place, Pressure,
-    Read, Scan, Shard, ShardId, Space, Store, read, scan,
+    Batch, Commit, DamagedEntry, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Partitions,
+    Place, Pressure, Read, Scan, Shard, ShardId, Space, Store, read, scan,
 };
 use tokio::sync::watch;
 
@@ -91,6 +91,10 @@ impl Shard for Flaky {
             notifier.resolve(page);
         });
         answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use super::asked::queue_name;
 use super::emulator;
 use super::network::{host_pattern, origin};
-use super::{AskedTopic, ListenAddress};
+use super::{AskedTopic, DatabaseUrl, ListenAddress, cluster};
 use crate::logging::{LogFilter, LogFormat};
 
 /// How to run the broker.
@@ -25,6 +25,20 @@ pub(crate) struct ServeArgs {
     /// Directory for messages, created if missing, owned by one broker at a time [default: ./data].
     #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
+
+    /// Keep messages in this PostgreSQL instead of a directory; several nodes may share it. If it has a password, use the
+    /// variable, or url_file in the file: other users of the machine see the command line.
+    #[arg(long, value_name = "URL", env = "PEEKLOCK_STORAGE_URL", hide_env_values = true)]
+    pub(crate) storage_url: Option<DatabaseUrl>,
+
+    /// Name of this node among those that share a database [default: the machine's name].
+    #[arg(long, value_name = "NAME", env = "PEEKLOCK_NODE", hide_env_values = true, value_parser = cluster::node)]
+    pub(crate) node: Option<String>,
+
+    /// How this node is reached, shown to operators beside its name, such as amqps://broker-a:5671.
+    #[arg(long, value_name = "ADDRESS", env = "PEEKLOCK_ADVERTISE", hide_env_values = true)]
+    #[arg(value_parser = cluster::address)]
+    pub(crate) advertise: Option<String>,
 
     /// Where AMQP clients connect; 0.0.0.0 for every interface, port 0 for a free port [default: 127.0.0.1:5672].
     #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_AMQP", hide_env_values = true)]

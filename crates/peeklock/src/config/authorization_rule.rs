@@ -4,7 +4,6 @@ use std::fs;
 
 use peeklock_engine::schema::AUTHORIZATION_RULES_MAX;
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
-use toml::de::DeValue;
 
 use super::entity;
 use super::names::{Names, Place};
@@ -128,29 +127,17 @@ fn read_key(table: &mut Table<'_, '_>, place: &Place, keys: [&'static str; 3]) -
             return None;
         }
     }
-    let literal = read_secret(table, key, check_key);
-    let in_file = read_secret(table, file, |path| {
+    let literal = table.secret(key, check_key);
+    let in_file = table.secret(file, |path| {
         let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
         check_key(text.trim_end_matches(['\r', '\n'])).map_err(|what| format!("what \"{path}\" holds {what}"))
     });
-    let in_variable = read_secret(table, env, |name| {
+    let in_variable = table.secret(env, |name| {
         let text = std::env::var(name)
             .map_err(|_| format!("the environment variable \"{name}\" is not set, or is not text"))?;
         check_key(&text).map_err(|what| format!("what \"{name}\" holds {what}"))
     });
     literal.or(in_file).or(in_variable)
-}
-
-/// A text, of which messages say nothing.
-fn read_secret(
-    table: &mut Table<'_, '_>,
-    key: &'static str,
-    parse: impl FnOnce(&str) -> Result<Secret, String>,
-) -> Option<Secret> {
-    table.read(key, |value| match value {
-        DeValue::String(text) => parse(text),
-        _ => Err(format!("expected a text in quotes; write {key} = \"…\"")),
-    })
 }
 
 fn check_key(text: &str) -> Result<Secret, String> {

@@ -11,6 +11,7 @@ use toml::de::DeTable;
 use super::ListenAddress;
 use super::amqp::{self, AmqpConfig};
 use super::authorization::{self, AuthorizationConfig, AuthorizationFlags};
+use super::cluster::{self, ClusterConfig};
 use super::console::{self, ConsoleConfig};
 use super::development::{self, DevelopmentConfig};
 use super::emulator;
@@ -53,6 +54,8 @@ pub(crate) struct FileConfig {
     pub(crate) data_dir: Option<PathBuf>,
     /// The rest of `[storage]`.
     pub(crate) storage: StorageConfig,
+    /// `[cluster]`
+    pub(crate) cluster: ClusterConfig,
     /// `log.level`
     pub(crate) log_filter: Option<LogFilter>,
     /// `log.format`
@@ -139,12 +142,14 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
     }
     let mut config = FileConfig::default();
     if errors.is_empty() {
-        config = read(document.get_ref(), &problems);
+        let notes = Collector::new(text);
+        config = read(document.get_ref(), &problems, &notes);
+        config.notes = Problems { file: file.to_owned(), list: notes.into_list() }.lines().collect();
     }
     problems.into_result(file, config)
 }
 
-fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
+fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>, notes: &Collector<'_>) -> FileConfig {
     let mut root = Table::new("", Some(document), problems);
     let mut config = FileConfig::default();
     (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
@@ -152,7 +157,8 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>) -> FileConfig {
     (config.also_listen, config.network) = network::read(root.section("network"));
     config.console = console::read(root.section("console"));
     config.tls = tls::read(root.section("tls"));
-    (config.data_dir, config.storage) = storage::read(root.section("storage"));
+    (config.data_dir, config.storage) = storage::read(root.section("storage"), notes);
+    config.cluster = cluster::read(root.section("cluster"), &config.storage, notes);
     read_log(root.section("log"), &mut config);
     config.metrics = metrics::read(root.section("metrics"));
     config.telemetry = telemetry::read(root.section("telemetry"));

@@ -5,8 +5,10 @@ mod args;
 mod asked;
 mod authorization;
 mod authorization_rule;
+mod cluster;
 mod console;
 mod convert;
+mod database;
 mod development;
 mod duration;
 mod emulator;
@@ -54,8 +56,10 @@ pub(crate) use amqp::AmqpConfig;
 pub(crate) use args::ServeArgs;
 pub(crate) use asked::AskedTopic;
 pub(crate) use authorization::AuthorizationConfig;
+pub(crate) use cluster::ClusterConfig;
 pub(crate) use console::ConsoleConfig;
 pub(crate) use convert::{correlation_fields, quoted, shown as option_text, to_toml, value_text};
+pub(crate) use database::{DatabaseUrl, Durability, StorageEngine};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
 pub(crate) use file::{FileConfig, load, parse};
@@ -106,6 +110,8 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     /// How messages are kept.
     pub(crate) storage: StorageConfig,
+    /// This node among others of a replicated store.
+    pub(crate) cluster: ClusterConfig,
     /// What is logged.
     pub(crate) log_filter: LogFilter,
     /// How it is logged.
@@ -218,7 +224,17 @@ impl Config {
             tls: file.tls,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
-            storage: file.storage,
+            storage: match args.storage_url {
+                Some(url) => {
+                    StorageConfig { engine: StorageEngine::Postgres, url: Some(url), ..file.storage }
+                }
+                None => file.storage,
+            },
+            cluster: ClusterConfig {
+                node: args.node.or(file.cluster.node),
+                advertise: args.advertise.or(file.cluster.advertise),
+                ..file.cluster
+            },
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             audit: file.audit.unwrap_or_default(),
@@ -250,6 +266,7 @@ impl Config {
     fn check_combinations(&self) -> Result<(), ConfigError> {
         let addresses = self.addresses();
         let checks = [
+            self.storage.check().map_err(ConfigError::Combination),
             self.limits.check(self.amqp.reassembly_bytes_max).map_err(ConfigError::Combination),
             self.tls.check(),
             self.development.check(&addresses),

@@ -1,8 +1,11 @@
-//! `[storage]`: the data directory and its sizes.
+//! `[storage]`: what keeps messages, the data directory or the database, and its sizes.
 
+use std::fs;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use super::database::{DatabaseUrl, Durability, StorageEngine};
+use super::problem::Collector;
 use super::size;
 use super::table::Table;
 
@@ -17,13 +20,23 @@ const SCRUB_BYTES_PER_SECOND: RangeInclusive<u64> = MIB..=GIB;
 const BODY_CACHE_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
 /// What the store needs to move live records about: the segment being written, two prepared, some dying.
 const SEGMENTS_MIN: u64 = 6;
+/// What a replicated store must be able to hold.
+const REPLICATED_BYTES_MIN: u64 = 64 * MIB;
+/// What only files have.
+const LOCAL_KEYS: [&str; 5] = ["segment_size", "reserve", "cleaning_rate", "scrub_interval", "scrub_rate"];
 
 /// How messages are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StorageConfig {
+    /// What keeps them.
+    pub(crate) engine: StorageEngine,
+    /// The database of a replicated store.
+    pub(crate) url: Option<DatabaseUrl>,
+    /// Who makes its second copy.
+    pub(crate) durability: Durability,
     /// Size of a segment file.
     pub(crate) segment_bytes: u64,
-    /// Largest size of the data directory; `None` leaves the file system as the limit.
+    /// Largest size of the data directory or of the log in the database; `None` leaves the limit to what is below.
     pub(crate) size_bytes_max: Option<u64>,
     /// Free bytes of the file system that are left alone.
     pub(crate) reserve_bytes: u64,
@@ -40,6 +53,9 @@ pub(crate) struct StorageConfig {
 impl Default for StorageConfig {
     fn default() -> Self {
         Self {
+            engine: StorageEngine::default(),
+            url: None,
+            durability: Durability::default(),
             segment_bytes: 64 * MIB,
             size_bytes_max: None,
             reserve_bytes: 256 * MIB,
@@ -51,31 +67,41 @@ impl Default for StorageConfig {
     }
 }
 
+impl StorageConfig {
+    /// Refuses a replicated store that is nowhere.
+    ///
+    /// # Errors
+    /// What to write.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match (self.engine, &self.url) {
+            (StorageEngine::Postgres, None) => Err(format!(
+                "storage.url is missing: engine = \"postgres\" needs to know the database; write url = {URL_EXAMPLE}, or url_file \
+                 for a file that holds it, or set PEEKLOCK_STORAGE_URL"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+const URL_EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
+
 /// Reads the section: the data directory, which flags may overrule, and the rest.
-pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<PathBuf>, StorageConfig) {
+pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<PathBuf>, StorageConfig) {
     let data_dir = table.text("data_dir", "\"./data\"", |path| match path {
         "" => Err("is empty; write data_dir = \"./data\"".to_owned()),
         _ => Ok(PathBuf::from(path)),
     });
     let default = StorageConfig::default();
+    let engine = table.text("engine", "\"local\"", str::parse).unwrap_or_default();
+    let url = read_url(&mut table, engine);
+    let durability = table.text("durability", "\"standby\"", str::parse).unwrap_or_default();
     let segment_bytes = table.size_bytes("segment_size", default.segment_bytes, &SEGMENT_BYTES);
-    let size_bytes_min = SEGMENTS_MIN * segment_bytes;
-    let size_bytes_max = table.text("size_max", "\"10 GiB\"", |text| {
-        if text.eq_ignore_ascii_case("unlimited") {
-            return Ok(None);
-        }
-        let bytes = size::parse_in(text, &(0..=u64::MAX))?;
-        if bytes < size_bytes_min {
-            let (least, segment) = (size::display(size_bytes_min), size::display(segment_bytes));
-            return Err(format!(
-                "\"{text}\" is less than {SEGMENTS_MIN} segments of {segment}; write at least \"{least}\", or a smaller segment_size"
-            ));
-        }
-        Ok(Some(bytes))
-    });
     let config = StorageConfig {
+        engine,
+        url,
+        durability,
         segment_bytes,
-        size_bytes_max: size_bytes_max.unwrap_or(default.size_bytes_max),
+        size_bytes_max: read_size_max(&mut table, engine, segment_bytes),
         reserve_bytes: table.size_bytes("reserve", default.reserve_bytes, &RESERVE_BYTES),
         clean_bytes_per_second: table.size_bytes(
             "cleaning_rate",
@@ -90,6 +116,86 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<PathBuf>, StorageConfig)
         ),
         body_cache_bytes: table.size_bytes("body_cache", default.body_cache_bytes, &BODY_CACHE_BYTES),
     };
+    note_vain(&mut table, &config, notes);
     table.finish();
     (data_dir, config)
+}
+
+/// The URL from one of the two keys; messages never show it.
+fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<DatabaseUrl> {
+    let optional = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
+    let url = table.secret("url", optional).flatten();
+    let file = table.text("url_file", "\"/run/secrets/database-url\"", |path| {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
+        text.trim_end().parse().map(Some).map_err(|what: String| format!("what \"{path}\" holds {what}"))
+    });
+    let file = file.flatten();
+    let key = if url.is_some() { "url" } else { "url_file" };
+    let is_double = url.is_some() && file.is_some();
+    let url = url.or(file);
+    if url.is_some()
+        && let Some((_, place)) = table.value(if is_double { "url_file" } else { key })
+    {
+        if is_double {
+            table.report(&place, "url_file", "url says it already; remove one of them");
+        } else if engine == StorageEngine::Local {
+            table.report(
+                &place,
+                key,
+                "there is no database with engine = \"local\"; write engine = \"postgres\" as well",
+            );
+        }
+    }
+    url
+}
+
+fn read_size_max(table: &mut Table<'_, '_>, engine: StorageEngine, segment_bytes: u64) -> Option<u64> {
+    let (bytes_min, what) = match engine {
+        StorageEngine::Local => (
+            SEGMENTS_MIN * segment_bytes,
+            format!("{SEGMENTS_MIN} segments of {}", size::display(segment_bytes)),
+        ),
+        StorageEngine::Postgres => (REPLICATED_BYTES_MIN, "a log needs".to_owned()),
+    };
+    let read = table.text("size_max", "\"10 GiB\"", |text| {
+        if text.eq_ignore_ascii_case("unlimited") {
+            return Ok(None);
+        }
+        let bytes = size::parse_in(text, &(0..=u64::MAX))?;
+        if bytes < bytes_min {
+            let smaller = if engine == StorageEngine::Local { ", or a smaller segment_size" } else { "" };
+            return Err(format!(
+                "\"{text}\" is less than {what}; write at least \"{}\"{smaller}",
+                size::display(bytes_min)
+            ));
+        }
+        Ok(Some(bytes))
+    });
+    read.flatten()
+}
+
+/// What is said about files although there are none.
+fn note_vain(table: &mut Table<'_, '_>, config: &StorageConfig, notes: &Collector<'_>) {
+    let default = StorageConfig::default();
+    let differs = [
+        config.segment_bytes != default.segment_bytes,
+        config.reserve_bytes != default.reserve_bytes,
+        config.clean_bytes_per_second != default.clean_bytes_per_second,
+        config.scrub_interval_ms != default.scrub_interval_ms,
+        config.scrub_bytes_per_second != default.scrub_bytes_per_second,
+    ];
+    if config.engine == StorageEngine::Local {
+        return;
+    }
+    for (key, _) in LOCAL_KEYS.into_iter().zip(differs).filter(|(_, differs)| *differs) {
+        if let Some((_, place)) = table.value(key) {
+            notes.report(
+                &place,
+                format!("[storage] {key}: has no effect with engine = \"postgres\", which has no files"),
+            );
+        }
+    }
 }

@@ -78,6 +78,18 @@ impl<'a, 'i> Table<'a, 'i> {
         })
     }
 
+    /// A string of which messages say nothing.
+    pub(crate) fn secret<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.read(key, |value| match value {
+            DeValue::String(text) => parse(text),
+            _ => Err(format!("expected a text in quotes; write {key} = \"…\"")),
+        })
+    }
+
     /// A duration in milliseconds within a range.
     pub(crate) fn duration_ms(
         &mut self,

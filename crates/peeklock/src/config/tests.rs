@@ -8,6 +8,7 @@ mod entities;
 mod mistakes;
 mod reference;
 mod rules;
+mod storage;
 mod tiers;
 
 use std::path::Path;
@@ -128,7 +129,7 @@ const BAD: &[(&str, &str)] = &[
     ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),
     (
         "colour = 1",
-        "t:1:1: unknown key `colour`; known keys are amqp, http, network, console, tls, storage, log, metrics, telemetry, development, authorization, namespace, limits, throttling, transactions, queues, topics",
+        "t:1:1: unknown key `colour`; known keys are amqp, http, network, console, tls, storage, cluster, log, metrics, telemetry, development, authorization, namespace, limits, throttling, transactions, queues, topics",
     ),
     ("amqp = 1", "t:1:8: `amqp` is a table; write [amqp] on a line of its own"),
     ("[amqp]\nLISTEN = \"a:1\"", "t:2:1: [amqp] unknown key `LISTEN`; did you mean `listen`?"),

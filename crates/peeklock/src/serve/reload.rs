@@ -152,6 +152,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("[tls]", current.tls != next.tls),
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
+        ("[cluster]", current.cluster != next.cluster),
         // Entities of the file are held against what it says now, those that clients make against what it said at the start.
         ("[limits]", current.limits != next.limits),
         ("[throttling]", current.rates != next.rates),

@@ -12,7 +12,8 @@ use super::reader::{Scanned, Values};
 use super::shared::Shared;
 use super::writer::{Request, Writer};
 use crate::{
-    Batch, Commit, Error, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read, scan,
+    Batch, Commit, Error, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, Space, commit,
+    partitions, read, scan,
 };
 
 /// What [`super::ClusterStore`] gives out.
@@ -105,6 +106,13 @@ impl Shard for ClusterShard {
                 self.shared.surroundings.spawn(fetch.boxed());
             }
         }
+        answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        let (notifier, answer) = partitions();
+        let found = || self.shared.state().partitions();
+        notifier.resolve(self.shared.cause().map_or_else(|| Ok(found()), Err));
         answer
     }
 

@@ -20,8 +20,8 @@ use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
 use super::{cleaner, keeper, reader, scrub};
 use crate::{
-    Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Pressure, Read, Scan, Shard, Space, commit, read,
-    scan,
+    Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, Space,
+    commit, partitions, read, scan,
 };
 
 /// The handle that [`super::LocalStore`] gives out.
@@ -234,6 +234,17 @@ impl Shard for LocalShard {
         {
             notifier.resolve(Err(self.cause()));
         }
+        answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        let (notifier, answer) = partitions();
+        let found = || {
+            let mut all: Vec<_> = self.shared.state().index.partitions().collect();
+            all.sort_unstable();
+            all
+        };
+        notifier.resolve(self.shared.dead.get().cloned().map_or_else(|| Ok(found()), Err));
         answer
     }
 

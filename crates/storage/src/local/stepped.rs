@@ -16,7 +16,8 @@ use super::shard::{LocalShard, ScrubDamageSender, Workers};
 use super::store::take_directory;
 use super::{cleaner, keeper, reader};
 use crate::{
-    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Pressure, Read, Scan, Shard, ShardId, Space,
+    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, ShardId,
+    Space,
 };
 
 /// Rounds of keeper and cleaner that a writer waits for when it needs room.
@@ -199,6 +200,10 @@ impl Shard for SteppedStore {
         let answer = self.shard.scan(space, partition, from);
         self.answer_reads();
         answer
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.shard.partitions()
     }
 
     fn limits(&self) -> Limits {

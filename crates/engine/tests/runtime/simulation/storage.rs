@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
-    Batch, Commit, DiskUse, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Pressure,
-    Read, Scan, Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
+    Batch, Commit, DiskUse, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Partitions,
+    Pressure, Read, Scan, Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
 };
 use tokio::sync::watch;
 
@@ -291,6 +291,10 @@ impl Shard for SteppedShard {
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         self.store.scan(space, partition, from)
+    }
+
+    fn partitions(&self) -> Partitions {
+        self.store.partitions()
     }
 
     fn limits(&self) -> Limits {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::problem::{Collector, Problem};
-use super::{Config, FileConfig, ServeArgs, emulator};
+use super::{Config, FileConfig, ServeArgs, StorageEngine, emulator};
 use place::{Document, Step};
 
 /// What was found, each with its place.
@@ -55,7 +55,9 @@ pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings 
         let data_dir = args.data_dir.as_deref().or(file.data_dir.as_deref());
         let data_dir = data_dir.unwrap_or(Path::new(super::DATA_DIR_DEFAULT));
         files::check(file, data_dir, &report);
-        is_stored = files::is_store(data_dir);
+        let is_replicated =
+            config.as_ref().is_ok_and(|config| config.storage.engine == StorageEngine::Postgres);
+        is_stored = is_replicated || files::is_store(data_dir);
     }
     forwarding::check(file, &args, is_stored, &report);
     Findings { problems: report.problems.into_list(), notes: report.notes.into_list() }
@@ -63,10 +65,11 @@ pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings 
 
 /// Where the values stand that are refused together; the message names them.
 fn keys_of(message: &str) -> &'static [Step<'static>] {
-    const KEYS: [(&str, &[Step<'static>]); 5] = [
+    const KEYS: [(&str, &[Step<'static>]); 6] = [
         ("AMQP listens", &[Step::Key("amqp"), Step::Key("listen")]),
         ("HTTP listens", &[Step::Key("http"), Step::Key("listen")]),
         ("also_listen listens", &[Step::Key("network"), Step::Key("also_listen")]),
+        ("storage.url is missing", &[Step::Key("storage"), Step::Key("engine")]),
         ("tls.key is missing", &[Step::Key("tls"), Step::Key("certificate")]),
         ("tls.certificate is missing", &[Step::Key("tls"), Step::Key("key")]),
     ];

@@ -97,6 +97,7 @@ fn sections() -> Vec<(String, String)> {
         "console",
         "tls",
         "storage",
+        "cluster",
         "log",
         "development",
         "limits",

@@ -1,0 +1,138 @@
+//! Where a replicated store is: the URL of PostgreSQL, whose password is in no message.
+
+use std::fmt;
+use std::str::FromStr;
+
+use peeklock_engine::Secret;
+
+/// What keeps messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StorageEngine {
+    /// Files of this machine.
+    #[default]
+    Local,
+    /// PostgreSQL.
+    Postgres,
+}
+
+impl FromStr for StorageEngine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "local" => Ok(Self::Local),
+            "postgres" => Ok(Self::Postgres),
+            _ => Err(format!("\"{text}\" is no engine; write \"local\" or \"postgres\"")),
+        }
+    }
+}
+
+/// Who makes a second copy of what PostgreSQL acknowledges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Durability {
+    /// A synchronous standby of PostgreSQL; without one, nothing is served.
+    #[default]
+    Standby,
+    /// Whoever runs PostgreSQL, below it.
+    Service,
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "standby" => Ok(Self::Standby),
+            "service" => Ok(Self::Service),
+            _ => Err(format!(
+                "\"{text}\" is no durability; write \"standby\", or \"service\" if whoever runs PostgreSQL replicates it in another way"
+            )),
+        }
+    }
+}
+
+/// The URL of a database. It may hold a password, so it is shown without one.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct DatabaseUrl(Secret);
+
+/// How such a URL begins.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+const EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
+
+impl DatabaseUrl {
+    /// Whether a text is meant to be one.
+    pub(crate) fn is_like(text: &str) -> bool {
+        SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+    }
+
+    /// With the password, for the connection.
+    pub(crate) fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = String;
+
+    /// Messages say nothing of the text.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if !Self::is_like(text) {
+            return Err(format!("is no URL of a database; write {EXAMPLE} or the like"));
+        }
+        if text.chars().any(|char| char.is_control() || char.is_whitespace()) {
+            return Err(
+                "has spaces, line ends or control characters; write them with %, as in %20".to_owned()
+            );
+        }
+        Ok(Self(Secret::new(text)))
+    }
+}
+
+/// Without password and parameters. A password that has an "@" unescaped is not shown either.
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.expose();
+        let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or_default();
+        let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let user = credentials.split(':').next().unwrap_or_default();
+        let place = place.split('?').next().unwrap_or_default();
+        match user {
+            "" => write!(formatter, "postgres://{place}"),
+            user => write!(formatter, "postgres://{user}@{place}"),
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_its_password_and_parameters() {
+        for (text, shown) in [
+            ("postgres://u:secret@a,b:5433/d?password=secret", "postgres://u@a,b:5433/d"),
+            ("postgresql://u@a/d", "postgres://u@a/d"),
+            ("postgres://a/d?user=u&password=secret", "postgres://a/d"),
+            ("postgres://u:se@cr/et@a/d", "postgres://u@a/d"),
+            ("postgres://u:se?cr@et@a/d", "postgres://u@a/d"),
+        ] {
+            let url: DatabaseUrl = text.parse().unwrap();
+            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+            assert_eq!(url.expose(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_showing_it() {
+        for text in ["", "secret", "mysql://u:secret@h/d", "host=secret", "postgres://u:se cret@h/d"] {
+            let error = text.parse::<DatabaseUrl>().unwrap_err();
+            assert!(!error.contains("secret") && !error.contains("cret@"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A database of several servers, of which one is the primary.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::failure::Failure;
+use crate::metrics::PostgresMetrics;
+use crate::options::{DatabaseOptions, OptionsError};
+use crate::reach::{reach, resolve};
+use crate::schema;
+use crate::session::Session;
+use crate::tls::connector;
+
+/// Once a server that takes writes is found, the others have so long to show that they do as well.
+const OTHERS: Duration = Duration::from_millis(250);
+
+/// A database of several servers; cheap to clone. It connects when asked to, within a tokio runtime.
+#[derive(Clone)]
+pub struct Database(Arc<Inner>);
+
+struct Inner {
+    options: DatabaseOptions,
+    tls: MakeRustlsConnect,
+    metrics: PostgresMetrics,
+    /// Set once the tables are there. They are not created again: tables that vanish are lost data.
+    has_tables: OnceCell<()>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Database").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A database that is reached by `options`. Files of certificates are read now; nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`OptionsError::File`] for a certificate or key that can't be used.
+    pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
+        let tls = connector(&options.tls)?;
+        Ok(Self(Arc::new(Inner { options, tls, metrics, has_tables: OnceCell::new() })))
+    }
+
+    /// How the database is reached.
+    #[must_use]
+    pub fn options(&self) -> &DatabaseOptions {
+        &self.0.options
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &PostgresMetrics {
+        &self.0.metrics
+    }
+
+    /// Opens a session on the primary: finds it among the hosts, checks its settings, and creates the tables at the first time.
+    /// `purpose` is shown behind `application_name` in `pg_stat_activity`.
+    ///
+    /// Of two servers that take writes, the one on the higher timeline is the primary: the other was left behind by a fail-over.
+    ///
+    /// # Errors
+    /// [`Failure::Unfit`] with what each host answered; others when the connection ends meanwhile.
+    pub async fn connect(&self, purpose: &str) -> Result<Session, Failure> {
+        let session = self.primary(purpose).await.inspect_err(|_| {
+            self.0.metrics.refusals.inc();
+        })?;
+        self.0.metrics.connections.inc();
+        let schema = &self.0.options.schema;
+        self.0.has_tables.get_or_try_init(|| schema::ensure(&session, schema)).await?;
+        Ok(session)
+    }
+
+    async fn primary(&self, purpose: &str) -> Result<Session, Failure> {
+        let Inner { options, tls, metrics, .. } = &*self.0;
+        let endpoints = options.endpoints();
+        let most = endpoints.len().max(1);
+        let resolved = iter(endpoints).map(resolve).buffer_unordered(most);
+        let attempts = resolved.flat_map_unordered(None, |targets| {
+            let (targets, failure) = match targets {
+                Ok(targets) => (targets, None),
+                Err(failure) => (Vec::new(), Some(Err(failure))),
+            };
+            let attempt = move |target| {
+                Box::pin(async move { reach(&target, options, tls.clone(), metrics, purpose).await })
+            };
+            Box::pin(iter(targets).map(attempt).buffer_unordered(16).chain(iter(failure)))
+        });
+        let mut attempts = pin!(attempts);
+        let (mut found, mut failures) = (Vec::new(), Vec::new());
+        let mut until = Instant::now() + options.connect_timeout * 2;
+        while let Ok(Some(attempt)) = timeout_at(until, attempts.next()).await {
+            match attempt {
+                Ok(session) => {
+                    if found.is_empty() {
+                        until = Instant::now() + OTHERS;
+                    }
+                    found.push(session);
+                }
+                Err(failure) => failures.push(failure),
+            }
+        }
+        newest(found).await.ok_or_else(|| {
+            failures.sort();
+            Failure::Unfit { reason: format!("no server can be used: {}", failures.join("; ")) }
+        })
+    }
+}
+
+/// The session on the highest timeline. Which one that is, is asked only if there are several: not every service answers.
+async fn newest(mut sessions: Vec<Session>) -> Option<Session> {
+    if sessions.len() < 2 {
+        return sessions.pop();
+    }
+    let mut newest: Option<(u32, Session)> = None;
+    for session in sessions {
+        let timeline = timeline(&session).await.unwrap_or_default();
+        tracing::warn!(server = session.server(), timeline, "more than one server takes writes");
+        if newest.as_ref().is_none_or(|(highest, _)| timeline > *highest) {
+            newest = Some((timeline, session));
+        }
+    }
+    newest.map(|(_, session)| session)
+}
+
+/// The first eight digits of a WAL file's name are its timeline.
+async fn timeline(session: &Session) -> Option<u32> {
+    let query = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
+    let row = session.query_one(query, &[]).await.ok()?;
+    u32::from_str_radix(row.try_get::<_, &str>(0).ok()?, 16).ok()
+}

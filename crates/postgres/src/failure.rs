@@ -1,0 +1,89 @@
+//! What can go wrong between this node and the database, told apart by whether a statement may have taken effect.
+
+use peeklock_storage::Error;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+/// Why a request was not answered as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server refused the statement, which had no effect.
+    #[error("{}", text(.0))]
+    Refused(Box<DbError>),
+    /// The connection ended before the answer: the statement may have taken effect, may do so later, or never will.
+    #[error("{reason}")]
+    Lost {
+        /// The cause.
+        reason: String,
+    },
+    /// No server can be used as it is set up, or none was reached. Nothing was sent.
+    #[error("{reason}")]
+    Unfit {
+        /// The cause, and what to do about it.
+        reason: String,
+    },
+}
+
+impl Failure {
+    /// SQLSTATE of a refusal.
+    #[must_use]
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code()),
+            Self::Lost { .. } | Self::Unfit { .. } => None,
+        }
+    }
+
+    /// What a change is answered with.
+    #[must_use]
+    pub fn of_change(self) -> Error {
+        let reason = self.to_string();
+        match self {
+            Self::Refused(refusal) if is_without_room(refusal.code()) => Error::Full { reason },
+            Self::Refused(_) | Self::Unfit { .. } => Error::Unavailable { reason },
+            Self::Lost { .. } => Error::InDoubt { reason },
+        }
+    }
+
+    /// What a request is answered with that changes nothing.
+    #[must_use]
+    pub fn of_reading(self) -> Error {
+        Error::Unavailable { reason: self.to_string() }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            // FATAL and PANIC end the session, and may do so between a commit and its answer.
+            Some(refusal) if refusal.parsed_severity() == Some(Severity::Error) => {
+                Self::Refused(Box::new(refusal.clone()))
+            }
+            Some(end) => Self::Lost { reason: text(end) },
+            None => Self::Lost { reason: with_source(&error) },
+        }
+    }
+}
+
+/// Class 53 of SQLSTATE: disk, memory, a limit of the configuration.
+fn is_without_room(code: &SqlState) -> bool {
+    code.code().starts_with("53")
+}
+
+/// What a server says, with all that helps.
+pub(crate) fn text(said: &DbError) -> String {
+    let more = [said.detail(), said.hint()].into_iter().flatten();
+    let more: String = more.map(|one| format!("; {one}")).collect();
+    format!("{}: {} (SQLSTATE {}){more}", said.severity(), said.message(), said.code().code())
+}
+
+/// An error of the client with its cause, which its text leaves out.
+pub(crate) fn with_source(error: &tokio_postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return text(said);
+    }
+    let (shown, source) = (error.to_string(), std::error::Error::source(error));
+    match source.map(ToString::to_string) {
+        Some(source) if !shown.contains(&source) => format!("{shown}: {source}"),
+        _ => shown,
+    }
+}

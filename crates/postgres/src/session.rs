@@ -1,0 +1,204 @@
+//! One connection to the primary, checked and driven by a task of its own.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Connection, Row, ToStatement};
+
+use crate::failure::{Failure, text, with_source};
+use crate::metrics::PostgresMetrics;
+use crate::stream::Watch;
+
+/// Values for `$1`, `$2`, …
+pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection to the primary whose settings were checked. Requests made concurrently are pipelined. Nothing here ever sends a
+/// cancel, and a request whose future is dropped is carried out all the same.
+pub struct Session {
+    client: Client,
+    server: String,
+    watch: Arc<Watch>,
+    driver: AbortHandle,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Drives `connection` until it ends, or until it is given up.
+    pub(crate) fn start<S, T>(
+        client: Client,
+        connection: Connection<S, T>,
+        server: String,
+        watch: Arc<Watch>,
+        silence: Duration,
+        metrics: PostgresMetrics,
+    ) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let driver = Driver { server: server.clone(), watch: Arc::clone(&watch), silence, metrics };
+        let driver = tokio::spawn(driver.run(connection)).abort_handle();
+        Self { client, server, watch, driver }
+    }
+
+    /// For [`Self::ask`]. The tables are found without naming their schema.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The server as `host:port`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Whether nothing more will be answered.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Awaits the answer to a request of [`Self::client`]. While one is awaited, a connection on which no byte moves for
+    /// [`crate::DatabaseOptions::with_silence`] is given up, and so is one that answers a commit without its standby.
+    ///
+    /// # Errors
+    /// What the server answers, and [`Failure::Lost`] when the connection ends first.
+    pub async fn ask<T>(
+        &self,
+        request: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Failure> {
+        let _owed = self.watch.owe();
+        request.await.map_err(|error| self.failure(error))
+    }
+
+    /// The rows that `statement` gives, as [`Self::ask`] does.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn query<S>(&self, statement: &S, parameters: Parameters<'_>) -> Result<Vec<Row>, Failure>
+    where
+        S: ?Sized + ToStatement + Sync,
+    {
+        self.ask(self.client.query(statement, parameters)).await
+    }
+
+    /// The one row that `statement` gives.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn query_one<S>(&self, statement: &S, parameters: Parameters<'_>) -> Result<Row, Failure>
+    where
+        S: ?Sized + ToStatement + Sync,
+    {
+        self.ask(self.client.query_one(statement, parameters)).await
+    }
+
+    /// How many rows `statement` changed.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn execute<S>(&self, statement: &S, parameters: Parameters<'_>) -> Result<u64, Failure>
+    where
+        S: ?Sized + ToStatement + Sync,
+    {
+        self.ask(self.client.execute(statement, parameters)).await
+    }
+
+    fn failure(&self, error: tokio_postgres::Error) -> Failure {
+        let server = &self.server;
+        match Failure::from(error) {
+            Failure::Lost { reason } => {
+                let reason = self.watch.reason().map_or(reason, ToOwned::to_owned);
+                Failure::Lost { reason: format!("{server}: {reason}") }
+            }
+            other => other,
+        }
+    }
+
+    /// Ends the connection without a word. What waits for an answer is [`Failure::Lost`].
+    pub fn cut(&self) {
+        self.watch.end("the connection was given up for another one".to_owned());
+        self.driver.abort();
+    }
+}
+
+struct Driver {
+    server: String,
+    watch: Arc<Watch>,
+    silence: Duration,
+    metrics: PostgresMetrics,
+}
+
+impl Driver {
+    async fn run<S, T>(self, mut connection: Connection<S, T>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let reason = self.drive(&mut connection).await;
+        // Set before the connection is dropped, which is what wakes those who wait.
+        self.watch.end(reason);
+    }
+
+    async fn drive<S, T>(&self, connection: &mut Connection<S, T>) -> String
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let mut ticks = interval((self.silence / 4).max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut moves, mut moved) = (0, Instant::now());
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = poll_fn(|context| connection.poll_message(context)) => message,
+                _ = ticks.tick() => {
+                    let now = Instant::now();
+                    if moves != self.watch.moves() || !self.watch.is_owed() {
+                        (moves, moved) = (self.watch.moves(), now);
+                    } else if now - moved >= self.silence {
+                        tracing::warn!(server = self.server, silence = ?self.silence, "no answer: connection given up");
+                        return format!("no answer for {:?}", self.silence);
+                    }
+                    continue;
+                }
+            };
+            match message {
+                Some(Ok(AsyncMessage::Notice(notice))) if is_doubtful(&notice) => {
+                    self.metrics.unconfirmed.inc();
+                    tracing::warn!(server = self.server, notice = text(&notice), "commits are in doubt");
+                    // The answer of the commit comes behind the notice, and is never read.
+                    return format!("commits are in doubt: {}", text(&notice));
+                }
+                Some(Ok(AsyncMessage::Notice(notice))) => {
+                    tracing::debug!(server = self.server, notice = text(&notice), "notice");
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return with_source(&error),
+                None => return "the connection was closed".to_owned(),
+            }
+        }
+    }
+}
+
+/// Whether a notice says that a commit was not confirmed by a standby ("canceling wait for synchronous replication"). Its text
+/// depends on `lc_messages`, so it is known by the function that raised it, or else by its class.
+fn is_doubtful(notice: &DbError) -> bool {
+    let is_of_wait = notice.routine() == Some("SyncRepWaitForLSN");
+    is_of_wait
+        || (notice.parsed_severity() == Some(Severity::Warning)
+            && [SqlState::WARNING, SqlState::ADMIN_SHUTDOWN].contains(notice.code()))
+}

@@ -1,0 +1,167 @@
+//! TLS to the servers, with the modes of libpq.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::rustls;
+
+use crate::options::{OptionsError, TlsOptions, Verification};
+
+/// Reads the files that `options` name.
+///
+/// # Errors
+/// [`OptionsError::File`].
+pub(crate) fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, OptionsError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(options, &error))?;
+    let builder = match options.verification {
+        Verification::None => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+        }
+        Verification::Full => builder.with_root_certificates(roots(options)?),
+        Verification::Authority => {
+            let roots = Arc::new(roots(options)?);
+            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider)
+                .build()
+                .map_err(|error| unusable(options, &error))?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(inner)))
+        }
+    };
+    let config = match &options.identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = certificates("sslcert", certificate)?;
+            let read = PrivateKeyDer::from_pem_file(key).map_err(|error| file("sslkey", key, &error))?;
+            builder.with_client_auth_cert(chain, read).map_err(|error| file("sslkey", key, &error))?
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn roots(options: &TlsOptions) -> Result<RootCertStore, OptionsError> {
+    let mut roots = RootCertStore::empty();
+    match &options.root_certificate {
+        Some(path) => {
+            for certificate in certificates("sslrootcert", path)? {
+                roots.add(certificate).map_err(|error| file("sslrootcert", path, &error))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if roots.is_empty() {
+        let path = options.root_certificate.clone().unwrap_or_else(|| "system".into());
+        let reason = "no certificate is in there: name the authority of the servers".to_owned();
+        return Err(OptionsError::File { parameter: "sslrootcert", path, reason });
+    }
+    Ok(roots)
+}
+
+fn certificates(parameter: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, OptionsError> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| file(parameter, path, &error))
+}
+
+fn file(parameter: &'static str, path: &Path, error: &impl ToString) -> OptionsError {
+    OptionsError::File { parameter, path: path.to_owned(), reason: error.to_string() }
+}
+
+fn unusable(options: &TlsOptions, error: &impl ToString) -> OptionsError {
+    let path = options.root_certificate.clone().unwrap_or_else(|| "system".into());
+    OptionsError::File { parameter: "sslrootcert", path, reason: error.to_string() }
+}
+
+/// `require` and `prefer`: whoever answers is the server.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// `verify-ca`: a certificate of a known authority, for whatever name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // The name is the last thing that is checked.
+        match self.0.verify_server_cert(certificate, chain, name, stapled, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
