@@ -7,7 +7,7 @@ use crate::Placement;
 /// Times of the leases of a cluster; every node must have the same. Start from [`Settings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Pause between two renewals; also how long an answer of the table is awaited. Default 2 s.
+    /// Pause between two renewals. An answer is awaited for half of [`Self::tenure`]. Default 2 s.
     pub renew_every: Duration,
     /// A node that holds nothing asks so often, to take over soon what is released. Default 500 ms.
     pub ask_every: Duration,

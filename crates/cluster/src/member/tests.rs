@@ -1,1 +1,141 @@
+//! The task against a table in memory, in paused time.
 
+use peeklock_storage::ShardId;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::Session;
+use crate::simulated::{Faults, SimulatedTable};
+
+const SHARD: ShardId = ShardId(0);
+
+fn elapsed() -> Elapsed {
+    let origin = Instant::now();
+    Elapsed::new(move || origin.elapsed())
+}
+
+fn member(table: SimulatedTable, name: &str, session: u64) -> Member {
+    let info = NodeInfo {
+        name: NodeName(name.to_owned()),
+        session: Session(session),
+        address: String::new(),
+        release: String::new(),
+    };
+    Member::start(Arc::new(table), info, Settings::default(), elapsed())
+}
+
+/// Two nodes on one table; the first has the lease.
+async fn pair() -> (SimulatedTable, Member, Member, Membership) {
+    let table = SimulatedTable::default();
+    let first = member(table.another_way(), "a", 1);
+    let membership = first.gained(SHARD).await;
+    let second = member(table.another_way(), "b", 2);
+    while first.waiting().is_empty() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    (table, first, second, membership)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_releases_hands_over_at_once() {
+    let (table, first, second, membership) = pair().await;
+    assert!(membership.tenure().holds());
+    first.stop_accepting();
+    let began = Instant::now();
+    first.release(SHARD).await;
+    assert!(!membership.tenure().holds());
+    assert_eq!(membership.ended().await, Ended::Lost);
+    let taken = second.gained(SHARD).await;
+    assert!(taken.tenure().holds() && began.elapsed() < Duration::from_millis(600), "{:?}", began.elapsed());
+    assert_eq!(table.rows().holder(SHARD), Some(&NodeName("b".to_owned())));
+    // Nobody is left who would take it.
+    assert_eq!(second.waiting(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_is_off_the_table() {
+    let (table, first, second, _membership) = pair().await;
+    first.leave().await;
+    second.gained(SHARD).await;
+    let status = table.rows().status(Duration::ZERO);
+    let names: Vec<&str> = status.nodes.iter().map(|(live, _)| live.info.name.0.as_str()).collect();
+    assert_eq!(names, ["b"]);
+    drop(first);
+    let before = second.contact().answered_at;
+    sleep(Duration::from_secs(10)).await;
+    assert!(second.contact().answered_at > before && second.contact().failures == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tenure_ends_in_time_without_answers_and_returns_with_them() {
+    let table = SimulatedTable::default();
+    let way = Arc::new(table.another_way());
+    let info = NodeInfo {
+        name: NodeName("a".to_owned()),
+        session: Session(1),
+        address: String::new(),
+        release: String::new(),
+    };
+    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    let membership = member.gained(SHARD).await;
+    way.set(Faults { loses_answers: true, ..Faults::default() });
+    sleep(Duration::from_secs(5)).await;
+    assert!(!membership.tenure().holds(), "renewed in the table, but the node does not know");
+    way.set(Faults { is_out: true, ..Faults::default() });
+    assert!(timeout(Duration::from_secs(30), membership.tenure().returns()).await.is_err());
+    way.set(Faults { delay: Duration::from_secs(1), ..Faults::default() });
+    membership.tenure().returns().await;
+    assert!(membership.tenure().holds());
+    assert!(member.contact().failures > 5);
+    sleep(Duration::from_secs(60)).await;
+    assert!(membership.tenure().holds(), "answers that take a second are in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_never_come_are_given_up() {
+    let table = SimulatedTable::default();
+    let way = Arc::new(table.another_way());
+    let info = NodeInfo {
+        name: NodeName("a".to_owned()),
+        session: Session(1),
+        address: String::new(),
+        release: String::new(),
+    };
+    way.set(Faults { delay: Duration::from_secs(3_600), ..Faults::default() });
+    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    assert!(timeout(Duration::from_secs(20), member.gained(SHARD)).await.is_err());
+    way.set(Faults::default());
+    member.gained(SHARD).await;
+    assert!(member.contact().failures >= 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_drains_a_node() {
+    let (table, first, second, membership) = pair().await;
+    assert_eq!(table.drain(NodeName("a".to_owned()), true).await, Ok(true));
+    assert_eq!(membership.ended().await, Ended::HandOver(NodeName("b".to_owned())));
+    assert!(membership.tenure().holds(), "it is served until its host has ended");
+    first.release(SHARD).await;
+    second.gained(SHARD).await;
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(table.rows().holder(SHARD), Some(&NodeName("b".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_is_lost() {
+    let (table, first, second, membership) = pair().await;
+    // The first is stopped for longer than its lease.
+    table.rows().leave(&NodeInfo {
+        name: NodeName("a".to_owned()),
+        session: Session(1),
+        address: String::new(),
+        release: String::new(),
+    });
+    assert_eq!(membership.ended().await, Ended::Lost);
+    assert!(!membership.tenure().holds());
+    assert!(timeout(Duration::from_secs(60), membership.tenure().returns()).await.is_err(), "never again");
+    tokio::select! {
+        _ = first.gained(SHARD) => {}
+        _ = second.gained(SHARD) => {}
+    }
+}

@@ -98,8 +98,8 @@ impl Node {
     pub fn ask(&mut self, now: Duration) -> Renewal {
         self.asked_at = Some(now);
         self.asked_takes = self.takes(now);
-        // An answer as late as that would come too late to keep what is held.
-        self.due = now + self.settings.silent_after / 2;
+        // Then there is time for another try before what is held is over.
+        self.due = now + self.settings.tenure() / 2;
         let wanted = self.own.iter().filter_map(|(shard, own)| match own {
             Own::HandingOver(to) | Own::Releasing(Some(to)) => Some((*shard, to.clone())),
             Own::Held | Own::Releasing(None) => None,

@@ -11,6 +11,7 @@
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
 //! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
+//! - [`Tenure`] is the port to whoever holds the lease of the shard.
 //! - [`Spans`] is the port to whoever takes part in traces.
 //! - [`Clock`] and `random` are the ports; `catch_up` is what follows when time is moved, `host::set_back` when it was
 //!   corrected; `body_cache` keeps recent contents.
@@ -43,6 +44,7 @@ mod restore;
 mod spans;
 mod start_error;
 mod subscriptions;
+mod tenure;
 mod topics;
 
 pub use crate::layout::is_entity;
@@ -65,3 +67,4 @@ pub use partition_handle::{PartitionHandle, Requests};
 pub use peeklock_storage::Error as StorageError;
 pub use spans::{Disposition, Operation, Span, Spans, Trace};
 pub use start_error::StartError;
+pub use tenure::Tenure;

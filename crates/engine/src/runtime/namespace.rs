@@ -17,7 +17,7 @@ use super::entity::EntityRef;
 use super::forwarder::{ReadRuleProperties, Routes};
 use super::host::{LostShard, ShardHost};
 use super::spans::Spans;
-use super::{Clock, PartitionHandle, StartError};
+use super::{Clock, PartitionHandle, StartError, Tenure};
 use crate::metrics::SeriesPool;
 use crate::names::name_key;
 use crate::partition::Counts;
@@ -44,6 +44,8 @@ pub struct NamespaceOptions {
     pub series_max: usize,
     /// Who takes part in traces, if anybody does.
     pub spans: Option<Arc<dyn Spans>>,
+    /// Whether anything may be handed out; always, by default.
+    pub tenure: Option<Arc<dyn Tenure>>,
 }
 
 /// All entities; cheap to clone.

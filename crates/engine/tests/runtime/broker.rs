@@ -7,7 +7,7 @@ use bytes::Bytes;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{
     Clock, EntityRef, Mailbox, MailboxReceiver, Namespace, NamespaceOptions, Output, PartitionHandle,
-    ReadRuleProperties, Request, Response, ScriptedMachine, SetBacks, Spans, SystemClock, Travel,
+    ReadRuleProperties, Request, Response, ScriptedMachine, SetBacks, Spans, SystemClock, Tenure, Travel,
 };
 use peeklock_engine::{
     Command, CreditLimit, Delivery, LockToken, NewMessage, QueueId, QueueOptions, QueuePath, ReceiveMode,
@@ -109,6 +109,11 @@ impl Broker {
     /// One queue, messages of which have spans.
     pub(crate) async fn with_spans(spans: Arc<dyn Spans>) -> Self {
         Self::with(NamespaceOptions { spans: Some(spans), ..NamespaceOptions::default() }).await
+    }
+
+    /// One queue, and somebody who says whether anything may be handed out.
+    pub(crate) async fn with_tenure(tenure: Arc<dyn Tenure>) -> Self {
+        Self::with(NamespaceOptions { tenure: Some(tenure), ..NamespaceOptions::default() }).await
     }
 
     async fn with(options: NamespaceOptions) -> Self {

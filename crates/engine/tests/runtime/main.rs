@@ -35,6 +35,7 @@ mod short_memory;
 mod simulation;
 mod slow_reads;
 mod spans;
+mod tenure;
 mod timers;
 mod topics;
 mod topics_failures;

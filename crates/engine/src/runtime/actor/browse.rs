@@ -154,6 +154,16 @@ impl Browses {
         Some(self.waiting.remove(position))
     }
 
+    /// An answer whose messages were removed for it: they are nowhere else.
+    pub(super) fn pop_taken(&mut self, durable: CommitNumber) -> Option<Browse> {
+        let is_taken = |browse: &Browse| {
+            let takes = browse.waiter.kind == AnswerKind::Received { takes: true };
+            takes && !browse.is_to_take && browse.refusal.is_none() && browse.after <= durable
+        };
+        let position = self.waiting.iter().position(is_taken)?;
+        Some(self.waiting.remove(position))
+    }
+
     /// Takes everything out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Browse> + '_ {
         self.waiting.drain(..)

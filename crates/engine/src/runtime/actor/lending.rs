@@ -48,6 +48,7 @@ impl Actor {
         let gone = || Error::Stopped { reason: "the task of joint steps is gone".to_owned() };
         let Returned { partition, parts, is_broken } = returned.await.map_err(|_| gone())?;
         self.owned.partition = partition;
+        self.tenancy.look();
         let happened = !parts.is_empty();
         parts.into_iter().for_each(|part| self.take_over(part));
         if is_broken {

@@ -20,6 +20,7 @@ mod recovery;
 mod release;
 mod shared_counts;
 mod tally;
+mod tenancy;
 mod traces;
 mod turn;
 mod weight;
@@ -45,6 +46,7 @@ use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
+use self::tenancy::{Leave, Tenancy};
 use self::traces::Traces;
 pub(super) use self::weight::check_weight;
 use super::accessed::AccessedAt;
@@ -58,7 +60,7 @@ use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
 use super::spans::Spans;
 use super::subscriptions::Subscriptions;
-use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response};
+use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response, Tenure};
 use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::partition::{Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
@@ -89,6 +91,8 @@ pub(super) struct Shared {
     pub(super) damages: Damages,
     /// Who takes part in traces, if anybody does.
     pub(super) spans: Option<Arc<dyn Spans>>,
+    /// Whether anything may be handed out; always, without one.
+    pub(super) tenure: Option<Arc<dyn Tenure>>,
 }
 
 /// Requests of the namespace to an actor.
@@ -174,6 +178,7 @@ pub(super) struct Actor {
     /// When to look for memory again.
     memory_alarm: Alarm,
     catch_ups: CatchUps,
+    tenancy: Tenancy,
     /// Requests handled since other tasks last had their turn.
     handled_since_yield: usize,
     stopping: bool,
@@ -195,6 +200,8 @@ impl Drop for Actor {
 #[derive(Debug)]
 struct PendingReply {
     after: CommitNumber,
+    /// Whether its commit was under way when it was decided: once that is durable, this shard was ours, and the answer is true.
+    is_proven: bool,
     waiter: Waiter,
     response: Response,
 }
@@ -238,6 +245,7 @@ impl Actor {
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
             catch_ups: CatchUps::default(),
+            tenancy: Tenancy::new(shared.tenure.clone()),
             handled_since_yield: 0,
             stopping: false,
             is_lost: false,
@@ -256,7 +264,7 @@ impl Actor {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
                 Wake::Lost => {
                     // What is durable must not be refused: whoever is refused may try again.
-                    self.release();
+                    self.release_before_refusing();
                     break;
                 }
                 Wake::Work if self.see_the_time() => match self.lend_if_asked().await {
@@ -293,6 +301,7 @@ impl Actor {
             && self.requests.is_empty()
             && self.internal.is_empty()
             && self.commits.is_empty()
+            && self.replies.is_empty()
             && self.lane.is_empty()
             && self.browses.is_empty()
     }
@@ -315,6 +324,11 @@ impl Actor {
         work |= self.poll_control(context);
         if self.is_lost {
             return Poll::Ready(Wake::Lost);
+        }
+        match self.tenancy.poll(context) {
+            Leave::Given => {}
+            Leave::Returned => work = true,
+            Leave::Denied => return Poll::Pending,
         }
         work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();

@@ -30,7 +30,7 @@ impl Actor {
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Option<Error>> {
         let partition = self.owned.id.0;
         // What became durable before must not be refused: whoever is refused may try again.
-        self.release();
+        self.release_before_refusing();
         if error.is_loss() {
             // The host logs the loss, once and with the reason that the store gives.
             tracing::debug!(partition, %error, "the shard is lost; the partition stops");
@@ -54,7 +54,7 @@ impl Actor {
                 return self.recover(error).await;
             }
         }
-        self.release();
+        self.release_before_refusing();
         self.travelled = Timestamp::default();
         let (now, set_backs) = self.shared.clock.reading();
         (self.now, self.owned.set_backs) = (now, set_backs.count);

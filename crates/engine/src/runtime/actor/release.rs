@@ -42,7 +42,7 @@ impl Actor {
 
     /// Whether a delivery can leave right now, with none before it.
     fn may_leave(&self, after: CommitNumber) -> bool {
-        self.lane.is_empty() && after <= self.commits.durable()
+        self.lane.is_empty() && after <= self.commits.durable() && !self.tenancy.is_away()
     }
 
     fn route_reply(&mut self, after: CommitNumber, request: RequestId, reply: Reply) {
@@ -55,10 +55,11 @@ impl Actor {
                     self.receivers.remove(&receiver);
                 }
                 // What became durable a moment ago may not have been answered yet.
-                if after <= self.commits.durable() && self.replies.is_empty() {
+                let is_durable = after <= self.commits.durable();
+                if is_durable && self.replies.is_empty() && !self.tenancy.is_away() {
                     waiter.answer(response);
                 } else {
-                    self.replies.push_back(PendingReply { after, waiter, response });
+                    self.replies.push_back(PendingReply { after, is_proven: !is_durable, waiter, response });
                 }
             }
             Err(views) => self.route_received(after, waiter, views),
@@ -84,12 +85,12 @@ impl Actor {
         self.browses.push(browse);
     }
 
-    /// Lets go of everything that depends on durable commits only.
+    /// Lets go of everything that depends on durable commits only, as long as anything may leave.
     pub(super) fn release(&mut self) {
-        let durable = self.commits.durable();
-        self.tallies.durable(durable);
-        let OwnedPartition { name, partition, .. } = &self.owned;
-        self.traces.durable(durable, Names { entity: name, partition });
+        let durable = self.note_durable();
+        if !self.tenancy.look() || self.tenancy.is_away() {
+            return;
+        }
         while self.replies.front().is_some_and(|reply| reply.after <= durable) {
             if let Some(reply) = self.replies.pop_front() {
                 reply.waiter.answer(reply.response);
@@ -105,6 +106,35 @@ impl Actor {
         while let Some(browse) = self.browses.pop(durable) {
             self.answer_browse(browse);
         }
+    }
+
+    /// The same before everything that waits is refused. Without the right to hand out anything, only those are answered whose
+    /// commit shows that the shard was ours: refused, they would do again what is done.
+    pub(super) fn release_before_refusing(&mut self) {
+        if self.tenancy.look() {
+            // What was held back was true when it was decided, and still is.
+            self.tenancy.forget();
+            return self.release();
+        }
+        let durable = self.note_durable();
+        let is_proven = |reply: &mut PendingReply| reply.is_proven && reply.after <= durable;
+        let proven =
+            self.replies.iter_mut().position(|reply| !is_proven(reply)).unwrap_or(self.replies.len());
+        for reply in self.replies.drain(..proven) {
+            reply.waiter.answer(reply.response);
+        }
+        while let Some(browse) = self.browses.pop_taken(durable) {
+            self.answer_browse(browse);
+        }
+    }
+
+    /// Counts what is durable, and says up to where that is.
+    fn note_durable(&mut self) -> CommitNumber {
+        let durable = self.commits.durable();
+        self.tallies.durable(durable);
+        let OwnedPartition { name, partition, .. } = &self.owned;
+        self.traces.durable(durable, Names { entity: name, partition });
+        durable
     }
 
     /// Hands a message to its receiver; without one, the lock is given back so that others can have it at once.

@@ -23,6 +23,7 @@ struct Moment {
 impl Actor {
     /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
+        self.tenancy.look();
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.now, storage_full };
         let is_confirmed = self.handle_internal(&moment);

@@ -1,0 +1,130 @@
+//! The right to hand out anything goes and comes back, and goes for good.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use peeklock_engine::runtime::{Output, Response, StorageError, Tenure};
+use peeklock_engine::{QueuePath, ReceiveMode, Refusal, SubQueue};
+use tokio::sync::watch;
+
+use crate::broker::{Broker, Client, peek, quiet};
+
+/// A right that a test gives and takes.
+#[derive(Debug, Clone)]
+struct Scripted(watch::Sender<bool>);
+
+impl Tenure for Scripted {
+    fn holds(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    fn returns(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut held = self.0.subscribe();
+        Box::pin(async move {
+            if held.wait_for(|held| *held).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+async fn start() -> (Broker, Scripted) {
+    let tenure = Scripted(watch::Sender::new(true));
+    (Broker::with_tenure(Arc::new(tenure.clone())).await, tenure)
+}
+
+/// What came, without what it says.
+fn kinds(outputs: &[Output]) -> Vec<&'static str> {
+    let kind = |output: &Output| match output {
+        Output::Response { response: Response::Sent(Ok(_)), .. } => "sent",
+        Output::Response { response: Response::Sent(Err(Refusal::Unavailable)), .. } => "refused",
+        Output::Response { .. } => "another answer",
+        Output::Delivery(_) => "delivery",
+        Output::ReceiverClosed { .. } => "closed",
+        _ => "other",
+    };
+    outputs.iter().map(kind).collect()
+}
+
+async fn listening(broker: &Broker) -> Client {
+    let mut client = broker.client();
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
+    client.nothing().await;
+    client
+}
+
+#[tokio::test]
+async fn nothing_leaves_while_the_right_is_away_and_all_of_it_when_it_returns() {
+    let (broker, tenure) = start().await;
+    let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
+    sender.sent("before").await;
+    receiver.delivery().await;
+    tenure.0.send_replace(false);
+    sender.send("held back");
+    sender.send("too");
+    receiver.submit(peek(QueuePath::main(receiver.queue)));
+    sender.nothing().await;
+    receiver.nothing().await;
+    // Longer than the database of any lease may be away.
+    broker.clock.advance(30_000);
+    sender.nothing().await;
+    tenure.0.send_replace(true);
+    assert_eq!(kinds(&sender.all().await), ["sent", "sent"]);
+    let mut came = kinds(&receiver.all().await);
+    came.sort_unstable();
+    assert_eq!(came, ["another answer", "delivery", "delivery"], "a pause, and nothing else");
+}
+
+#[tokio::test]
+async fn what_becomes_durable_meanwhile_is_held_back_and_not_lost() {
+    let (broker, tenure) = start().await;
+    let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
+    broker.store.hold();
+    sender.send("decided before");
+    sender.nothing().await;
+    tenure.0.send_replace(false);
+    broker.store.release_all();
+    sender.nothing().await;
+    receiver.nothing().await;
+    for is_there in [true, false, true] {
+        tenure.0.send_replace(is_there);
+        quiet().await;
+    }
+    assert_eq!(kinds(&sender.all().await), ["sent"]);
+    assert_eq!(kinds(&receiver.all().await), ["delivery"]);
+}
+
+#[tokio::test]
+async fn when_the_shard_is_lost_meanwhile_what_a_commit_proves_is_answered_and_nothing_is_delivered() {
+    let (broker, tenure) = start().await;
+    let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
+    broker.store.hold();
+    sender.send("stored while the shard was ours");
+    quiet().await;
+    tenure.0.send_replace(false);
+    broker.store.release_all();
+    sender.nothing().await;
+    sender.send("never taken");
+    broker.store.lose(StorageError::Fenced { reason: "another owner".to_owned() });
+    broker.namespace.shard_lost().await;
+    assert_eq!(kinds(&sender.all().await), ["sent", "refused"]);
+    assert_eq!(kinds(&receiver.all().await), ["closed"]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_stops_waits_for_the_right() {
+    let (broker, tenure) = start().await;
+    let mut sender = broker.client();
+    broker.store.hold();
+    sender.send("under way");
+    quiet().await;
+    tenure.0.send_replace(false);
+    broker.store.release_all();
+    let namespace = broker.namespace.clone();
+    let stopping = tokio::spawn(async move { namespace.shutdown().await });
+    sender.nothing().await;
+    assert!(!stopping.is_finished());
+    tenure.0.send_replace(true);
+    stopping.await.unwrap();
+    assert_eq!(kinds(&sender.all().await), ["sent"]);
+}
