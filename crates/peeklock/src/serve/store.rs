@@ -10,6 +10,7 @@ use peeklock_storage::cluster::ClusterStore;
 use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
 
 use super::error::ServeError;
 use crate::config::{Config, StorageConfig};
@@ -119,16 +120,19 @@ impl OpenStore {
         Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
-    /// Writes what is left, and lets others have the shard or the directory.
+    /// Writes what is left, and lets others have the shard or the directory. A database that can't be reached is awaited
+    /// for a while: what is under way there is decided by whoever opens the shard next.
     ///
     /// # Errors
     /// [`ServeError::System`] when the closing thread failed.
-    pub(super) async fn close(self) -> Result<(), ServeError> {
+    pub(super) async fn close(self, patience: Duration) -> Result<(), ServeError> {
         drop(self.lease);
         match self.kept {
             Kept::Local(store) => spawn_blocking(move || store.close()).await.map_err(stopped),
             Kept::Cluster(store) => {
-                store.release(SHARD).await;
+                if timeout(patience, store.release(SHARD)).await.is_err() {
+                    store.abandon(SHARD);
+                }
                 Ok(())
             }
         }
