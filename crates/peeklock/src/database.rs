@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peeklock_cluster::{Elapsed, LeaseTable, Session, Settings};
-use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
-    Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLogs, PostgresMetrics,
-    TokioSurroundings,
+    Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
+    PostgresMetrics, TokioSurroundings,
 };
 use peeklock_storage::Error;
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::{ClusterConfig, DatabaseUrl, Durability, StorageConfig};
 
@@ -52,7 +52,7 @@ impl Replicated {
 
     /// Which node has which shard.
     pub(crate) fn leases(&self) -> Arc<dyn LeaseTable> {
-        todo!()
+        Arc::new(PostgresLeases::new(self.database.clone()))
     }
 }
 
@@ -75,10 +75,13 @@ pub(crate) fn session() -> Session {
     Session(uuid::Uuid::new_v4().as_u64_pair().0)
 }
 
-/// The time by which leases are counted.
+/// Time since the machine started, including that for which it was suspended: leases ran on meanwhile.
 pub(crate) fn elapsed() -> Elapsed {
-    let clock = ElapsedClock::default();
-    Elapsed::new(move || Duration::from_millis(clock.now().0))
+    Elapsed::new(|| {
+        let now = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
+    })
 }
 
 fn cluster_options(config: &StorageConfig) -> ClusterOptions {

@@ -9,6 +9,7 @@
 //!                 settings  refuses servers that would lose data                    (settings.rs)
 //!                 schema    creates the tables under a lock                         (schema.rs)
 //!                 session   drives a connection; notices, silence                   (session.rs)
+//! PostgresLeases ▶ leases   which node serves which shard                           (leases.rs)
 //! ```
 //!
 //! # In doubt
@@ -23,6 +24,7 @@
 
 mod database;
 mod failure;
+mod leases;
 mod log;
 mod metrics;
 mod options;
@@ -37,6 +39,7 @@ mod watch;
 
 pub use database::Database;
 pub use failure::Failure;
+pub use leases::PostgresLeases;
 pub use log::PostgresLogs;
 pub use metrics::PostgresMetrics;
 pub use options::{DatabaseOptions, Durability, OptionsError};

@@ -79,10 +79,11 @@ create table if not exists {schema}.body (
 ) with ({VACUUM}, toast.autovacuum_vacuum_scale_factor = 0.01);
 alter table {schema}.body alter data set storage external;
 create table if not exists {schema}.node (
-  id text primary key, address text not null, version text not null, beat timestamptz not null
+  id text primary key, session bigint not null, address text not null, version text not null, beats bigint not null,
+  accepts boolean not null, drained boolean not null, beat timestamptz not null
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create table if not exists {schema}.lease (
-  shard int primary key, node text, epoch bigint not null, until timestamptz not null, wanted text
+  shard int primary key, node text, session bigint, version bigint not null, until timestamptz not null, wanted text
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create table if not exists {schema}.format (
   only_row boolean primary key default true check (only_row), version int not null

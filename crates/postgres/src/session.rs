@@ -128,6 +128,11 @@ impl Session {
         }
     }
 
+    /// What is known of the connection, its notifications among it.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
+    }
+
     /// Ends the connection without a word. What waits for an answer is [`Failure::Lost`].
     pub fn cut(&self) {
         self.watch.end("the connection was given up for another one".to_owned());
@@ -186,6 +191,7 @@ impl Driver {
                 Some(Ok(AsyncMessage::Notice(notice))) => {
                     tracing::debug!(server = self.server, notice = text(&notice), "notice");
                 }
+                Some(Ok(AsyncMessage::Notification(_))) => self.watch.notified.notify_one(),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return with_source(&error),
                 None => return "the connection was closed".to_owned(),

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use std::sync::OnceLock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 
 /// What is known of a connection beside its answers.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Watch {
     moves: AtomicU64,
     /// Requests that wait for an answer.
     owed: AtomicUsize,
+    /// Woken by each notification.
+    pub(crate) notified: Notify,
     /// Why the connection was given up.
     end: OnceLock<String>,
 }

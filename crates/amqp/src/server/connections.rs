@@ -115,20 +115,29 @@ impl<F: ApplicationFactory> Connections<F> {
     /// Takes leave: no new connections, the grace for those that are there, then a close with
     /// `amqp:connection:forced` for the rest. Gives the number of those that are still there some seconds later: cut them.
     pub async fn drain(&self) -> usize {
-        let timer = Timer::new(Arc::clone(&self.clock));
         self.phase.send_replace(Phase::Draining);
-        for pause_ms in [self.options.grace_ms, LEAVE_MS] {
-            tokio::select! {
-                () = timer.sleep_ms(pause_ms) => {}
-                () = self.present.closed() => {}
-            }
-            self.phase.send_replace(Phase::Closing);
-        }
+        self.wait_ms(self.options.grace_ms).await;
+        self.close().await
+    }
+
+    /// The same without any grace.
+    pub async fn close(&self) -> usize {
+        self.phase.send_replace(Phase::Closing);
+        self.wait_ms(LEAVE_MS).await;
         let left = self.present.receiver_count();
         if left > 0 {
             tracing::warn!(connections = left, "connections cut: they did not close in time");
         }
         left
+    }
+
+    /// Waits so long for everybody to go.
+    async fn wait_ms(&self, pause_ms: u64) {
+        let timer = Timer::new(Arc::clone(&self.clock));
+        tokio::select! {
+            () = timer.sleep_ms(pause_ms) => {}
+            () = self.present.closed() => {}
+        }
     }
 }
 

@@ -128,3 +128,18 @@ async fn a_namespace_that_stops_waits_for_the_right() {
     stopping.await.unwrap();
     assert_eq!(kinds(&sender.all().await), ["sent"]);
 }
+
+#[tokio::test]
+async fn a_namespace_that_stops_without_the_right_ends_with_its_shard() {
+    let (broker, tenure) = start().await;
+    let mut sender = broker.client();
+    sender.sent("before").await;
+    tenure.0.send_replace(false);
+    sender.send("not taken");
+    let namespace = broker.namespace.clone();
+    let stopping = tokio::spawn(async move { namespace.shutdown().await });
+    sender.nothing().await;
+    broker.store.lose(StorageError::Stopped { reason: "given up".to_owned() });
+    stopping.await.unwrap();
+    assert_eq!(kinds(&sender.all().await), ["refused"]);
+}

@@ -7,6 +7,7 @@ mod ring;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
@@ -92,9 +93,10 @@ impl FromStr for LogFilter {
 /// Longest value of a field in a line for people, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
-/// Changes what is logged while the process runs.
+/// Changes what is logged while the process runs; cheap to clone.
+#[derive(Clone)]
 pub(crate) struct LogControl {
-    set_filter: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    set_filter: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
     limit: LineLimit,
     ring: LogRing,
 }
@@ -150,7 +152,7 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
         )
         .with(audit.layer().with_filter(filter_fn(is_change)))
         .init();
-    LogControl { set_filter: Box::new(move |filter| handle.reload(filter)), limit, ring }
+    LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring }
 }
 
 type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;

@@ -4,22 +4,36 @@ use std::sync::Arc;
 
 use peeklock_access::Access;
 use peeklock_engine::runtime::{Namespace, SystemClock};
+use tokio::task::AbortHandle;
 
 use super::openid;
 use crate::config::AuthorizationConfig;
 
+/// The tasks that keep an [`Access`] up to date; they end when it is dropped.
+pub(super) struct Following([AbortHandle; 2]);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
 /// Tokens live by the broker's time, whatever the clock that tests can move says.
-pub(super) fn start(namespace: &Namespace, config: &AuthorizationConfig, clock: SystemClock) -> Access {
+pub(super) fn start(
+    namespace: &Namespace,
+    config: &AuthorizationConfig,
+    clock: SystemClock,
+) -> (Access, Following) {
     if !config.required {
         tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
     }
     let access = Access::new(config.policy(), Arc::new(namespace.clone()), Arc::new(clock));
     let (told, mut changes) = (access.clone(), namespace.changes());
-    tokio::spawn(async move {
+    let entities = tokio::spawn(async move {
         while changes.changed().await.is_ok() {
             told.entities_changed();
         }
     });
-    tokio::spawn(openid::run(access.clone(), openid::fetch));
-    access
+    let keys = tokio::spawn(openid::run(access.clone(), openid::fetch));
+    (access, Following([entities.abort_handle(), keys.abort_handle()]))
 }

@@ -1,6 +1,7 @@
 //! What is spoken on a connection, and who serves it: AMQP, HTTP, and AMQP that began as HTTP.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use peeklock_amqp::server::{self as amqp, Admission, Connections};
@@ -8,16 +9,44 @@ use peeklock_amqp::servicebus::ServiceBus;
 use peeklock_connections::Transport;
 use peeklock_net::{ByteStream, Incoming, Peer, Protocol, Serve, UnauthenticatedConnection};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::http::{Http, WebSocketAsked};
 use super::metrics::{ConnectionMetrics, Spoken};
 
-/// AMQP once it is served: connections that come before wait.
-pub(super) type Amqp = watch::Receiver<Option<Arc<Connections<ServiceBus>>>>;
+/// A connection to a node that stands by is closed after so long. It comes at a fail-over, from a balancer that does not know yet
+/// who serves, and is served by the time that a take-over needs; or it comes from a client that has the wrong
+/// address, and must go and try another.
+const STANDBY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who serves AMQP.
+#[derive(Clone)]
+pub(super) enum Amqp {
+    /// Nobody yet: connections wait.
+    Starting,
+    /// Another node, for now: connections wait for a while.
+    Standby,
+    /// This process.
+    Served(Arc<Connections<ServiceBus>>),
+}
+
+/// Who serves a connection that is there now; `None` when that is nobody here.
+async fn served(mut amqp: watch::Receiver<Amqp>) -> Option<Arc<Connections<ServiceBus>>> {
+    loop {
+        let now = amqp.borrow_and_update().clone();
+        let changed = amqp.changed();
+        match now {
+            Amqp::Served(connections) => return Some(connections),
+            // The sender lives until nothing is served any more.
+            Amqp::Starting => changed.await.ok()?,
+            Amqp::Standby => timeout(STANDBY_PATIENCE, changed).await.ok()?.ok()?,
+        }
+    }
+}
 
 /// Everything that every port answers.
 pub(super) struct FrontEnds {
-    pub(super) amqp: Amqp,
+    pub(super) amqp: watch::Receiver<Amqp>,
     pub(super) http: Arc<Http>,
     pub(super) connections: ConnectionMetrics,
 }
@@ -32,12 +61,10 @@ impl FrontEnds {
         spoken: Spoken,
     ) {
         let _open = self.connections.open(spoken, peer.encrypted);
-        let mut amqp = self.amqp.clone();
         let connections = tokio::select! {
             biased;
             () = unauthenticated.evicted_meanwhile() => return,
-            // The sender lives until nothing is served any more.
-            connections = amqp.wait_for(Option::is_some) => connections.ok().and_then(|found| found.clone()),
+            connections = served(self.amqp.clone()) => connections,
         };
         let Some(connections) = connections else { return };
         let (pass, evicted) = (unauthenticated.pass(), unauthenticated.evicted());

@@ -18,6 +18,8 @@ const DAMAGES_LISTED_MAX: usize = 100;
 pub(super) enum State {
     /// The store is being opened.
     Starting,
+    /// Another node of the cluster serves, or this one takes over.
+    Standby,
     /// Connections are accepted.
     Ready,
     /// A stop was asked for.
@@ -31,6 +33,7 @@ impl State {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
+            Self::Standby => "standby",
             Self::Ready => "ready",
             Self::Draining => "draining",
             Self::Lost => "storage lost",
@@ -65,7 +68,7 @@ impl Health {
         if namespace.as_ref().is_some_and(|namespace| namespace.lost_shard().is_some()) {
             return State::Lost;
         }
-        let states = [State::Starting, State::Ready, State::Draining];
+        let states = [State::Starting, State::Standby, State::Ready, State::Draining];
         let state = self.state.load(Ordering::Acquire);
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(State::Lost)
     }
@@ -142,7 +145,7 @@ mod tests {
         let health = Health::default();
         assert_eq!(health.report(), json!({ "status": "starting" }));
         assert_eq!(health.state(), State::Starting);
-        for state in [State::Ready, State::Draining, State::Lost, State::Starting] {
+        for state in [State::Ready, State::Draining, State::Standby, State::Lost, State::Starting] {
             health.set(state);
             assert_eq!(health.state(), state);
         }

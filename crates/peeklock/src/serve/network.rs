@@ -15,11 +15,11 @@ use peeklock_net::{
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::descriptors::Room;
 use super::error::ServeError;
-use super::front_ends::FrontEnds;
+use super::front_ends::{Amqp, FrontEnds};
 use super::http::Http;
 use super::metrics::{CertificateMetrics, Monitoring};
 use super::pages::Pages;
@@ -71,7 +71,10 @@ pub(super) struct Network {
     addresses: Addresses,
     pages: Arc<Pages>,
     http: Arc<Http>,
-    amqp: watch::Sender<Option<Arc<Connections<ServiceBus>>>>,
+    amqp: watch::Sender<Amqp>,
+    /// Connections of a term that is over.
+    leaving: Vec<Arc<Connections<ServiceBus>>>,
+    closing: JoinSet<usize>,
     tls: Arc<Tls>,
     serving: JoinHandle<()>,
     keeping_up: Option<JoinHandle<()>>,
@@ -92,7 +95,7 @@ impl Network {
         let http = Http::new(router, Arc::clone(&pages), authenticated_max, monitoring);
         let tls = Arc::new(Tls::default());
         monitoring.registry.register(CertificateMetrics(Arc::clone(&tls)));
-        let amqp = watch::Sender::new(None);
+        let amqp = watch::Sender::new(Amqp::Starting);
         let connections = monitoring.connections.clone();
         let front_ends = FrontEnds { amqp: amqp.subscribe(), http: Arc::clone(&http), connections };
         let total_max = usize::try_from(room.unauthenticated_max).unwrap_or(usize::MAX);
@@ -104,7 +107,8 @@ impl Network {
         let options = PortOptions { tls_required: config.tls.required, ..PortOptions::default() };
         let ports = Ports::new(front_ends, Arc::clone(&tls), unauthenticated, options);
         let serving = tokio::spawn(ports.run(listening.listeners));
-        Self { addresses, pages, http, amqp, tls, serving, keeping_up: None }
+        let (leaving, closing) = (Vec::new(), JoinSet::new());
+        Self { addresses, pages, http, amqp, leaving, closing, tls, serving, keeping_up: None }
     }
 
     /// Serves TLS from now on, and keeps its certificates up to date.
@@ -127,7 +131,29 @@ impl Network {
 
     /// Serves AMQP from now on.
     pub(super) fn serve_amqp(&self, connections: Connections<ServiceBus>) {
-        self.amqp.send_replace(Some(Arc::new(connections)));
+        self.amqp.send_replace(Amqp::Served(Arc::new(connections)));
+    }
+
+    /// Has connections that come from now on wait for a while. Those that are served go on.
+    pub(super) fn hold_amqp(&mut self) {
+        if let Amqp::Served(connections) = self.amqp.send_replace(Amqp::Standby) {
+            self.leaving.push(connections);
+        }
+    }
+
+    /// The same, and sends those away that are served: SDKs connect again, by themselves and at once.
+    pub(super) fn close_amqp(&mut self) {
+        self.hold_amqp();
+        while self.closing.try_join_next().is_some() {}
+        for connections in self.leaving.drain(..) {
+            self.closing.spawn(async move { connections.close().await });
+        }
+    }
+
+    /// Waits for those that [`Self::close_amqp`] sent away, and lets requests over HTTP finish.
+    pub(super) async fn finish(&mut self, grace: Duration) {
+        let closed = async { while self.closing.join_next().await.is_some() {} };
+        tokio::join!(closed, self.http.drain(grace));
     }
 
     /// Decides about requests of web pages.
@@ -147,9 +173,9 @@ impl Network {
 
     /// Lets connections finish. Health is still reported meanwhile.
     pub(super) async fn drain(&self, grace: Duration) {
-        let connections = self.amqp.borrow().clone();
+        let served = self.amqp.borrow().clone();
         let amqp = async {
-            if let Some(connections) = connections {
+            if let Amqp::Served(connections) = served {
                 connections.drain().await;
             }
         };

@@ -8,6 +8,7 @@ use peeklock_engine::runtime::Namespace;
 use peeklock_net::Certificates;
 use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::entities;
 use super::metrics::Monitoring;
@@ -17,18 +18,45 @@ use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
 
-/// What is changed, and what it was told last.
-pub(super) struct Reload {
-    /// The flags and variables of this process.
-    pub(super) args: ServeArgs,
-    /// What is in force.
+/// The configuration in force, and what is served by it; cheap to clone. Whoever changes either holds the lock.
+#[derive(Clone)]
+pub(super) struct InForce(Arc<Mutex<Current>>);
+
+/// See [`InForce`].
+pub(super) struct Current {
     pub(super) config: Config,
+    /// None while no entities are served.
+    pub(super) served: Option<Served>,
+}
+
+/// What a reload changes of entities that are served.
+pub(super) struct Served {
     /// The entities.
     pub(super) namespace: Namespace,
     /// Who may do what.
     pub(super) access: Access,
     /// What the store takes.
     pub(super) limits: Limits,
+}
+
+impl InForce {
+    /// The configuration of the start; nothing is served.
+    pub(super) fn new(config: Config) -> Self {
+        Self(Arc::new(Mutex::new(Current { config, served: None })))
+    }
+
+    /// Waits for its turn.
+    pub(super) async fn lock(&self) -> MutexGuard<'_, Current> {
+        self.0.lock().await
+    }
+}
+
+/// What is changed, and what it was told last.
+pub(super) struct Reload {
+    /// The flags and variables of this process.
+    pub(super) args: ServeArgs,
+    /// What is in force.
+    pub(super) in_force: InForce,
     /// The log.
     pub(super) log: LogControl,
     /// The certificates.
@@ -43,7 +71,7 @@ pub(super) struct Reload {
 
 impl Reload {
     /// Reads the configuration again at each signal, until dropped.
-    pub(super) async fn run(mut self, mut hangup: Signal) {
+    pub(super) async fn run(self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             tracing::info!("SIGHUP: reading the configuration again");
             supervisor::reloading();
@@ -72,42 +100,52 @@ impl Reload {
     }
 
     /// The number of changes.
-    async fn reload(&mut self) -> Result<usize, String> {
+    async fn reload(&self) -> Result<usize, String> {
         let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
+        let Current { config, served } = &mut *self.in_force.lock().await;
         // Addresses can't change at run time, so those of the start are checked.
-        next.authorization.check(&self.config.addresses()).map_err(|error| error.to_string())?;
-        let changes = changes(&self.namespace, &next);
-        // First, because only this may fail: entities may refuse a change.
-        entities::declare(&self.namespace, &next, self.limits).await.map_err(|error| error.to_string())?;
-        let mut count = changes.len();
-        for change in changes {
+        next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
+        let mut changed = Vec::new();
+        if let Some(Served { namespace, limits, .. }) = served {
+            changed = changes(namespace, &next);
+            // First, because only this may fail: entities may refuse a change.
+            entities::declare(namespace, &next, *limits).await.map_err(|error| error.to_string())?;
+        }
+        let mut count = changed.len();
+        for change in changed {
             tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = change);
             tracing::info!("{change}");
         }
-        if next.log_filter != self.config.log_filter {
+        if next.log_filter != config.log_filter {
             self.log.set(&next.log_filter);
             tracing::info!("the log level is {} now", next.log_filter);
             count += 1;
         }
-        if next.authorization != self.config.authorization {
-            self.access.replace(next.authorization.policy());
+        if next.authorization != config.authorization {
+            if let Some(Served { access, .. }) = served {
+                access.replace(next.authorization.policy());
+            }
             self.pages.set_authorization(&next.authorization);
             tracing::info!("[authorization] is in force as it is written now");
             count += 1;
         }
-        for note in next.notes.iter().filter(|note| !self.config.notes.contains(note)) {
+        for note in next.notes.iter().filter(|note| !config.notes.contains(note)) {
             tracing::warn!("{note}");
         }
-        for what in fixed(&self.config, &next) {
+        for what in fixed(config, &next) {
             tracing::warn!("{what} has changed in the configuration; that needs a restart");
         }
         // What needs a restart stays as it was, so that the next reload says so again.
-        (self.config.log_filter, self.config.notes) = (next.log_filter, next.notes);
-        self.config.authorization = AuthorizationConfig {
-            plain_enabled: self.config.authorization.plain_enabled,
-            time_out_ms: self.config.authorization.time_out_ms,
+        (config.log_filter, config.notes) = (next.log_filter, next.notes);
+        config.authorization = AuthorizationConfig {
+            plain_enabled: config.authorization.plain_enabled,
+            time_out_ms: config.authorization.time_out_ms,
             ..next.authorization
         };
+        // A later term declares what the file says by then.
+        (config.queues, config.queues_if_missing) = (next.queues, next.queues_if_missing);
+        (config.topics, config.topics_if_missing) = (next.topics, next.topics_if_missing);
+        config.undeclared = next.undeclared;
         Ok(count)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use peeklock_access::Access;
 use peeklock_engine::runtime::Namespace;
+use peeklock_metrics::Source;
 use tokio::task::spawn_blocking;
 use tower::ServiceExt;
 
@@ -49,13 +50,20 @@ impl MetricsPage {
 
     /// Adds what the rest of the broker counts.
     pub(super) fn show(&self, store: &OpenStore, access: &Access, namespace: &Namespace) {
-        let registry = &self.monitoring.registry;
+        let mut sources: Vec<Box<dyn Source>> = Vec::new();
         if let Some(figures) = store.figures() {
-            registry.register(figures);
+            sources.push(Box::new(figures));
         }
-        registry.register(access.metrics());
-        registry.register(namespace.figures());
-        self.readers.set_access(access.clone());
+        sources.push(Box::new(access.metrics()));
+        sources.push(Box::new(namespace.figures()));
+        self.monitoring.term.set(sources);
+        self.readers.set_access(Some(access.clone()));
+    }
+
+    /// What [`Self::show`] added is over.
+    pub(super) fn clear(&self) {
+        self.monitoring.term.set(Vec::new());
+        self.readers.set_access(None);
     }
 }
 
@@ -65,30 +73,43 @@ pub(super) struct Offered {
     pub(super) has_console: bool,
 }
 
-/// What answers when entities are there to be administered; set once.
-pub(super) type Administration = Arc<OnceLock<Router>>;
+/// What answers while entities are there to be administered; cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Administration(Arc<RwLock<Option<Router>>>);
+
+impl Administration {
+    /// From now on this one answers; `None`: nobody does.
+    pub(super) fn set(&self, router: Option<Router>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
+    }
+
+    fn get(&self) -> Option<Router> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// All paths. The clock can be moved only if there is a `travel`.
 pub(super) fn router(
     health: Health,
     travel: Option<TimeTravel>,
-    administration: Administration,
+    administration: &Administration,
     offered: Offered,
 ) -> Router {
     let router = Router::new()
         .route(HEALTH, get(report))
         .route("/health/ready", get(report_ready))
         .route("/health/live", get(report_live))
-        .route_layer(from_fn_with_state(Arc::clone(&administration), unless_token))
+        .route_layer(from_fn_with_state(administration.clone(), unless_token))
         .with_state(health)
         .merge(
             Router::new()
                 .route(METRICS, any(report_metrics))
-                .with_state((offered.metrics, Arc::clone(&administration))),
+                .with_state((offered.metrics, administration.clone())),
         )
-        .merge(console(offered.has_console, &administration));
+        .merge(console(offered.has_console, administration));
     let router = router.merge(travel.map_or_else(Router::new, TimeTravel::router));
-    router.fallback(move |request| administer(Arc::clone(&administration), request))
+    let administration = administration.clone();
+    router.fallback(move |request| administer(administration.clone(), request))
 }
 
 /// The files of the console, which hold nothing of this broker. Off, its address is that of nothing.
@@ -102,7 +123,7 @@ fn console(is_enabled: bool, administration: &Administration) -> Router {
             .route("/console/", absent())
             .route("/console/{*path}", absent())
     };
-    router.route_layer(from_fn_with_state(Arc::clone(administration), unless_entity))
+    router.route_layer(from_fn_with_state(administration.clone(), unless_entity))
 }
 
 /// A request with a token, one that names a version of the management API, and one that changes something are for the entity of
@@ -181,10 +202,10 @@ async fn report_live() -> impl IntoResponse {
     ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
 }
 
-/// Hands a request on to the administration; before there is one, the broker is starting.
+/// Hands a request on to the administration; without one, the broker is starting, standing by or stopping.
 async fn administer(administration: Administration, request: Request) -> Result<Response, Infallible> {
     match administration.get() {
-        Some(router) => router.clone().oneshot(request).await,
+        Some(router) => router.oneshot(request).await,
         None => Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()),
     }
 }

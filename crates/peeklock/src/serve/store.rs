@@ -12,12 +12,16 @@ use peeklock_storage::copy::unfinished_copy;
 use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
 
 use super::error::ServeError;
 use crate::config::{Config, StorageConfig, StorageEngine};
 use crate::control::Control;
 use crate::database::{self, Replicated};
 use crate::store_damage;
+
+/// A store that is not served from has nothing under way.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The shard on which the namespace lives.
 pub(super) const SHARD: ShardId = ShardId(0);
@@ -96,7 +100,7 @@ impl OpenStore {
         match unfinished_copy(&*open.lease).await {
             Ok(None) => Ok(open),
             Ok(Some(source)) => {
-                open.close().await?;
+                open.close(CLOSE_WITHIN).await?;
                 Err(ServeError::Unfinished { source_name: source })
             }
             Err(error) => Err(ServeError::Cluster(error)),
@@ -145,16 +149,19 @@ impl OpenStore {
         Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
-    /// Writes what is left, and lets others have the shard or the directory.
+    /// Writes what is left, and lets others have the shard or the directory. A database that can't be reached is awaited
+    /// for a while: what is under way there is decided by whoever opens the shard next.
     ///
     /// # Errors
     /// [`ServeError::System`] when the closing thread failed.
-    pub(super) async fn close(self) -> Result<(), ServeError> {
+    pub(super) async fn close(self, patience: Duration) -> Result<(), ServeError> {
         drop(self.lease);
         match self.kept {
             Kept::Local(store) => spawn_blocking(move || store.close()).await.map_err(stopped),
             Kept::Cluster(store) => {
-                store.release(SHARD).await;
+                if timeout(patience, store.release(SHARD)).await.is_err() {
+                    store.abandon(SHARD);
+                }
                 Ok(())
             }
         }

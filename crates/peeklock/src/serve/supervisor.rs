@@ -24,6 +24,11 @@ pub(super) fn ready(queues: usize, topics: usize) {
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
+/// A node of a cluster waits for its turn: it is started, and nothing is wrong.
+pub(super) fn standby() {
+    notify(&[NotifyState::Ready, NotifyState::Status("Standby: another node serves")]);
+}
+
 /// SIGHUP arrived: the configuration is being read again.
 pub(super) fn reloading() {
     let mut states = vec![NotifyState::Reloading, NotifyState::Status("Reloading the configuration")];
@@ -47,8 +52,9 @@ pub(super) fn stopping(reason: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(&format!("Stopping: {reason}"))]);
 }
 
-/// Sends signs of life until the task is aborted, if the service manager expects them (`WATCHDOG_USEC`).
-pub(super) fn keep_alive(lease: Lease) -> Option<JoinHandle<()>> {
+/// Sends signs of life until the task is aborted, if the service manager expects them (`WATCHDOG_USEC`). With a lease, only
+/// while its store answers.
+pub(super) fn keep_alive(lease: Option<Lease>) -> Option<JoinHandle<()>> {
     let patience = sd_notify::watchdog_enabled()?;
     let sign = || async {
         // Sending blocks while the service manager's socket is full, and nothing may wait for this thread at the end.
@@ -61,19 +67,23 @@ pub(super) fn keep_alive(lease: Lease) -> Option<JoinHandle<()>> {
             let _ = done.await;
         }
     };
-    Some(tokio::spawn(async move { signs_of_life(&lease, patience / SIGNS_OF_LIFE, sign).await }))
+    Some(tokio::spawn(async move { signs_of_life(lease.as_ref(), patience / SIGNS_OF_LIFE, sign).await }))
 }
 
 /// Gives a sign of life each time the store answers: its log thread takes batches in order, so an empty batch is answered,
 /// without a write, once everything before it is on disk. That this task runs shows that the runtime's threads do.
-async fn signs_of_life<F: Future<Output = ()>>(lease: &Lease, pause: Duration, sign: impl Fn() -> F) {
+async fn signs_of_life<F: Future<Output = ()>>(lease: Option<&Lease>, pause: Duration, sign: impl Fn() -> F) {
     // A pause of zero is no interval.
     let mut ticks = interval(pause.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A lost store ends the process by itself.
-        if lease.submit(Batch::new()).await.is_ok() {
+        let answers = match lease {
+            // A lost store ends the process by itself.
+            Some(lease) => lease.submit(Batch::new()).await.is_ok(),
+            None => true,
+        };
+        if answers {
             sign().await;
         }
     }
@@ -105,7 +115,7 @@ mod tests {
             let sign = || async {
                 signs.fetch_add(1, Ordering::Relaxed);
             };
-            let _ = tokio::time::timeout(PAUSE * pauses, signs_of_life(&lease, PAUSE, sign)).await;
+            let _ = tokio::time::timeout(PAUSE * pauses, signs_of_life(Some(&lease), PAUSE, sign)).await;
         };
         during(3).await;
         assert!(given() >= 3, "{}", given());

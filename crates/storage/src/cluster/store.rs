@@ -85,10 +85,18 @@ impl ClusterStore {
         }
     }
 
+    /// Ends the lease of a shard at once. What is under way is not awaited: whoever acquires the shard next decides it.
+    pub fn abandon(&self, shard: ShardId) {
+        let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
+        if let Some(current) = current {
+            current.shared.die(closed());
+        }
+    }
+
     /// Has a shard finish what was submitted, and resolves once its lease is lost: another node may have it then. It can be
     /// acquired again.
     pub async fn release(&self, shard: ShardId) {
-        let current = self.0.shards().by_id.get_mut(&shard).and_then(|slot| slot.current.take());
+        let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
         if let Some(current) = current {
             current.stop();
             // An error: the shard is gone.

@@ -325,10 +325,11 @@ impl Actor {
         if self.is_lost {
             return Poll::Ready(Wake::Lost);
         }
-        match self.tenancy.poll(context) {
+        match self.tenancy.poll(context, &self.shared.scope) {
             Leave::Given => {}
             Leave::Returned => work = true,
             Leave::Denied => return Poll::Pending,
+            Leave::Lost => return Poll::Ready(Wake::Lost),
         }
         work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();

@@ -6,9 +6,10 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use crate::runtime::Tenure;
+use crate::runtime::host::FailureScope;
 
 /// See the module. Without a port the right is always there.
 #[derive(Default)]
@@ -16,7 +17,8 @@ pub(super) struct Tenancy {
     port: Option<Arc<dyn Tenure>>,
     /// As of the last look.
     is_away: bool,
-    returning: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// True when the shard is lost first: one that was told to stop hears of that here only.
+    waiting: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
 /// What an actor may do.
@@ -28,6 +30,8 @@ pub(super) enum Leave {
     Returned,
     /// Nothing; the actor is woken when that changes.
     Denied,
+    /// Nothing ever again: the shard is lost.
+    Lost,
 }
 
 impl Tenancy {
@@ -55,20 +59,29 @@ impl Tenancy {
     }
 
     /// What the actor may do now.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Leave {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, scope: &FailureScope) -> Leave {
         let Some(port) = &self.port else { return Leave::Given };
         loop {
             if port.holds() {
-                self.returning = None;
+                self.waiting = None;
                 return if std::mem::take(&mut self.is_away) { Leave::Returned } else { Leave::Given };
             }
             self.is_away = true;
-            let returning = self.returning.get_or_insert_with(|| port.returns());
-            if returning.as_mut().poll(context).is_pending() {
-                return Leave::Denied;
+            let waiting = self.waiting.get_or_insert_with(|| {
+                let (returns, scope) = (port.returns(), scope.clone());
+                Box::pin(async move {
+                    tokio::select! {
+                        _ = scope.watch() => true,
+                        () = returns => false,
+                    }
+                })
+            });
+            let Poll::Ready(is_lost) = waiting.as_mut().poll(context) else { return Leave::Denied };
+            self.waiting = None;
+            if is_lost {
+                return Leave::Lost;
             }
             // It may be away again.
-            self.returning = None;
         }
     }
 }

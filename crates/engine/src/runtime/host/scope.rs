@@ -40,7 +40,7 @@ impl FailureScope {
     }
 
     /// Fails when the lease is lost. Resolves with the reason why the shard is lost, whatever it is.
-    pub(super) async fn watch(&self) -> Error {
+    pub(in crate::runtime) async fn watch(&self) -> Error {
         tokio::select! {
             biased;
             failure = self.failed() => failure,

@@ -12,6 +12,7 @@ pub(super) use http::{HttpMetrics, route};
 pub(super) use readers::Readers;
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use peeklock_amqp::RefusalMetrics;
 use peeklock_metrics::{Counters, Family, Metrics, Page, Source, Unit};
@@ -33,7 +34,27 @@ pub(super) struct Monitoring {
     pub(super) connections: ConnectionMetrics,
     pub(super) http: HttpMetrics,
     pub(super) refusals: RefusalMetrics,
+    /// What the present term counts.
+    pub(super) term: TermSources,
     reloads: Counters<1>,
+}
+
+/// Sources that come and go with a term; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TermSources(Arc<RwLock<Vec<Box<dyn Source>>>>);
+
+impl TermSources {
+    /// From now on these.
+    pub(super) fn set(&self, sources: Vec<Box<dyn Source>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = sources;
+    }
+}
+
+impl Source for TermSources {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        let sources = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().try_for_each(|source| source.write(page))
+    }
 }
 
 impl Monitoring {
@@ -49,6 +70,7 @@ impl Monitoring {
         monitoring.registry.register(monitoring.refusals.clone());
         monitoring.registry.register(Reloads(monitoring.reloads.clone()));
         monitoring.registry.register(audit.changes());
+        monitoring.registry.register(monitoring.term.clone());
         monitoring
     }
 

@@ -4,7 +4,7 @@
 //! the namespace. A request that a proxy passed on is not from the same machine, whatever its address is.
 
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HeaderName};
@@ -19,7 +19,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Clone)]
 pub(in crate::serve) struct Readers {
     config: Arc<MetricsConfig>,
-    access: Arc<OnceLock<Access>>,
+    access: Arc<RwLock<Option<Access>>>,
 }
 
 impl Readers {
@@ -28,16 +28,15 @@ impl Readers {
         Self { config: Arc::new(config), access: Arc::default() }
     }
 
-    /// Who knows other tokens; set once.
-    pub(in crate::serve) fn set_access(&self, access: Access) {
-        // Nobody else sets it.
-        let _ = self.access.set(access);
+    /// Who knows other tokens, while entities are served.
+    pub(in crate::serve) fn set_access(&self, access: Option<Access>) {
+        *self.access.write().unwrap_or_else(PoisonError::into_inner) = access;
     }
 
     /// Whether a request from `peer` may read all metrics.
     pub(in crate::serve) fn admit(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
-        let access = self.access.get();
-        if access.is_some_and(|access| !access.is_required()) {
+        let access = self.access.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if access.as_ref().is_some_and(|access| !access.is_required()) {
             return true;
         }
         let Some(presented) = headers.get(AUTHORIZATION) else {
@@ -48,7 +47,7 @@ impl Readers {
         if self.config.token.as_ref().is_some_and(|expected| is_same_secret(expected.expose(), token)) {
             return true;
         }
-        let grant = |access: &Access| {
+        let grant = |access: Access| {
             let (namespace, now) = (Resource::namespace(), access.now());
             access
                 .token(token, &namespace, now)

@@ -1,0 +1,122 @@
+//! Serving as a node of a cluster: waiting for the lease, a term, and again, in one process.
+
+use std::time::Duration;
+
+use peeklock_engine::runtime::StartError;
+use peeklock_storage::Error;
+use tokio::time::sleep;
+
+use super::error::ServeError;
+use super::process::Process;
+use super::signals::Signals;
+use super::standby::{Held, Standby};
+use super::store::{Cluster, OpenStore, SHARD, Shards};
+use super::term::{Over, Term};
+use super::{end, supervisor};
+use crate::config::Config;
+
+/// Pause after a take-over that failed for a reason that may pass.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What does not change from term to term.
+struct Node<'a> {
+    shards: &'a Shards,
+    cluster: &'a Cluster,
+    standby: Standby,
+}
+
+/// Serves whenever this node has the lease, until a signal.
+///
+/// # Errors
+/// What no other try can mend: the configuration, a damaged store.
+pub(super) async fn serve_as_node(
+    process: &mut Process,
+    signals: &mut Signals,
+    config: &Config,
+    shards: &Shards,
+    cluster: &Cluster,
+) -> Result<(), ServeError> {
+    process.begin(config)?;
+    let node = Node { shards, cluster, standby: Standby::start(cluster) };
+    let watchdog = supervisor::keep_alive(None);
+    let outcome = node.serve_terms(process, signals).await;
+    node.standby.leave().await;
+    if let Some(watchdog) = watchdog {
+        end(watchdog).await;
+    }
+    outcome
+}
+
+impl Node<'_> {
+    async fn serve_terms(&self, process: &mut Process, signals: &mut Signals) -> Result<(), ServeError> {
+        loop {
+            process.stand_by();
+            let term = tokio::select! {
+                term = self.next_term(process) => term?,
+                () = signals.stop() => {
+                    self.cluster.store.abandon(SHARD);
+                    return Ok(());
+                }
+            };
+            match term.serve(process, signals).await? {
+                Over::Stopped if self.standby.has_relief() => {
+                    supervisor::stopping("another node takes over");
+                    tracing::info!("another node takes over");
+                    return term.hand_over(process).await;
+                }
+                Over::Stopped => return term.drain(process).await,
+                Over::HandOver(to) => {
+                    tracing::info!(%to, "handing over");
+                    term.hand_over(process).await?;
+                }
+                Over::Lost(lost) => {
+                    tracing::warn!(%lost, "this node stands by");
+                    term.abandon(process).await?;
+                }
+                Over::LeaseLost => {
+                    tracing::warn!("another node may have the shard; this one stands by");
+                    term.abandon(process).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for the lease, and takes over; again and again while that fails for a reason that may pass.
+    async fn next_term(&self, process: &mut Process) -> Result<Term, ServeError> {
+        loop {
+            let held = self.standby.held().await;
+            tracing::info!(shard = SHARD.0, "this node has the lease: taking over");
+            let taken = tokio::select! {
+                taken = self.take_over(process, &held) => taken,
+                _ = held.ended() => {
+                    self.cluster.store.abandon(SHARD);
+                    continue;
+                }
+            };
+            match taken {
+                Err(error) if may_pass(&error) => {
+                    tracing::warn!(%error, "taking over failed; trying again");
+                    self.cluster.store.abandon(SHARD);
+                    sleep(RETRY_AFTER).await;
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    async fn take_over(&self, process: &mut Process, held: &Held) -> Result<Term, ServeError> {
+        let config = process.in_force.lock().await.config.clone();
+        let store = OpenStore::open(&config, self.shards).await?;
+        Term::start(process, store, Some(held.clone())).await
+    }
+}
+
+/// Whether another try may succeed: the database could not be reached, or another node was faster.
+fn may_pass(error: &ServeError) -> bool {
+    match error {
+        ServeError::Cluster(error) | ServeError::Start(StartError::Storage(error)) => {
+            !matches!(error, Error::Corrupt { .. } | Error::TooLarge { .. })
+        }
+        _ => false,
+    }
+}

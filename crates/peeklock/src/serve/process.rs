@@ -1,0 +1,186 @@
+//! What a process has once, however many terms it serves: ports, health, clock, numbers, the configuration in force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peeklock_engine::runtime::{Clock, Namespace, SystemClock};
+use tokio::signal::unix::Signal;
+use tokio::task::JoinHandle;
+
+use super::descriptors::Room;
+use super::development::TimeTravel;
+use super::error::ServeError;
+use super::health::{Health, State};
+use super::memory::Memory;
+use super::metrics::{Monitoring, Readers};
+use super::network::{Listening, Network};
+use super::ready::{Addresses, ReadyFile};
+use super::reload::{InForce, Reload};
+use super::routes::{self, Administration, MetricsPage, Offered};
+use super::telemetry::Telemetry;
+use super::{end, entities, supervisor};
+use crate::audit::AuditControl;
+use crate::config::{Config, ServeArgs};
+use crate::logging::LogControl;
+
+/// See the module.
+pub(super) struct Process {
+    pub(super) in_force: InForce,
+    pub(super) health: Health,
+    pub(super) memory: Memory,
+    pub(super) room: Room,
+    /// The one clock of all that decides.
+    pub(super) time: SystemClock,
+    pub(super) travel: Option<TimeTravel>,
+    pub(super) administration: Administration,
+    pub(super) page: MetricsPage,
+    pub(super) monitoring: Monitoring,
+    pub(super) telemetry: Telemetry,
+    pub(super) network: Network,
+    pub(super) log: LogControl,
+    /// How long clients may go on when the process stops.
+    pub(super) grace: Duration,
+    audit: AuditControl,
+    /// Until [`Self::begin`].
+    beginning: Option<(ServeArgs, Signal)>,
+    /// Since then.
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Binds all addresses and answers HTTP from now on, mostly with 503.
+    ///
+    /// # Errors
+    /// An address that is taken, and what else is wrong before the store is touched.
+    pub(super) async fn start(
+        config: Config,
+        args: ServeArgs,
+        hangup: Signal,
+        (log, audit): (LogControl, AuditControl),
+    ) -> Result<Self, ServeError> {
+        clear_ready_file(&config)?;
+        let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
+        let listening = Listening::bind(&config).await?;
+        let health = Health::default();
+        let memory = Memory::of(&config)?;
+        let time = SystemClock::new();
+        let travel = config.development.time_travel.then(|| TimeTravel::over(time.clone()));
+        let administration = Administration::default();
+        let page = MetricsPage::new(Monitoring::start(&health, &audit), Readers::new(config.metrics.clone()));
+        let monitoring = page.monitoring.clone();
+        let telemetry = Telemetry::start(&config.telemetry, &monitoring.registry).await?;
+        let offered = Offered { metrics: page.clone(), has_console: config.console.is_enabled };
+        let router = routes::router(health.clone(), travel.clone(), &administration, offered);
+        let network = Network::start(listening, router, &config, room, &monitoring);
+        let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
+        if travel.is_some() {
+            tracing::warn!(
+                "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message \
+                 expire; never use this broker for messages that matter"
+            );
+        }
+        let in_force = InForce::new(config);
+        Ok(Self {
+            in_force,
+            health,
+            memory,
+            room,
+            time,
+            travel,
+            administration,
+            page,
+            monitoring,
+            telemetry,
+            network,
+            log,
+            grace,
+            audit,
+            beginning: Some((args, hangup)),
+            tasks: Vec::new(),
+        })
+    }
+
+    /// Serves TLS, follows the wall clock and reloads the configuration from now on; called again it does nothing. The store
+    /// of a data directory is open before, because its time counts for certificates.
+    ///
+    /// # Errors
+    /// TLS can't be served.
+    pub(super) fn begin(&mut self, config: &Config) -> Result<(), ServeError> {
+        let Some((args, hangup)) = self.beginning.take() else { return Ok(()) };
+        self.tasks.push(tokio::spawn(self.time.clone().keep_up()));
+        let reload = Reload {
+            args,
+            in_force: self.in_force.clone(),
+            log: self.log.clone(),
+            audit: self.audit.clone(),
+            tls: self.network.secure(config, &self.time)?,
+            pages: self.network.pages(),
+            monitoring: self.monitoring.clone(),
+        };
+        self.tasks.push(tokio::spawn(reload.run(hangup)));
+        Ok(())
+    }
+
+    /// What messages live by.
+    pub(super) fn entity_clock(&self) -> Arc<dyn Clock> {
+        match &self.travel {
+            Some(travel) => Arc::new(travel.clock()),
+            None => Arc::new(self.time.clone()),
+        }
+    }
+
+    /// Connections are accepted from now on, or not any more.
+    pub(super) fn set_ready(&self, namespace: Option<&Namespace>) {
+        if let Some(travel) = &self.travel {
+            travel.set_namespace(namespace.cloned());
+        }
+        self.health.set_namespace(namespace.cloned());
+        self.health.set(if namespace.is_some() { State::Ready } else { State::Draining });
+    }
+
+    /// Another node serves, as far as anybody knows; this one may at any time.
+    pub(super) fn stand_by(&mut self) {
+        self.network.hold_amqp();
+        self.health.set(State::Standby);
+        supervisor::standby();
+        tracing::info!("standing by: another node serves, or this one takes over");
+    }
+
+    /// Says where to connect: to people in the log, to programs in the ready file.
+    ///
+    /// # Errors
+    /// The ready file can't be written.
+    pub(super) fn announce(
+        &self,
+        config: &Config,
+        namespace: &Namespace,
+    ) -> Result<Option<ReadyFile>, ServeError> {
+        let addresses = self.network.addresses();
+        let Addresses { amqp, http, connection_string, authority, .. } = addresses;
+        let (queues, topics) = entities::count(namespace);
+        let authority = authority.as_ref().map(|file| tracing::field::display(file.display()));
+        let also = addresses.others();
+        tracing::info!(%amqp, %http, also, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
+        let file = config.ready_file.as_deref();
+        let written = file.map(|file| {
+            ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error))
+        });
+        written.transpose()
+    }
+
+    /// Ends all that is left.
+    pub(super) async fn end(mut self) {
+        for task in self.tasks {
+            end(task).await;
+        }
+        self.network.finish(self.grace).await;
+        self.network.close().await;
+        self.telemetry.finish().await;
+    }
+}
+
+/// An earlier process may have left one.
+fn clear_ready_file(config: &Config) -> Result<(), ServeError> {
+    let file = config.ready_file.as_deref();
+    file.map_or(Ok(()), |file| ReadyFile::clear(file).map_err(|error| ServeError::ready_file(file, error)))
+}

@@ -1,0 +1,225 @@
+//! One term of serving: from the open store to the end of what lives on it.
+//!
+//! A process with a data directory serves one term. A node of a cluster serves as often as it has the lease of the shard; what is
+//! bound to ports and what watches the process goes on between two terms ([`super::process`]).
+
+use std::time::Duration;
+
+use peeklock_budget::throttle::Throttles;
+use peeklock_cluster::{Ended, NodeName};
+use peeklock_connections::Register;
+use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::access::{self, Following};
+use super::error::ServeError;
+use super::parts;
+use super::process::Process;
+use super::ready::ReadyFile;
+use super::reload::Served;
+use super::signals::Signals;
+use super::standby::Held;
+use super::store::OpenStore;
+use super::{dead_letters, emulator, end, entities, supervisor};
+use crate::config::Config;
+use crate::control::Control;
+
+/// What was decided has so long to become durable and be answered before the shard is given up all the same.
+const FINISH_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a term is over.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// A signal asked for it.
+    Stopped,
+    /// Nothing more can be stored, or another node has the shard.
+    Lost(LostShard),
+    /// Another node has the lease, or could have.
+    LeaseLost,
+    /// The shard belongs to another node now.
+    HandOver(NodeName),
+}
+
+/// See the module.
+pub(super) struct Term {
+    namespace: Namespace,
+    store: OpenStore,
+    held: Option<Held>,
+    control: Option<Control>,
+    ready_file: Option<ReadyFile>,
+    reporting: JoinHandle<()>,
+    watchdog: Option<JoinHandle<()>>,
+    _following: Following,
+}
+
+impl Term {
+    /// Restores and declares entities and serves them.
+    ///
+    /// # Errors
+    /// Whatever keeps a broker from starting.
+    pub(super) async fn start(
+        process: &mut Process,
+        store: OpenStore,
+        held: Option<Held>,
+    ) -> Result<Self, ServeError> {
+        let limits = store.lease.limits();
+        let in_force = process.in_force.clone();
+        // A reload waits until entities are there, and changes them then.
+        let mut in_force = in_force.lock().await;
+        let config = in_force.config.clone();
+        let options = NamespaceOptions {
+            spans: process.telemetry.spans(),
+            tenure: held.as_ref().map(Held::tenure),
+            ..parts::namespace_options(&config, process.memory)
+        };
+        let namespace = Namespace::start(store.lease.clone(), process.entity_clock(), options).await?;
+        entities::declare(&namespace, &config, limits).await?;
+        // Whatever the store says of the time is known by now.
+        process.begin(&config)?;
+        let (access, following) = access::start(&namespace, &config.authorization, process.time.clone());
+        process.page.show(&store, &access, &namespace);
+        serve_clients(process, &namespace, &store, &config, &access);
+        let control = store.control(&config);
+        let ready_file = process.announce(&config, &namespace)?;
+        if let Some(damage) = store.scrub_damage() {
+            process.health.set_scrub_damage(damage);
+        }
+        process.set_ready(Some(&namespace));
+        let watchdog = supervised(&namespace, &store, held.is_some());
+        emulator::greet(&config);
+        in_force.served = Some(Served { namespace: namespace.clone(), access, limits });
+        let reporting = tokio::spawn(dead_letters::report(namespace.clone()));
+        Ok(Self { namespace, store, held, control, ready_file, reporting, watchdog, _following: following })
+    }
+
+    /// Serves until there is a reason not to.
+    ///
+    /// # Errors
+    /// Nothing is listened to any more.
+    pub(super) async fn serve(
+        &self,
+        process: &mut Process,
+        signals: &mut Signals,
+    ) -> Result<Over, ServeError> {
+        tokio::select! {
+            () = signals.stop() => Ok(Over::Stopped),
+            lost = self.namespace.shard_lost() => Ok(Over::Lost(lost)),
+            ended = self.lease_ended() => Ok(match ended {
+                Ended::Lost => Over::LeaseLost,
+                Ended::HandOver(node) => Over::HandOver(node),
+            }),
+            ended = process.network.ended() => Err(ServeError::listener_ended(ended)),
+        }
+    }
+
+    async fn lease_ended(&self) -> Ended {
+        match &self.held {
+            Some(held) => held.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets clients finish, then partitions, and closes the store: nothing more is served by this process.
+    ///
+    /// # Errors
+    /// The shard was lost meanwhile.
+    pub(super) async fn drain(mut self, process: &mut Process) -> Result<(), ServeError> {
+        supervisor::stopping("clients may finish");
+        self.leave(process).await;
+        let finish = async {
+            process.network.drain(process.grace).await;
+            self.namespace.shutdown().await;
+        };
+        tokio::select! {
+            () = finish => {}
+            lost = self.namespace.shard_lost() => return Err(ServeError::Lost(lost)),
+        }
+        self.close(process).await
+    }
+
+    /// Lets the next owner have the shard as soon as what was decided is durable and answered. Clients are sent away, and
+    /// what they ask meanwhile is refused with a reason to try again.
+    ///
+    /// # Errors
+    /// See [`OpenStore::close`].
+    pub(super) async fn hand_over(mut self, process: &mut Process) -> Result<(), ServeError> {
+        self.leave(process).await;
+        process.administration.set(None);
+        process.network.hold_amqp();
+        tokio::select! {
+            finished = timeout(FINISH_WITHIN, self.namespace.shutdown()) => {
+                if finished.is_err() {
+                    tracing::warn!("not everything that was asked could be answered; clients will try again");
+                }
+            }
+            _ = self.namespace.shard_lost() => {}
+        }
+        self.abandon(process).await
+    }
+
+    /// Ends what lives on a shard that is lost, or is about to be. Nothing is handed out any more.
+    ///
+    /// # Errors
+    /// See [`OpenStore::close`].
+    pub(super) async fn abandon(mut self, process: &mut Process) -> Result<(), ServeError> {
+        self.leave(process).await;
+        process.network.close_amqp();
+        self.close(process).await
+    }
+
+    /// Nothing new is accepted from now on.
+    async fn leave(&mut self, process: &Process) {
+        self.ready_file = None;
+        process.set_ready(None);
+        process.in_force.lock().await.served = None;
+        self.reporting.abort();
+    }
+
+    async fn close(self, process: &Process) -> Result<(), ServeError> {
+        process.administration.set(None);
+        process.page.clear();
+        drop(self.control);
+        end(self.reporting).await;
+        if let Some(watchdog) = self.watchdog {
+            end(watchdog).await;
+        }
+        self.store.close(FINISH_WITHIN).await?;
+        if let Some(held) = self.held {
+            held.release().await;
+        }
+        // Actors that may hand out nothing end now, because their shard is lost.
+        if timeout(FINISH_WITHIN, self.namespace.shutdown()).await.is_err() {
+            tracing::error!("some entities did not end with their shard");
+        }
+        Ok(())
+    }
+}
+
+/// Reports readiness to the service manager, and from now on that the store answers. A node of a cluster gives signs of life all the
+/// time: no restart helps a database.
+fn supervised(namespace: &Namespace, store: &OpenStore, is_node: bool) -> Option<JoinHandle<()>> {
+    let (queues, topics) = entities::count(namespace);
+    supervisor::ready(queues, topics);
+    if is_node { None } else { supervisor::keep_alive(Some(store.lease.clone())) }
+}
+
+/// AMQP and HTTP from now on.
+fn serve_clients(
+    process: &Process,
+    namespace: &Namespace,
+    store: &OpenStore,
+    config: &Config,
+    access: &peeklock_access::Access,
+) {
+    let Process { memory, room, travel, monitoring, log, .. } = process;
+    let throttles = Throttles::new(config.rates.clone());
+    let register = Register::new(access.now().0);
+    let bus =
+        parts::service_bus(namespace, access, config, &throttles, monitoring).registered(register.clone());
+    let connections = parts::amqp_connections(bus, namespace, config, *memory, *room);
+    let admin = parts::admin(namespace, access, throttles, config, (store.lease.limits(), *memory));
+    let router = parts::administer(admin, travel.as_ref(), log, register, store.figures());
+    process.administration.set(Some(router));
+    process.network.serve_amqp(connections);
+}
