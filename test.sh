@@ -8,6 +8,9 @@
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
 #   ./test.sh sdk             the same: build, python, js, go, java
+#   ./test.sh cluster         brokers on PostgreSQL while brokers, servers and links fail, by PEEKLOCK_NEMESIS_SEED for
+#                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing
+#   ./test.sh cluster-suites  python and js again with brokers on PostgreSQL; only if named
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
 #   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped, and say so
@@ -98,6 +101,17 @@ stage_java() {
         -Dpeeklock.output="$target/java" -Dmaven.repo.local="$target/maven" test)
 }
 
+stage_cluster() {
+    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
+}
+
+stage_cluster-suites() {
+    local run=("$venv/bin/python" "$PWD/tests/python/postgres.py" run --)
+    prepare_python || return 1
+    (cd tests/python && PEEKLOCK_BIN="$daemon" "${run[@]}" "$venv/bin/python" -m pytest -rs) || return 1
+    (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" "${run[@]}" npm test)
+}
+
 # Sums "N passed" and "N failed" of cargo, pytest, node, go and Maven in a stage's output.
 counts() {
     sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
@@ -129,9 +143,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js go java image packages count) ;;
+        all) stages+=(lint rust build python js cluster go java image packages count) ;;
         sdk) stages+=(build python js go java) ;;
-        lint | rust | build | python | js | go | java | image | packages | count) stages+=("$name") ;;
+        lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | count) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2
@@ -152,7 +166,7 @@ for name in "${stages[@]}"; do
         verdict="FAILED"
         status=1
     fi
-    summary+="$(printf '%-8s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
+    summary+="$(printf '%-14s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
     # A daemon that does not build leaves nothing for the SDKs to talk to.
     if [ "$name" = build ] && [ "$verdict" = FAILED ]; then
         break

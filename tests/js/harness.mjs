@@ -1,7 +1,8 @@
 // Starts a Peeklock daemon on its own ports and data directory, and hands out fresh queues.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import fs from "node:fs";
 import os from "node:os";
@@ -103,6 +104,22 @@ function tomlValue(value) {
   return typeof value === "object" ? `{ ${tomlLines(value).join(", ")} }` : JSON.stringify(value);
 }
 
+/** The server on which brokers keep their messages in this run, instead of in files; see tests/python/postgres.py. */
+const SERVER = process.env.PEEKLOCK_TEST_POSTGRES;
+
+/** A new database there; its URL. */
+function createDatabase() {
+  const name = `test_${randomUUID().replaceAll("-", "")}`;
+  runSql(`create database ${name}`);
+  return SERVER + name;
+}
+
+const dropDatabase = (url) => runSql(`drop database if exists ${url.split("/").at(-1)} with (force)`);
+
+function runSql(statement) {
+  execFileSync(process.env.PEEKLOCK_TEST_PSQL, ["-Xq", `${SERVER}postgres`, "-c", statement], { stdio: "pipe" });
+}
+
 /** Daemons that must not outlive a test run that is cut short. */
 const started = new Set();
 process.on("exit", () => started.forEach((daemon) => daemon.kill("SIGKILL")));
@@ -123,6 +140,7 @@ export class Daemon {
     fs.writeFileSync(path.join(this.directory, "peeklock.toml"), config);
     this.emulator = emulator && path.join(this.directory, "Config.json");
     if (emulator) fs.writeFileSync(this.emulator, emulator);
+    this.database = SERVER && createDatabase();
   }
 
   /** Returns when connections are accepted, on a port that the system chose. */
@@ -131,7 +149,8 @@ export class Daemon {
     // What a killed daemon left would pass for the new one's.
     fs.rmSync(file("ready.json"), { force: true });
     const log = fs.openSync(file("daemon.log"), "a");
-    const environment = Object.entries(process.env).filter(([key]) => !key.startsWith("PEEKLOCK_"));
+    const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("PEEKLOCK_"));
+    const environment = { ...Object.fromEntries(inherited), ...(this.database && { PEEKLOCK_STORAGE_URL: this.database }) };
     this.process = spawn(
       binary(),
       [
@@ -140,7 +159,7 @@ export class Daemon {
         ...(this.timeTravel ? ["--time-travel"] : []),
         ...(this.emulator ? ["--emulator-config", this.emulator] : []),
       ],
-      { stdio: ["ignore", log, log], cwd: this.directory, env: Object.fromEntries(environment) },
+      { stdio: ["ignore", log, log], cwd: this.directory, env: environment },
     );
     this.exited = once(this.process, "exit");
     started.add(this.process);
@@ -233,6 +252,7 @@ export class Daemon {
     const alive = this.process.exitCode === null && this.process.signalCode === null;
     if (alive) await this.kill();
     const log = this.log();
+    if (this.database) dropDatabase(this.database);
     fs.rmSync(this.directory, { recursive: true });
     assert(alive, `the daemon died:\n${log}`);
     assert.doesNotMatch(log, /panicked/);

@@ -9,8 +9,15 @@ import uuid
 import pytest
 
 from bus import Bus
-from daemon import Daemon, Topic, queue_names, topic_names
+from daemon import Daemon, Topic, is_on_postgres, queue_names, topic_names
 from rules import Stage, administration
+
+
+def pytest_collection_modifyitems(items):
+    if is_on_postgres():
+        for item in items:
+            for marker in item.iter_markers("local_store"):
+                item.add_marker(pytest.mark.skip(reason=f"on the local store only: {marker.args[0]}"))
 
 
 def watched(daemon):

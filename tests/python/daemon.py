@@ -11,6 +11,8 @@ import time
 import urllib.request
 from typing import NamedTuple
 
+import postgres
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
@@ -107,6 +109,11 @@ def binary() -> pathlib.Path:
     raise FileNotFoundError("no daemon: run `cargo build --release` or set PEEKLOCK_BIN")
 
 
+def is_on_postgres() -> bool:
+    """Whether the brokers of this run keep their messages in databases instead of files: `postgres.py run` says so."""
+    return postgres.SERVER_VARIABLE in os.environ
+
+
 def port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
@@ -177,8 +184,12 @@ class Daemon:
         emulator: str | None = None,
         also_listen: list[str] = [],
         environment: dict = {},
+        listen: tuple[str, str] = ("127.0.0.1:0", "127.0.0.1:0"),
     ):
-        """With more variables, if given. With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`."""
+        """With more variables, if given. With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`.
+
+        `listen` are the addresses of AMQP and HTTP.
+        """
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
@@ -191,12 +202,17 @@ class Daemon:
         self.ready = self.path / "ready.json"
         self.time_travel = time_travel
         self.also_listen = also_listen
-        self.environment = environment
+        self.listen = listen
+        #: A database of its own, if messages are not in files.
+        self.database = None
+        if is_on_postgres() and "PEEKLOCK_STORAGE_URL" not in environment:
+            self.database = postgres.create_shared_database()
+        self.environment = ({"PEEKLOCK_STORAGE_URL": self.database} if self.database else {}) | environment
         self.process = None
 
     def start(self) -> "Daemon":
         """Returns when connections are accepted, on ports that the system chose."""
-        self.process = self._spawn()
+        self.launch()
         deadline = time.monotonic() + START_SECS
         while not self.ready.exists():
             assert self.process.poll() is None, f"the daemon does not start:\n{self.log.read_text()}"
@@ -210,11 +226,15 @@ class Daemon:
         self.ca = told["ca_file"]
         return self
 
+    def launch(self):
+        """Starts it and waits for nothing."""
+        self.process = self._spawn()
+
     def _spawn(self) -> subprocess.Popen:
         # What a killed daemon left would pass for the new one's.
         self.ready.unlink(missing_ok=True)
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
-        command += ["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", self.ready]
+        command += ["--amqp", self.listen[0], "--http", self.listen[1], "--ready-file", self.ready]
         command += ["--also-listen", ",".join(self.also_listen)] if self.also_listen else []
         command += ["--time-travel"] if self.time_travel else []
         command += ["--emulator-config", self.emulator] if self.emulator else []
@@ -261,6 +281,13 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
+    def pause(self):
+        """SIGSTOP: its connections stay open, and nothing answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self) -> int:
         """SIGTERM: the graceful way; the exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -269,6 +296,8 @@ class Daemon:
     def close(self):
         if self.process and self.process.poll() is None:
             self.kill()
+        if self.database:
+            postgres.drop_shared_database(self.database)
         self._directory.cleanup()
 
     def panics(self) -> list[str]:

@@ -7,6 +7,9 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from daemon import Daemon, binary, entities_text
 
+#: See `conftest.py`.
+pytestmark = pytest.mark.local_store("a backup of its files")
+
 CONFIG = entities_text({"orders": {}}, {"news": {"subscriptions": [{"name": "all"}]}})
 
 

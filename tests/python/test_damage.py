@@ -14,6 +14,9 @@ from azure.servicebus.exceptions import ServiceBusError
 from bus import Bus, bodies, body, take
 from daemon import Daemon, binary, entities_text
 
+#: See `conftest.py`.
+pytestmark = pytest.mark.local_store("damage to its files")
+
 QUEUE, OTHER = "orders", "other"
 NUMBERS = range(1, 6)
 DAMAGED = 3

@@ -9,6 +9,9 @@ import documented_pages
 from documented import INTERPRETERS, ROOT, SHELLS, Block, Page, Run, Step, blocks, check_output, commands
 from documented_pages import PAGES
 
+#: See `conftest.py`.
+pytestmark = pytest.mark.local_store("the commands start brokers of their own")
+
 
 def pages() -> list[str]:
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]

@@ -32,6 +32,7 @@ async def test_a_full_queue_refuses_until_there_is_room(bus, queues):
     assert bodies(await bus.drain(queue, 1)) == [b"there is room again"]
 
 
+@pytest.mark.local_store("it can be limited to less than a database")
 async def test_a_full_store_refuses_loses_nothing_and_recovers(flavour):
     daemon = Daemon(SMALL_STORE).start()
     try:

@@ -4,6 +4,9 @@ import pytest
 import upgrade
 from daemon import Daemon
 
+#: See `conftest.py`.
+pytestmark = pytest.mark.local_store("files of earlier versions")
+
 FIXTURES = sorted(upgrade.FIXTURES.glob("broker-*"))
 
 

@@ -4,6 +4,7 @@ mod audit;
 mod cli;
 mod config;
 mod control;
+mod database;
 mod exit;
 mod logging;
 mod serve;

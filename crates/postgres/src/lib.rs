@@ -35,6 +35,7 @@ mod settings;
 mod stream;
 mod surroundings;
 mod tls;
+mod watch;
 
 pub use database::Database;
 pub use failure::Failure;
@@ -44,3 +45,4 @@ pub use metrics::PostgresMetrics;
 pub use options::{DatabaseOptions, Durability, OptionsError};
 pub use session::{Parameters, Session};
 pub use surroundings::TokioSurroundings;
+pub use watch::DatabaseWatch;

@@ -35,7 +35,7 @@ const SEGMENTS: Family = Family::gauge("peeklock_storage_segments", Unit::None, 
 const BYTES: Family = Family::gauge(
     "peeklock_storage_bytes",
     Unit::Bytes,
-    "Bytes by kind: live records, dead records in sealed segments, allocated segment files, free in the file system.",
+    "Bytes by kind: live records, dead records in sealed segments, allocated segment files, free in the file system; in a database: live and dead bodies, and allocated with everything else.",
 );
 const PRESSURE: Family = Family::gauge(
     "peeklock_storage_pressure",
@@ -93,6 +93,11 @@ impl StorageMetrics {
 impl Figures {
     pub(crate) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         page.one(&SEGMENTS, self.segments)?;
+        self.write_bytes(page)
+    }
+
+    /// What is known of a store without files as well.
+    pub(crate) fn write_bytes(&self, page: &mut Page<'_>) -> fmt::Result {
         let known = [
             ("live", Some(self.live_bytes)),
             ("dead", Some(self.dead_bytes)),

@@ -11,6 +11,7 @@ pub(crate) mod output;
 mod remote;
 mod store_backup;
 mod store_check;
+mod store_copy;
 mod store_failure;
 mod store_restore;
 mod store_salvage;
@@ -35,6 +36,8 @@ Examples:
   peeklock store check ./data            is the data directory intact? (broker stopped)
   peeklock store backup ./backup         back up ./data, while the broker runs or not
   peeklock store restore ./backup        make ./data of a backup
+  peeklock store copy --from ./data --to postgres://peeklock@pg-1,pg-2/peeklock
+                                         move to a database (broker stopped), or back
   peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
   peeklock ls                            queues, topics and subscriptions with their messages
@@ -76,7 +79,7 @@ enum Command {
     /// Work with configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Check, back up and restore data directories.
+    /// Check, back up, restore and move what brokers store.
     #[command(subcommand)]
     Store(StoreCommand),
     /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
@@ -109,6 +112,9 @@ enum StoreCommand {
     /// Write a backup of a data directory, which a broker may be using; it holds everything that was accepted before.
     /// Exit code 0, 1 or 3.
     Backup(store_backup::BackupArgs),
+    /// Copy everything into another store, of this machine or in a database, while no broker uses either; every value is read
+    /// back and compared. Exit code 0, 1, 2 or 3.
+    Copy(store_copy::CopyArgs),
     /// Verify a backup and make a data directory of it. Exit code 0, 1 or 3.
     Restore(store_restore::RestoreArgs),
 }
@@ -130,6 +136,7 @@ pub(crate) fn run() -> Exit {
         Some(Command::Store(StoreCommand::Salvage(args))) => store_salvage::run(&args),
         Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
         Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
+        Some(Command::Store(StoreCommand::Copy(args))) => store_copy::run(&args),
         Some(Command::Health(args)) => health::run(&args),
         Some(Command::Remote(command)) => remote::run(command),
         Some(Command::Completions(args)) => completions::run(&args),

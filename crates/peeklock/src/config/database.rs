@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use peeklock_engine::Secret;
+use peeklock_postgres::DatabaseOptions;
 
 /// What keeps messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,6 +85,7 @@ impl FromStr for DatabaseUrl {
                 "has spaces, line ends or control characters; write them with %, as in %20".to_owned()
             );
         }
+        DatabaseOptions::parse(text).map_err(|error| format!("can't be used: {error}"))?;
         Ok(Self(Secret::new(text)))
     }
 }
@@ -119,18 +121,27 @@ mod tests {
             ("postgres://u:secret@a,b:5433/d?password=secret", "postgres://u@a,b:5433/d"),
             ("postgresql://u@a/d", "postgres://u@a/d"),
             ("postgres://a/d?user=u&password=secret", "postgres://a/d"),
-            ("postgres://u:se@cr/et@a/d", "postgres://u@a/d"),
-            ("postgres://u:se?cr@et@a/d", "postgres://u@a/d"),
+            ("postgres://u:se%40cr%2Fet@a/d", "postgres://u@a/d"),
         ] {
             let url: DatabaseUrl = text.parse().unwrap();
             assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
             assert_eq!(url.expose(), text);
         }
+        for unescaped in ["postgres://u:se@cr/et@a/d", "postgres://u:se?cr@et@a/d"] {
+            assert_eq!(DatabaseUrl(Secret::new(unescaped)).to_string(), "postgres://u@a/d");
+        }
     }
 
     #[test]
     fn what_is_no_url_is_refused_without_showing_it() {
-        for text in ["", "secret", "mysql://u:secret@h/d", "host=secret", "postgres://u:se cret@h/d"] {
+        for text in [
+            "",
+            "secret",
+            "mysql://u:secret@h/d",
+            "host=secret",
+            "postgres://u:se cret@h/d",
+            "postgres://u:secret@h/d?sslmode=x",
+        ] {
             let error = text.parse::<DatabaseUrl>().unwrap_err();
             assert!(!error.contains("secret") && !error.contains("cret@"), "{error}");
         }

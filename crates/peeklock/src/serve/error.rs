@@ -10,6 +10,7 @@ use tokio::task::JoinError;
 
 use super::telemetry::SettingsError;
 use crate::config::ListenAddress;
+use crate::database::DatabaseError;
 use crate::exit::Exit;
 
 /// What most often explains why an address can't be listened on.
@@ -50,6 +51,18 @@ pub(super) enum ServeError {
         directory: PathBuf,
         /// The store's answer.
         error: storage::Error,
+    },
+    /// The database can't be used as it is configured.
+    #[error("[storage] url: {0}")]
+    Database(DatabaseError),
+    /// The store is half of a copy.
+    #[error(
+        "the store is an unfinished copy of {source_name}: run `peeklock store copy` again, with the same --from and --to, until it \
+         says that it is complete"
+    )]
+    Unfinished {
+        /// What it was copied from.
+        source_name: String,
     },
     /// The store does not open, because it is damaged in a way that can't be told to concern single messages only.
     #[error("data directory {}: {error}\nEverything that is damaged:\n{damage}", directory.display())]
@@ -133,6 +146,7 @@ impl ServeError {
         match self {
             Self::Store { .. }
             | Self::Damaged { .. }
+            | Self::Unfinished { .. }
             | Self::Cluster(_)
             | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
             Self::Start(
@@ -143,6 +157,7 @@ impl ServeError {
             )
             | Self::MessageSize { .. }
             | Self::Memory { .. }
+            | Self::Database(_)
             | Self::Telemetry(_)
             | Self::Tls(_) => Exit::Usage,
             Self::Bind { .. }

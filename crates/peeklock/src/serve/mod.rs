@@ -52,6 +52,7 @@ use error::ServeError;
 use node::serve_as_node;
 use process::Process;
 use signals::Signals;
+pub(crate) use store::local_options;
 use store::{OpenStore, Shards};
 use term::{Over, Term};
 
@@ -100,7 +101,7 @@ async fn serve(
     supervisor::starting();
     let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
     let mut process = Process::start(config.clone(), args, hangup, (log, audit)).await?;
-    let shards = Shards::of(&config).await?;
+    let shards = Shards::of(&config)?;
     match &shards {
         Shards::Local => serve_directory(&mut process, &mut signals, &config).await?,
         Shards::Cluster(cluster) => {

@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_cluster::{Elapsed, Ended, Member, Membership, Session};
+use peeklock_cluster::{Ended, Member, Membership};
 use peeklock_engine::runtime::Tenure;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::timeout;
 
 use super::store::{Cluster, SHARD};
+use crate::database::elapsed;
 
 /// The table is told so long; without an answer the lease ends by itself.
 const TELL_WITHIN: Duration = Duration::from_secs(2);
@@ -30,12 +30,7 @@ impl Standby {
     /// Begins to ask for the lease.
     pub(super) fn start(cluster: &Cluster) -> Self {
         let Cluster { table, node, settings, .. } = cluster;
-        Self(Arc::new(Member::start(
-            Arc::clone(table),
-            node.clone(),
-            settings.clone(),
-            Elapsed::new(elapsed),
-        )))
+        Self(Arc::new(Member::start(Arc::clone(table), node.clone(), settings.clone(), elapsed())))
     }
 
     /// Resolves once this node has the lease.
@@ -92,16 +87,4 @@ impl Tenure for LeaseTenure {
         let tenure = self.0.clone();
         Box::pin(async move { tenure.returns().await })
     }
-}
-
-/// Time since the machine started, including that for which it was suspended: leases ran on meanwhile.
-fn elapsed() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-/// Names this run of the process.
-pub(super) fn session() -> Session {
-    Session(uuid::Uuid::new_v4().as_u64_pair().0)
 }

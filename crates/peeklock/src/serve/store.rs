@@ -5,16 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_cluster::{LeaseTable, NodeInfo, Settings};
+use peeklock_cluster::{LeaseTable, NodeInfo, NodeName, Settings};
+use peeklock_postgres::Database;
 use peeklock_storage::cluster::ClusterStore;
+use peeklock_storage::copy::unfinished_copy;
 use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::error::ServeError;
-use crate::config::{Config, StorageConfig};
+use crate::config::{Config, StorageConfig, StorageEngine};
 use crate::control::Control;
+use crate::database::{self, Replicated};
 use crate::store_damage;
 
 /// The shard on which the namespace lives.
@@ -32,6 +35,8 @@ pub(super) enum Shards {
 pub(super) struct Cluster {
     /// Remembers over all terms what was acknowledged.
     pub(super) store: ClusterStore,
+    /// What the store is kept in.
+    pub(super) database: Database,
     /// Which node has which shard.
     pub(super) table: Arc<dyn LeaseTable>,
     /// This node.
@@ -57,9 +62,22 @@ impl Shards {
     ///
     /// # Errors
     /// Settings that can't be used.
-    #[allow(clippy::unused_async, reason = "a cluster is connected to")]
-    pub(super) async fn of(_config: &Config) -> Result<Self, ServeError> {
-        Ok(Self::Local)
+    pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
+        let (StorageEngine::Postgres, Some(url)) = (config.storage.engine, &config.storage.url) else {
+            return Ok(Self::Local);
+        };
+        let replicated = Replicated::new(url, &config.storage).map_err(ServeError::Database)?;
+        let node = NodeInfo {
+            name: NodeName(config.cluster.node_name()),
+            session: database::session(),
+            address: config.cluster.advertise.clone().unwrap_or_default(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        tracing::info!(node = %node.name, database = %url, "messages are kept in a database");
+        let table = replicated.leases();
+        let settings = database::lease_settings(&config.cluster);
+        let Replicated { store, database } = replicated;
+        Ok(Self::Cluster(Cluster { store, database, table, node, settings }))
     }
 }
 
@@ -67,21 +85,29 @@ impl OpenStore {
     /// Takes ownership of the shard, fencing whoever had it.
     ///
     /// # Errors
-    /// [`ServeError::Store`] with the directory's name, [`ServeError::Cluster`].
+    /// [`ServeError::Store`] with the directory's name, [`ServeError::Cluster`], [`ServeError::Unfinished`].
     pub(super) async fn open(config: &Config, shards: &Shards) -> Result<Self, ServeError> {
-        match shards {
-            Shards::Local => Self::open_directory(config).await,
+        let open = match shards {
+            Shards::Local => Self::open_directory(config).await?,
             Shards::Cluster(cluster) => {
                 let lease = cluster.store.acquire(SHARD).await.map_err(ServeError::Cluster)?;
-                Ok(Self { kept: Kept::Cluster(cluster.store.clone()), lease })
+                Self { kept: Kept::Cluster(cluster.store.clone()), lease }
             }
+        };
+        match unfinished_copy(&*open.lease).await {
+            Ok(None) => Ok(open),
+            Ok(Some(source)) => {
+                open.close(Duration::ZERO).await?;
+                Err(ServeError::Unfinished { source_name: source })
+            }
+            Err(error) => Err(ServeError::Cluster(error)),
         }
     }
 
     /// Off the async threads.
     async fn open_directory(config: &Config) -> Result<Self, ServeError> {
         let path = config.data_dir.clone();
-        let options = options(&config.storage);
+        let options = local_options(&config.storage);
         let locked = spawn_blocking(move || LocalStore::open(path, options)).await.map_err(stopped)?;
         let acquired = match locked {
             Ok(store) => store.acquire(SHARD).await.map(|lease| (Arc::new(store), lease)),
@@ -154,7 +180,8 @@ fn stopped(error: JoinError) -> ServeError {
     ServeError::System(io::Error::other(error))
 }
 
-fn options(config: &StorageConfig) -> LocalOptions {
+/// What a configuration says of files.
+pub(crate) fn local_options(config: &StorageConfig) -> LocalOptions {
     let default = LocalOptions::default();
     LocalOptions {
         segment_bytes: u32::try_from(config.segment_bytes).unwrap_or(default.segment_bytes),

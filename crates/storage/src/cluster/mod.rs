@@ -47,6 +47,7 @@
 
 mod cache;
 mod codec;
+mod figures;
 mod keeper;
 mod log;
 mod options;
@@ -66,6 +67,7 @@ mod state;
 mod store;
 mod writer;
 
+pub use figures::ClusterFigures;
 pub use log::{
     Answer, LogLimits, NewRecord, RecordId, RecordKind, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
 };

@@ -36,6 +36,8 @@ pub(super) struct Rows {
     emptied: Vec<u32>,
     /// Bytes of all rows.
     total_bytes: u64,
+    /// Of the values alive in them, with about their headers.
+    live_bytes: u64,
 }
 
 impl Default for Rows {
@@ -46,6 +48,7 @@ impl Default for Rows {
             by_place: BTreeMap::new(),
             emptied: Vec::new(),
             total_bytes: 0,
+            live_bytes: 0,
         }
     }
 }
@@ -86,14 +89,18 @@ impl Rows {
     /// Notes that a value of this length in the row is alive.
     pub(super) fn live(&mut self, id: u32, len: u32) {
         if let Some(Some(row)) = self.rows.get_mut(id as usize) {
-            row.live_bytes += u64::from(len) + FRAME_BYTES;
+            let bytes = u64::from(len) + FRAME_BYTES;
+            row.live_bytes += bytes;
+            self.live_bytes += bytes;
         }
     }
 
     /// Notes that a value of this length in the row is dead.
     pub(super) fn dead(&mut self, id: u32, len: u32) {
         if let Some(Some(row)) = self.rows.get_mut(id as usize) {
-            row.live_bytes = row.live_bytes.saturating_sub(u64::from(len) + FRAME_BYTES);
+            let bytes = (u64::from(len) + FRAME_BYTES).min(row.live_bytes);
+            row.live_bytes -= bytes;
+            self.live_bytes -= bytes;
             if row.live_bytes == 0 {
                 self.emptied.push(id);
             }
@@ -121,6 +128,11 @@ impl Rows {
     /// Bytes of all rows known.
     pub(super) const fn total_bytes(&self) -> u64 {
         self.total_bytes
+    }
+
+    /// Bytes of the values alive, with about their headers.
+    pub(super) const fn live_bytes(&self) -> u64 {
+        self.live_bytes
     }
 
     /// In the order of their places.

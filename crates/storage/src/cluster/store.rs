@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
+use super::figures::ClusterFigures;
 use super::log::{RecordId, ReplicatedLog};
 use super::options::{ClusterOptions, HEADS_BYTES_MIN};
 use super::port::Surroundings;
@@ -24,7 +25,7 @@ pub trait Logs: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct ClusterStore(Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     logs: Arc<dyn Logs>,
     options: ClusterOptions,
     surroundings: Arc<dyn Surroundings>,
@@ -103,6 +104,12 @@ impl ClusterStore {
         }
     }
 
+    /// What a scrape reads of a shard.
+    #[must_use]
+    pub fn figures(&self, shard: ShardId) -> ClusterFigures {
+        ClusterFigures::new(Arc::downgrade(&self.0), shard)
+    }
+
     /// For tests: the present handle of a shard with its insides.
     #[cfg(test)]
     pub(super) fn current(&self, shard: ShardId) -> Arc<ClusterShard> {
@@ -113,6 +120,12 @@ impl ClusterStore {
 impl Inner {
     fn shards(&self) -> MutexGuard<'_, Shards> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handle of a shard whose lease is not lost.
+    pub(super) fn leased(&self, shard: ShardId) -> Option<Arc<ClusterShard>> {
+        let current = self.shards().by_id.get(&shard)?.current.clone()?;
+        current.shared.cause().is_none().then_some(current)
     }
 
     /// Fences the present handle of this process and returns what is known of the shard.

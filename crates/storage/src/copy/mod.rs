@@ -170,25 +170,24 @@ pub async fn unfinished_copy(shard: &dyn Shard) -> Result<Option<String>, Error>
     Ok(value.map(|value| Marker::decode(&value).map_or_else(String::new, |marker| marker.source_name)))
 }
 
-/// Copies shard 0 of `source` into that of `target`, or goes on with a copy that was interrupted. `watch` is told of every page.
+/// Copies a shard into shard 0 of `target`, or goes on with a copy that was interrupted. `watch` is told of progress.
 ///
 /// # Errors
 /// [`CopyError`]. Called again for the same target, it goes on where it was.
 pub async fn copy(
-    source: &dyn Store,
+    source: &Lease,
     target: &dyn Store,
     options: &CopyOptions,
     surroundings: &Arc<dyn Surroundings>,
     watch: &mut (dyn FnMut(CopyProgress) + Send),
 ) -> Result<CopyReport, CopyError> {
     let patience = Patience { options, surroundings };
-    let source = source.acquire(ShardId(0)).await.map_err(CopyError::Source)?;
-    if let Some(name) = patience.ask(|| unfinished_copy(&*source)).await.map_err(CopyError::Source)? {
+    if let Some(name) = patience.ask(|| unfinished_copy(&**source)).await.map_err(CopyError::Source)? {
         return Err(CopyError::SourceUnfinished(name));
     }
     let owned = target.acquire(ShardId(0)).await.map_err(CopyError::Target)?;
-    let (marker, is_resumed) = begin(&source, &owned, patience).await?;
-    let mut run = Run { source, target: owned, patience, watch };
+    let (marker, is_resumed) = begin(source, &owned, patience).await?;
+    let mut run = Run { source: source.clone(), target: owned, patience, watch };
     run.copy(marker).await?;
     run.acquire_target(target).await?;
     let mut compared = run.compare(is_resumed).await?;

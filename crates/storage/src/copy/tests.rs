@@ -83,7 +83,8 @@ async fn contents(store: &dyn Store) -> Model {
 }
 
 async fn run(source: &dyn Store, target: &dyn Store) -> Result<CopyReport, CopyError> {
-    copy(source, target, &options(), &surroundings(), &mut |_| {}).await
+    let source = source.acquire(ShardId(0)).await.unwrap();
+    copy(&source, target, &options(), &surroundings(), &mut |_| {}).await
 }
 
 fn cluster(engine: &SimulatedEngine) -> ClusterStore {
@@ -151,7 +152,7 @@ fn poll_for<T>(
 #[test]
 fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
     let model = sample();
-    let source = poll_now(memory(&model));
+    let source = poll_now(poll_now(memory(&model)).acquire(ShardId(0))).unwrap();
     let mut resumed = 0;
     for rounds in 1.. {
         let (engine, stepper) = (SimulatedEngine::new(), Stepper::new(rounds as u64));
@@ -196,7 +197,8 @@ async fn interrupted(source: &MemoryStore, target: &MemoryStore, batches: usize)
     let options = options();
     let surroundings = surroundings();
     let mut watch = |_| {};
-    let mut future = pin!(copy(source, target, &options, &surroundings, &mut watch));
+    let source = source.acquire(ShardId(0)).await.unwrap();
+    let mut future = pin!(copy(&source, target, &options, &surroundings, &mut watch));
     for _ in 0..batches {
         assert!(future.as_mut().now_or_never().is_none());
         assert!(target.release_one());

@@ -142,3 +142,29 @@ fn damaged_bodies_are_not_copied() {
     assert_eq!(world.engine.body_places(SHARD), [RecordPlace(2)], "it stays where it is");
     assert_eq!(lease.loss(), None);
 }
+
+#[test]
+fn figures_tell_live_from_dead_bodies_while_the_shard_is_leased() {
+    let world = World::new();
+    let store = world.node(0);
+    let figures = store.figures(SHARD);
+    assert_eq!(figures.bytes(), None);
+    let lease = world.acquire(&store);
+    for number in 1..=4 {
+        let mut batch = Batch::new();
+        batch.put(body(number), value(number, 2_000));
+        world.commit(&lease, batch).unwrap();
+    }
+    let before = figures.bytes().unwrap();
+    assert!(
+        (8_000..8_200).contains(&before.live) && before.allocated > before.live + before.dead,
+        "{before:?}"
+    );
+    world.commit(&lease, complete(1)).unwrap();
+    let after = figures.bytes().unwrap();
+    assert!((6_000..6_200).contains(&after.live), "{after:?}");
+    let rival = world.node(1);
+    world.acquire(&rival);
+    assert!(world.commit(&lease, send(9)).is_err());
+    assert_eq!(figures.bytes(), None, "another node has it");
+}

@@ -1,0 +1,212 @@
+//! One side of a copy: which store, opened so that no broker uses it meanwhile.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use peeklock_cluster::{Ended, Member, Membership, NodeInfo, NodeName, Settings};
+use peeklock_storage::{Error, LocalOptions, LocalStore, ShardId, Store};
+
+use super::super::store_failure::Failure;
+use crate::config::{self, DATA_DIR_DEFAULT, DatabaseUrl, StorageConfig, StorageEngine};
+use crate::database::{self, Replicated};
+use crate::exit::Exit;
+
+/// Written into a data directory by its first start.
+const MANIFEST: &str = "MANIFEST";
+/// A lease that nobody renews is free within this.
+const LEASE_WAIT: Duration = Duration::from_secs(20);
+
+/// A store as the command line names it.
+#[derive(Debug, Clone)]
+pub(super) struct Side {
+    place: Place,
+    config: StorageConfig,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Directory(PathBuf),
+    Database(DatabaseUrl),
+}
+
+/// Read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Source,
+    Target,
+}
+
+impl FromStr for Side {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if DatabaseUrl::is_like(text) {
+            let config = StorageConfig { engine: StorageEngine::Postgres, ..StorageConfig::default() };
+            return Ok(Self { place: Place::Database(text.parse()?), config });
+        }
+        let path = Path::new(text);
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            return Self::of_file(path);
+        }
+        if text.is_empty() {
+            return Err("is empty; name a data directory, the URL of a database, or a .toml file".to_owned());
+        }
+        Ok(Self { place: Place::Directory(path.to_owned()), config: StorageConfig::default() })
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Directory(path) => path.display().fmt(formatter),
+            Place::Database(url) => url.fmt(formatter),
+        }
+    }
+}
+
+impl Side {
+    /// The store of a configuration.
+    fn of_file(path: &Path) -> Result<Self, String> {
+        let file = config::load(path).map_err(|problems| problems.to_string())?;
+        let config = file.storage;
+        let place = match (config.engine, &config.url) {
+            (StorageEngine::Local, _) => {
+                Place::Directory(file.data_dir.unwrap_or_else(|| DATA_DIR_DEFAULT.into()))
+            }
+            (StorageEngine::Postgres, Some(url)) => Place::Database(url.clone()),
+            (StorageEngine::Postgres, None) => {
+                return Err(format!("{}: storage.url is missing", path.display()));
+            }
+        };
+        Ok(Self { place, config })
+    }
+
+    /// Whether both name one store.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (&self.place, &other.place) {
+            (Place::Directory(one), Place::Directory(other)) => {
+                one == other
+                    || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|it| it == one))
+            }
+            (one, other) => one == other,
+        }
+    }
+
+    /// Whether it is files.
+    pub(super) const fn directory(&self) -> Option<&PathBuf> {
+        match &self.place {
+            Place::Directory(path) => Some(path),
+            Place::Database(_) => None,
+        }
+    }
+
+    /// Opens it, unless a broker uses it.
+    pub(super) async fn open(&self, role: Role) -> Result<Open, Failure> {
+        match &self.place {
+            Place::Directory(path) => self.open_directory(path, role),
+            Place::Database(url) => self.open_database(url).await,
+        }
+    }
+
+    fn open_directory(&self, path: &Path, role: Role) -> Result<Open, Failure> {
+        if role == Role::Source && !path.join(MANIFEST).exists() {
+            return Err(Failure::data(format!("{}: there is no store in this directory", path.display())));
+        }
+        let options = LocalOptions { scrub_interval: None, ..crate::serve::local_options(&self.config) };
+        let store = LocalStore::open(path, options).map_err(|error| {
+            let Failure { message, exit } = Failure::of(&error);
+            Failure { message: format!("{}: {message}", path.display()), exit }
+        })?;
+        Ok(Open::Directory(Arc::new(store)))
+    }
+
+    async fn open_database(&self, url: &DatabaseUrl) -> Result<Open, Failure> {
+        let replicated =
+            Replicated::new(url, &self.config).map_err(|error| Failure::usage(format!("{url}: {error}")))?;
+        let session = replicated.database.connect("store copy").await;
+        drop(session.map_err(|error| Failure {
+            message: format!("{url}: {}", error.of_reading()),
+            exit: Exit::Failure,
+        })?);
+        let member = member(&replicated);
+        let held = tokio::select! {
+            held = member.gained(ShardId(0)) => held,
+            () = tokio::time::sleep(LEASE_WAIT) => {
+                member.leave().await;
+                return Err(Failure::data(format!("{url}: a broker uses it{}; stop it first", holder(&replicated).await)));
+            }
+        };
+        Ok(Open::Database { name: url.to_string(), replicated, member, held })
+    }
+}
+
+/// Takes part in the cluster like a node, so that no broker serves from the database meanwhile.
+fn member(replicated: &Replicated) -> Member {
+    let host = crate::config::ClusterConfig::default().node_name();
+    let info = NodeInfo {
+        name: NodeName(format!("store-copy-{host}-{}", std::process::id())),
+        session: database::session(),
+        address: String::new(),
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    Member::start(replicated.leases(), info, Settings::default(), database::elapsed())
+}
+
+/// Which node has the lease.
+async fn holder(replicated: &Replicated) -> String {
+    let status = replicated.leases().status().await.unwrap_or_default();
+    let holder = status.leases.into_iter().find_map(|(lease, _)| lease.holder);
+    holder.map_or_else(String::new, |(name, _)| format!(" (node {name})"))
+}
+
+/// A store that this process has to itself.
+pub(super) enum Open {
+    Directory(Arc<LocalStore>),
+    Database { name: String, replicated: Replicated, member: Member, held: Membership },
+}
+
+impl Open {
+    pub(super) fn store(&self) -> &dyn Store {
+        match self {
+            Self::Directory(store) => &**store,
+            Self::Database { replicated, .. } => &replicated.store,
+        }
+    }
+
+    /// About how much is in it, where that is known.
+    pub(super) fn live_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Directory(store) => store.figures().bytes().map(|bytes| bytes.live),
+            Self::Database { .. } => None,
+        }
+    }
+
+    /// Resolves when somebody else may use it.
+    pub(super) async fn lost(&self) -> Failure {
+        match self {
+            Self::Directory(_) => std::future::pending().await,
+            Self::Database { name, held, .. } => {
+                // Nothing is handed over: the name of this node is in no configuration.
+                let (Ended::Lost | Ended::HandOver(_)) = held.ended().await;
+                let reason = Error::Fenced { reason: format!("{name}: the lease was lost") };
+                Failure::data(format!("{reason}; run the command again, it goes on where it was"))
+            }
+        }
+    }
+
+    pub(super) async fn close(self) {
+        match self {
+            Self::Directory(store) => {
+                // An error: the closing thread panicked, which it has told.
+                let _ = tokio::task::spawn_blocking(move || store.close()).await;
+            }
+            Self::Database { replicated, member, .. } => {
+                replicated.store.close().await;
+                member.leave().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a copy tells: its result, or why it is not complete and what to do.
+
+use std::fmt::Write;
+
+use peeklock_engine::runtime::inspect::{StoredNames, Subject};
+use peeklock_storage::copy::{CopyError, CopySum, DamagedValue};
+use peeklock_storage::{Error, Key, Space};
+use serde_json::{Value, json};
+
+use super::super::output;
+use super::super::store_failure::Failure;
+use super::{Copied, CopyArgs};
+use crate::exit::Exit;
+
+const MIB: f64 = (1 << 20) as f64;
+/// Damaged values shown.
+const SHOWN_MAX: usize = 50;
+const AGAIN: &str = "Run the same command again: it goes on where it was.";
+
+/// The failure of a copy in words.
+pub(super) fn explain(args: &CopyArgs, names: Option<&StoredNames>, error: CopyError) -> Failure {
+    let (from, to) = (&args.from, &args.to);
+    match error {
+        CopyError::Empty => Failure::data(format!("{from} holds nothing; is it the right store?")),
+        CopyError::SourceUnfinished(source) => Failure::data(format!(
+            "{from} is itself an unfinished copy of {source}; complete that first, or copy from {source}"
+        )),
+        CopyError::NotEmpty => Failure::usage(format!(
+            "{to} is not empty, and no unfinished copy: nothing was written. A copy goes into a store of its own; or was it complete already?"
+        )),
+        CopyError::Damaged { damaged, more } => Failure::data(damage(args, names, &damaged, more)),
+        CopyError::TooLarge { key, .. } => {
+            let what = describe(names, key);
+            Failure::data(format!("{to} can't take everything: {error}: {what}"))
+        }
+        CopyError::Different { key, ref what } => Failure::data(format!(
+            "{to} does not hold what was written to it: {}: {what}. Delete it, look at what it is kept on, and begin anew.",
+            describe(names, key)
+        )),
+        CopyError::Source(error) => stopped(&from.to_string(), &error),
+        CopyError::Target(error) => stopped(&to.to_string(), &error),
+    }
+}
+
+fn stopped(side: &str, error: &Error) -> Failure {
+    let Failure { message, exit } = Failure::of(error);
+    let advice = match error {
+        Error::Full { .. } => {
+            format!("\nMake room, then run the same command again: it goes on where it was.")
+        }
+        Error::Corrupt { .. } => String::new(),
+        _ => format!("\n{AGAIN}"),
+    };
+    Failure { message: format!("{side}: {message}{advice}"), exit }
+}
+
+fn damage(args: &CopyArgs, names: Option<&StoredNames>, damaged: &[DamagedValue], more: u64) -> String {
+    let from = &args.from;
+    let mut text = format!("{from} is damaged; {} is not complete:\n", args.to);
+    for one in damaged.iter().take(SHOWN_MAX) {
+        let _ = writeln!(text, "  {}: {}", describe(names, one.key), one.error);
+    }
+    let others = damaged.len().saturating_sub(SHOWN_MAX) as u64 + more;
+    if others > 0 {
+        let _ = writeln!(text, "  and {others} others");
+    }
+    let advice = match from.directory() {
+        Some(directory) => {
+            let directory = directory.display();
+            format!(
+                "`peeklock store salvage {directory}` makes a store of what is readable (docs/damaged-store.md). {AGAIN}"
+            )
+        }
+        None => "Restore the database from a backup; docs/cluster.md has what else to do.".to_owned(),
+    };
+    text + &advice
+}
+
+/// What a value is about.
+fn describe(names: Option<&StoredNames>, key: Key) -> String {
+    let Subject { entity, sequence_number, what } =
+        names.map_or_else(|| StoredNames::default().describe(key), |names| names.describe(key));
+    let entity =
+        entity.map_or_else(|| format!("partition {}", key.partition.0), |name| format!("\"{name}\""));
+    let number = sequence_number.map_or_else(String::new, |number| format!(", message {number}"));
+    format!("{entity}{number}, {what}")
+}
+
+/// Prints the result.
+pub(super) fn show(args: &CopyArgs, copied: Copied) {
+    if args.json {
+        return output::json(&result_json(args, copied));
+    }
+    let Copied { report, entities } = copied;
+    let [meta, head, body] = report.sums;
+    let bytes: u64 = report.sums.iter().map(|sum| sum.bytes).sum();
+    let corrected = match report.corrected {
+        0 => String::new(),
+        count => {
+            format!("\nchanged meanwhile   {count} values, which an earlier run had copied, were put right")
+        }
+    };
+    output::line(format!(
+        "{} -> {}: complete; every value was read back and compared\n\
+         queues and topics  {entities}\n\
+         messages           {}\n\
+         values             {} of entities, {} of messages, {} bodies; {:.1} MiB\n\
+         checksums          {:08x} {:08x} {:08x} (CRC-32C of entities, messages, bodies){corrected}",
+        args.from,
+        args.to,
+        head.values,
+        meta.values,
+        head.values,
+        body.values,
+        bytes as f64 / MIB,
+        meta.crc32c,
+        head.crc32c,
+        body.crc32c,
+    ));
+}
+
+fn result_json(args: &CopyArgs, Copied { report, entities }: Copied) -> Value {
+    let sum = |space: Space| {
+        let CopySum { values, bytes, crc32c } = report.sums.get(space as usize).copied().unwrap_or_default();
+        json!({ "values": values, "bytes": bytes, "crc32c": format!("{crc32c:08x}") })
+    };
+    json!({
+        "complete": true,
+        "from": args.from.to_string(),
+        "to": args.to.to_string(),
+        "resumed": report.is_resumed,
+        "corrected": report.corrected,
+        "entities": entities,
+        "meta": sum(Space::Meta),
+        "head": sum(Space::Head),
+        "body": sum(Space::Body),
+    })
+}

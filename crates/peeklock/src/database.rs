@@ -1,0 +1,96 @@
+//! The replicated store that a configuration names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peeklock_cluster::{Elapsed, LeaseTable, Session, Settings};
+use peeklock_engine::runtime::{Clock, ElapsedClock};
+use peeklock_postgres::{
+    Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
+    PostgresMetrics, TokioSurroundings,
+};
+use peeklock_storage::Error;
+use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
+
+use crate::config::{ClusterConfig, DatabaseUrl, Durability, StorageConfig};
+
+/// Why a database can't be used as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DatabaseError {
+    /// The URL, or a file that it names.
+    #[error("{0}")]
+    Options(#[from] OptionsError),
+    /// Sizes that don't fit together.
+    #[error("{0}")]
+    Store(#[from] Error),
+}
+
+/// A store in a database. Nothing is connected before it is used, which must be within a tokio runtime.
+pub(crate) struct Replicated {
+    /// Its shards.
+    pub(crate) store: ClusterStore,
+    /// Where it is.
+    pub(crate) database: Database,
+}
+
+impl Replicated {
+    /// The store at `url`, with the sizes of a configuration.
+    ///
+    /// # Errors
+    /// [`DatabaseError`], without the URL in it.
+    pub(crate) fn new(url: &DatabaseUrl, config: &StorageConfig) -> Result<Self, DatabaseError> {
+        let durability = match config.durability {
+            Durability::Standby => Replication::Standby,
+            Durability::Service => Replication::Service,
+        };
+        let options = DatabaseOptions::parse(url.expose())?.with_durability(durability);
+        let database = Database::new(options, PostgresMetrics::default())?;
+        let logs = Arc::new(PostgresLogs::new(database.clone()));
+        let store = ClusterStore::new(logs, cluster_options(config), Arc::new(TokioSurroundings))?;
+        Ok(Self { store, database })
+    }
+
+    /// Which node has which shard.
+    pub(crate) fn leases(&self) -> Arc<dyn LeaseTable> {
+        Arc::new(PostgresLeases::new(self.database.clone()))
+    }
+}
+
+/// The times of leases that a configuration says.
+pub(crate) fn lease_settings(config: &ClusterConfig) -> Settings {
+    /// A third is lost to one renewal that fails, another one to the next.
+    const RENEWALS: u32 = 3;
+    const MARGINS: u32 = 6;
+    let silent_after = Duration::from_millis(config.lease_time_ms);
+    Settings {
+        silent_after,
+        renew_every: silent_after / RENEWALS,
+        margin: silent_after / MARGINS,
+        ..Settings::default()
+    }
+}
+
+/// A number for this run of a node.
+pub(crate) fn session() -> Session {
+    Session(uuid::Uuid::new_v4().as_u64_pair().0)
+}
+
+/// The time by which leases are counted: it goes on while the machine is suspended, as the leases do.
+pub(crate) fn elapsed() -> Elapsed {
+    let clock = ElapsedClock::default();
+    Elapsed::new(move || Duration::from_millis(clock.now().0))
+}
+
+fn cluster_options(config: &StorageConfig) -> ClusterOptions {
+    ClusterOptions { size_bytes_max: config.size_bytes_max, ..ClusterOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_times_of_leases_are_those_of_the_cluster() {
+        assert_eq!(lease_settings(&ClusterConfig::default()), Settings::default());
+    }
+}

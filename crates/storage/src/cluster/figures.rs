@@ -1,0 +1,62 @@
+//! What a scrape reads of a shard.
+
+use std::fmt;
+use std::sync::Weak;
+
+use peeklock_metrics::{Page, Source};
+
+use super::store::Inner;
+use crate::metrics::Figures;
+use crate::{ShardId, StorageBytes};
+
+/// The metrics of a shard while this process has it, without keeping the store open.
+pub struct ClusterFigures {
+    store: Weak<Inner>,
+    shard: ShardId,
+}
+
+impl fmt::Debug for ClusterFigures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ClusterFigures").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+impl ClusterFigures {
+    pub(super) const fn new(store: Weak<Inner>, shard: ShardId) -> Self {
+        Self { store, shard }
+    }
+
+    /// What the shard takes in the log: of bodies the live and the dead ones, and everything; `None` while another process has it.
+    #[must_use]
+    pub fn bytes(&self) -> Option<StorageBytes> {
+        let Figures { live_bytes, dead_bytes, allocated_bytes, free_bytes, .. } = self.read()?;
+        Some(StorageBytes {
+            live: live_bytes,
+            dead: dead_bytes,
+            allocated: allocated_bytes,
+            free: free_bytes,
+        })
+    }
+
+    fn read(&self) -> Option<Figures> {
+        let shard = self.store.upgrade()?.leased(self.shard)?;
+        let shared = &shard.shared;
+        let (live_bytes, bodies_bytes) = {
+            let state = shared.state();
+            (state.rows.live_bytes(), state.rows.total_bytes())
+        };
+        Some(Figures {
+            live_bytes,
+            dead_bytes: bodies_bytes.saturating_sub(live_bytes),
+            allocated_bytes: shared.stored_bytes(),
+            is_full: shared.is_full(),
+            ..Figures::default()
+        })
+    }
+}
+
+impl Source for ClusterFigures {
+    fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        self.read().map_or(Ok(()), |figures| figures.write_bytes(page))
+    }
+}

@@ -1,0 +1,68 @@
+// A client with the SDK's own settings that sends to a queue and receives from it, and tells on its standard output what it saw, one
+// JSON object per line: see tests/python/unmodified.py. It stops sending when its standard input ends, and itself when nothing happens any more.
+//
+//   node ledger-client.mjs CONNECTION_STRING QUEUE
+
+import { once } from "node:events";
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceBusClient } from "@azure/service-bus";
+
+const SEND_PAUSE_MS = 50;
+/** Longer than a pause of the service, and than a lock that a broker lost. */
+const IDLE_MS = 20_000;
+const [connectionString, queue] = process.argv.slice(2);
+
+const now = () => Date.now() / 1_000;
+function tell(kind, record) {
+  lastTold = Date.now();
+  console.log(JSON.stringify({ kind, ...record }));
+}
+const tellError = (who, error) => tell("error", { who, text: `${error.name} ${error.code ?? ""}: ${error.message}` });
+
+let isSending = true;
+let lastTold = Date.now();
+process.stdin.resume();
+once(process.stdin, "end").then(() => (isSending = false));
+
+const client = new ServiceBusClient(connectionString);
+const accepted = new Set();
+const settled = new Set();
+
+async function sendAll() {
+  const sender = client.createSender(queue);
+  while (isSending) {
+    const id = randomUUID();
+    const began = now();
+    const error = await sender.sendMessages({ body: id, messageId: id }).catch((error) => error);
+    if (error) tellError("send", error);
+    else accepted.add(id);
+    tell("send", { id, began, ended: now(), confirmed: !error });
+    await delay(SEND_PAUSE_MS);
+  }
+}
+
+const receiver = client.createReceiver(queue, { receiveMode: "peekLock" });
+receiver.subscribe(
+  {
+    async processMessage(message) {
+      const { messageId: id, deliveryCount: count, lockToken: token } = message;
+      const delivery = { id, token, count, number: message.sequenceNumber.toNumber(), at: now() };
+      delivery.locked_until = message.lockedUntilUtc.getTime() / 1_000;
+      const began = now();
+      const error = await receiver.completeMessage(message).catch((error) => error);
+      if (error) tellError("complete", error);
+      tell("settlement", { ...delivery, began, ended: now(), confirmed: !error });
+      if (!error) settled.add(id);
+    },
+    // The SDK goes on by itself.
+    processError: async ({ error }) => tellError("subscribe", error),
+  },
+  { autoCompleteMessages: false, maxConcurrentCalls: 4 },
+);
+
+await sendAll();
+const isDone = () => [...accepted].every((id) => settled.has(id)) || Date.now() - lastTold > IDLE_MS;
+while (!isDone()) await delay(50);
+await receiver.close();
+await client.close();

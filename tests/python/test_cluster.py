@@ -1,0 +1,52 @@
+"""Two brokers on three PostgreSQL servers: clients with a ledger while any of them is killed, paused or cut off."""
+
+import contextlib
+import random
+import shutil
+import time
+
+import pytest
+
+import postgres
+import unmodified
+from cluster import Pair
+from ledger import Fault
+from nemesis import Nemesis, finish, minutes, seed
+from workload import QUEUES, TOPICS, Workload
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(0)]
+
+#: As long as continuous integration has for it; hours by PEEKLOCK_NEMESIS_MINUTES.
+MINUTES = 5
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+def test_unmodified_clients_notice_a_lost_primary_and_a_lost_broker_as_pauses():
+    postgres.require()
+    with contextlib.ExitStack() as stack:
+        pair = Pair(stack, unmodified.QUEUES, {})
+        applications = unmodified.Applications(pair.connection_string())
+        applications.wait_until_served()
+        began, generator = time.time(), random.Random(0)
+        pair.promote(generator)
+        applications.wait_until_served()
+        serving = pair.serving()
+        pair.kill(serving, generator)
+        applications.wait_until_served()
+        assert pair.serving() is not serving
+        applications.ledger.add(Fault("primary killed, then the serving broker", began, time.time()))
+        applications.finish()
+        pair.check()
+
+
+def test_a_pair_keeps_its_word_whatever_fails():
+    postgres.require()
+    number = seed()
+    print(f"\nPEEKLOCK_NEMESIS_SEED={number}", flush=True)
+    with contextlib.ExitStack() as stack:
+        pair = Pair(stack, QUEUES, TOPICS)
+        workload = Workload(pair.connection_string, number)
+        workload.start()
+        Nemesis(pair.steps(), workload, number).run(60 * minutes(MINUTES))
+        finish(workload, pair.clock_error_secs)
+        pair.check()

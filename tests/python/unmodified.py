@@ -1,0 +1,176 @@
+"""Applications as users write them: the SDKs' own settings, no retries beside theirs. Each writes down what it was told.
+
+Their queues detect duplicates, as an application wants that is sure of "once": an SDK that repeats a send does no harm there.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import threading
+import time
+import uuid
+
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+
+from checker import pause_after, report, violations
+from ledger import Delivery, Ledger, Outcome, Place, Send, Settlement, Verb
+from workload import browse
+
+LOCK_SECS = 30
+SEND_PAUSE_SECS = 0.05
+#: Longer than a pause of the service, and than a lock that a broker lost.
+IDLE_SECS = 20
+#: The JavaScript SDK waits for 30 seconds before each repetition.
+SERVICE_SECS = 150
+JS = pathlib.Path(__file__).resolve().parents[1] / "js"
+
+PLACES = [Place(name, name, is_unique=True) for name in ("python", "js")]
+_OPTIONS = {"requires_duplicate_detection": True, "lock_duration": f"PT{LOCK_SECS}S", "max_delivery_count": 100}
+QUEUES = {place.name: _OPTIONS for place in PLACES}
+
+
+def outcome(is_confirmed: bool) -> Outcome:
+    return Outcome.CONFIRMED if is_confirmed else Outcome.DOUBT
+
+
+class PythonApplication:
+    """One thread sends, one receives with the receiver's iterator."""
+
+    def __init__(self, connection_string: str, ledger: Ledger, queue: str = "python"):
+        self._ledger = ledger
+        self._queue = queue
+        self._client = ServiceBusClient.from_connection_string(connection_string)
+        self._is_sending = True
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        with self._client.get_queue_sender(self._queue) as sender:
+            while self._is_sending:
+                id, began, is_confirmed = str(uuid.uuid4()), time.time(), False
+                try:
+                    sender.send_messages(ServiceBusMessage(id, message_id=id))
+                    is_confirmed = True
+                except Exception as error:
+                    self._ledger.error("python send", error)
+                self._ledger.add(Send(self._queue, id, began, time.time(), outcome(is_confirmed)))
+                time.sleep(SEND_PAUSE_SECS)
+
+    def _receive(self):
+        opened = time.time()
+        try:
+            with self._client.get_queue_receiver(self._queue, max_wait_time=IDLE_SECS) as receiver:
+                called = time.time()
+                for message in receiver:
+                    self._settle(receiver, message, opened, called)
+                    called = time.time()
+        except Exception as error:
+            self._ledger.error("python receive", error)
+
+    def _settle(self, receiver, message, opened: float, called: float):
+        lock = {"locked_until": message.locked_until_utc.timestamp(), "lock_secs": LOCK_SECS}
+        which = (self._queue, message.message_id, message.sequence_number, str(message.lock_token))
+        told = (message.delivery_count, "python", opened, called, time.time())
+        delivery = self._ledger.add(Delivery(*which, *told, **lock))
+        began, is_confirmed = time.time(), False
+        try:
+            receiver.complete_message(message)
+            is_confirmed = True
+        except Exception as error:
+            self._ledger.error("python complete", error)
+        self._ledger.add(Settlement(delivery, Verb.COMPLETE, began, time.time(), outcome(is_confirmed)))
+
+    def finish(self):
+        """Returns when all was received."""
+        self._is_sending = False
+        for thread in self._threads:
+            thread.join(timeout=180)
+            assert not thread.is_alive(), "the Python application never ends"
+        self._client.close()
+
+
+class JsApplication:
+    """tests/js/ledger-client.mjs, in a process of its own."""
+
+    def __init__(self, connection_string: str, ledger: Ledger, queue: str = "js"):
+        self._ledger = ledger
+        self._queue = queue
+        command = [shutil.which("node"), JS / "ledger-client.mjs", connection_string, queue]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=JS)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            told = json.loads(line)
+            match told.pop("kind"):
+                case "error":
+                    self._ledger.error(f"js {told['who']}", RuntimeError(told["text"]))
+                case "send":
+                    times = (told["began"], told["ended"])
+                    self._ledger.add(Send(self._queue, told["id"], *times, outcome(told["confirmed"])))
+                case "settlement":
+                    self._note(told)
+
+    def _note(self, told: dict):
+        times = {"opened": 0.0, "called": told["at"], "at": told["at"], "lock_secs": LOCK_SECS}
+        rest = {key: told[key] for key in ("id", "number", "token", "count", "locked_until")}
+        delivery = self._ledger.add(Delivery(place=self._queue, holder="js", **rest, **times))
+        settled = (told["began"], told["ended"], outcome(told["confirmed"]))
+        self._ledger.add(Settlement(delivery, Verb.COMPLETE, *settled))
+
+    def finish(self):
+        """Returns when all was received."""
+        self._process.stdin.close()
+        try:
+            assert self._process.wait(timeout=180) == 0
+        finally:
+            self._process.kill()
+        self._reader.join(timeout=30)
+
+
+class Applications:
+    """One of each, with one ledger."""
+
+    def __init__(self, connection_string: str):
+        self.ledger = Ledger(PLACES)
+        self._connection_string = connection_string
+        self._all = [kind(connection_string, self.ledger) for kind in (PythonApplication, JsApplication)]
+
+    def wait_until_served(self):
+        """Returns when both were accepted a message and settled one, from now on."""
+        moment, deadline = time.time(), time.monotonic() + SERVICE_SECS
+        while pause_after(self.ledger, moment) == float("inf"):
+            assert time.monotonic() < deadline, f"no service for {SERVICE_SECS} s: {self.ledger.errors}"
+            time.sleep(0.1)
+
+    def finish(self):
+        """Lets them settle all they sent, and sees that they noticed no more than a pause."""
+        for application in self._all:
+            application.finish()
+        browse(self.ledger, self._connection_string)
+        found = violations(self.ledger)
+        print(f"    {self.ledger.summary()}; longest pauses: {longest_pauses(self.ledger)}", flush=True)
+        assert not found, report(self.ledger, found)
+        noticed = [error for error in self.ledger.errors if not is_pause(*error[1:])]
+        assert not noticed, f"the applications noticed more than a pause: {noticed}"
+        assert self.ledger.remainders == []
+
+
+def longest_pauses(ledger: Ledger) -> dict[str, str]:
+    """For each application, how long nothing was accepted, or nothing settled, in seconds."""
+    found = {}
+    for place in ledger.places:
+        sends = [send.ended for send in ledger.accepted() if send.target == place]
+        settlements = [one.ended for one in ledger.settlements if one.delivery.place == place]
+        gaps = (max(late - early for early, late in zip(times, times[1:])) for times in map(sorted, (sends, settlements)))
+        found |= zip((f"{place} sends", f"{place} settles"), (f"{gap:.1f} s" for gap in gaps))
+    return found
+
+
+def is_pause(who: str, what: str) -> bool:
+    """Whether an application notices it as a pause: its SDK goes on by itself, or the message, whose lock went with the broker, comes
+    again."""
+    return who == "js subscribe" or (who.endswith(" complete") and "lock" in what.lower())
