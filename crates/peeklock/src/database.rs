@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peeklock_cluster::{Elapsed, LeaseTable, Session, Settings};
+use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
     Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
     PostgresMetrics, TokioSurroundings,
 };
 use peeklock_storage::Error;
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::{ClusterConfig, DatabaseUrl, Durability, StorageConfig};
 
@@ -75,13 +75,10 @@ pub(crate) fn session() -> Session {
     Session(uuid::Uuid::new_v4().as_u64_pair().0)
 }
 
-/// Time since the machine started, including that for which it was suspended: leases ran on meanwhile.
+/// The time by which leases are counted: it goes on while the machine is suspended, as the leases do.
 pub(crate) fn elapsed() -> Elapsed {
-    Elapsed::new(|| {
-        let now = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0))
-    })
+    let clock = ElapsedClock::default();
+    Elapsed::new(move || Duration::from_millis(clock.now().0))
 }
 
 fn cluster_options(config: &StorageConfig) -> ClusterOptions {

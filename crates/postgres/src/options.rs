@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use crate::failure::with_source;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(5);
 const SCHEMA: &str = "peeklock";
@@ -28,8 +30,8 @@ pub enum OptionsError {
     #[error("the database URL must begin with postgres:// or postgresql://")]
     Scheme,
     /// The parser of the client does not understand it.
-    #[error("the database URL: {0}")]
-    Url(#[source] tokio_postgres::Error),
+    #[error("the database URL: {}", with_source(.0))]
+    Url(tokio_postgres::Error),
     /// It says nothing about something that is needed.
     #[error("the database URL names no {0}")]
     Missing(&'static str),

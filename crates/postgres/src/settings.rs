@@ -16,13 +16,13 @@ const VERSION_MIN: u32 = 140_000;
 /// * Plans by index only: they are made once, while the tables may still be empty.
 fn setup(schema: &str) -> String {
     format!(
-        "select pg_is_in_recovery() as is_standby, current_setting('server_version_num') as version,
+        r#"select pg_is_in_recovery() as is_standby, current_setting('server_version_num') as version,
   current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
   current_setting('synchronous_standby_names') as standby_names,
   current_setting('transaction_read_only') as read_only;
 select set_config('synchronous_commit',
   case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, false),
-  set_config('search_path', '{schema}', false), set_config('default_transaction_isolation', 'read committed', false),
+  set_config('search_path', '"{schema}"', false), set_config('default_transaction_isolation', 'read committed', false),
   set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false),
   set_config('enable_bitmapscan', 'off', false), set_config('enable_hashjoin', 'off', false),
   set_config('enable_mergejoin', 'off', false), set_config('jit', 'off', false),
@@ -30,7 +30,7 @@ select set_config('synchronous_commit',
   set_config('tcp_keepalives_count', '3', false);
 select set_config(name, case name when 'client_connection_check_interval' then '2s' else '0' end, false)
   from pg_settings where name in ('statement_timeout', 'lock_timeout', 'idle_session_timeout',
-  'idle_in_transaction_session_timeout', 'transaction_timeout', 'client_connection_check_interval')"
+  'idle_in_transaction_session_timeout', 'transaction_timeout', 'client_connection_check_interval')"#
     )
 }
 

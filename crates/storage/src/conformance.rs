@@ -1,4 +1,5 @@
-//! What every store does: one suite, which each of them runs with its own [`Subject`].
+//! What every store does: one suite, which each of them runs with its own [`Subject`], those of other crates as well.
+#![expect(clippy::unwrap_used, reason = "tests, which other crates run on stores of theirs")]
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use crate::samples::{QUEUE, body, complete, head, send, value};
 use crate::{Batch, Error, Key, Lease, Limits, PartitionId, Pressure, Shard, ShardId, Space, Store};
 
 /// A store under test.
-pub(crate) trait Subject {
+#[expect(async_fn_in_trait, reason = "it is used in the tasks of tests only")]
+pub trait Subject {
     /// An empty store that accepts these sizes.
     fn new(limits: Limits) -> Self;
 
@@ -25,18 +27,25 @@ pub(crate) trait Subject {
     async fn make_room(&self, lease: &Lease);
 }
 
-/// Tests of the suite for a [`Subject`].
-macro_rules! suite {
-    ($subject:ty: $($test:ident)*) => {
+/// Tests of the suite for a [`Subject`], which pass at once where `$runs` is false.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_suite {
+    ($subject:ty, $runs:expr, $($test:ident)*) => {
         $(
             #[tokio::test]
             async fn $test() {
-                crate::conformance::$test::<$subject>().await;
+                if $runs {
+                    $crate::conformance::$test::<$subject>().await;
+                }
             }
         )*
     };
     ($subject:ty) => {
-        crate::conformance::suite! { $subject:
+        $crate::conformance::suite!($subject, true);
+    };
+    ($subject:ty, $runs:expr) => {
+        $crate::conformance::suite! { $subject, $runs,
             a_batch_sees_its_own_operations_and_survives_a_restart
             what_was_acknowledged_is_there_after_a_restart_and_what_was_removed_is_not
             reads_answer_key_by_key_in_any_order
@@ -52,7 +61,7 @@ macro_rules! suite {
         }
     };
 }
-pub(crate) use suite;
+pub use conformance_suite as suite;
 
 const OTHER: PartitionId = PartitionId(2);
 const LIMITS: Limits = Limits { value_bytes_max: 1 << 20, batch_bytes_max: 2 << 20 };
@@ -84,7 +93,7 @@ async fn contents(shard: &dyn Shard) -> BTreeMap<Key, Bytes> {
     found
 }
 
-pub(crate) async fn a_batch_sees_its_own_operations_and_survives_a_restart<S: Subject>() {
+pub async fn a_batch_sees_its_own_operations_and_survives_a_restart<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     let mut batch = send(1);
@@ -101,7 +110,7 @@ pub(crate) async fn a_batch_sees_its_own_operations_and_survives_a_restart<S: Su
     assert_eq!(contents(&*acquire(&subject).await).await, expected);
 }
 
-pub(crate) async fn what_was_acknowledged_is_there_after_a_restart_and_what_was_removed_is_not<S: Subject>() {
+pub async fn what_was_acknowledged_is_there_after_a_restart_and_what_was_removed_is_not<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let mut expected = BTreeMap::new();
     for round in 0..3 {
@@ -120,7 +129,7 @@ pub(crate) async fn what_was_acknowledged_is_there_after_a_restart_and_what_was_
     assert_eq!(expected.len(), 200);
 }
 
-pub(crate) async fn reads_answer_key_by_key_in_any_order<S: Subject>() {
+pub async fn reads_answer_key_by_key_in_any_order<S: Subject>() {
     let subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     for number in 1..=60 {
@@ -139,7 +148,7 @@ pub(crate) async fn reads_answer_key_by_key_in_any_order<S: Subject>() {
     assert_eq!(lease.read(Vec::new()).await.unwrap(), []);
 }
 
-pub(crate) async fn scans_page_through_one_space_of_one_partition<S: Subject>() {
+pub async fn scans_page_through_one_space_of_one_partition<S: Subject>() {
     let subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     let mut batch = put(Key::new(Space::Head, OTHER, 2), value(1, 5));
@@ -161,7 +170,7 @@ pub(crate) async fn scans_page_through_one_space_of_one_partition<S: Subject>() 
 }
 
 #[expect(clippy::reversed_empty_ranges, reason = "an empty range must be harmless")]
-pub(crate) async fn an_empty_batch_an_empty_range_and_a_removal_of_nothing_are_fine<S: Subject>() {
+pub async fn an_empty_batch_an_empty_range_and_a_removal_of_nothing_are_fine<S: Subject>() {
     let subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     lease.submit(Batch::new()).await.unwrap();
@@ -174,7 +183,7 @@ pub(crate) async fn an_empty_batch_an_empty_range_and_a_removal_of_nothing_are_f
     assert_eq!(contents(&*lease).await.len(), 1);
 }
 
-pub(crate) async fn values_of_all_sizes_replace_each_other<S: Subject>() {
+pub async fn values_of_all_sizes_replace_each_other<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     let sizes = [0, 1, 1_024, 70_000, 1_025, 1 << 20, 3, 300];
@@ -194,7 +203,7 @@ pub(crate) async fn values_of_all_sizes_replace_each_other<S: Subject>() {
     assert!(contents(&*acquire(&subject).await).await == expected);
 }
 
-pub(crate) async fn limits_are_kept_and_answers_stay_in_order<S: Subject>() {
+pub async fn limits_are_kept_and_answers_stay_in_order<S: Subject>() {
     let subject = S::new(SMALL);
     let lease = acquire(&subject).await;
     assert_eq!(lease.limits(), SMALL);
@@ -209,9 +218,7 @@ pub(crate) async fn limits_are_kept_and_answers_stay_in_order<S: Subject>() {
     assert_eq!(contents(&*lease).await.len(), 2);
 }
 
-pub(crate) async fn what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_owner_resumes<
-    S: Subject,
->() {
+pub async fn what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_owner_resumes<S: Subject>() {
     let subject = S::new(SMALL);
     let lease = acquire(&subject).await;
     let other = Key::new(Space::Meta, OTHER, 1);
@@ -226,7 +233,7 @@ pub(crate) async fn what_was_submitted_behind_a_refused_batch_is_refused_too_unt
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [other, head(3), body(3)]);
 }
 
-pub(crate) async fn a_resumption_does_not_overtake_what_was_submitted_before_it<S: Subject>() {
+pub async fn a_resumption_does_not_overtake_what_was_submitted_before_it<S: Subject>() {
     let subject = S::new(SMALL);
     let lease = acquire(&subject).await;
     for round in 0..200 {
@@ -240,7 +247,7 @@ pub(crate) async fn a_resumption_does_not_overtake_what_was_submitted_before_it<
     }
 }
 
-pub(crate) async fn acquiring_again_fences_the_earlier_lease_and_raises_the_epoch<S: Subject>() {
+pub async fn acquiring_again_fences_the_earlier_lease_and_raises_the_epoch<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let first = acquire(&subject).await;
     first.submit(send(1)).await.unwrap();
@@ -256,7 +263,7 @@ pub(crate) async fn acquiring_again_fences_the_earlier_lease_and_raises_the_epoc
     assert!(acquire(&subject).await.epoch() > second.epoch(), "also across restarts");
 }
 
-pub(crate) async fn a_full_store_refuses_bodies_and_takes_removals<S: Subject>() {
+pub async fn a_full_store_refuses_bodies_and_takes_removals<S: Subject>() {
     let subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     lease.submit(send(1)).await.unwrap();

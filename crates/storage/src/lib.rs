@@ -6,8 +6,9 @@
 
 mod batch;
 pub mod cluster;
-#[cfg(test)]
-mod conformance;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod conformance;
 pub mod copy;
 mod error;
 mod index;
@@ -17,7 +18,8 @@ pub mod local;
 mod memory;
 mod metrics;
 mod queue;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "some are for the tests of this crate"))]
 mod samples;
 mod shard;
 mod waiting;

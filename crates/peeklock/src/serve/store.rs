@@ -20,9 +20,6 @@ use crate::control::Control;
 use crate::database::{self, Replicated};
 use crate::store_damage;
 
-/// A store that is not served from has nothing under way.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-
 /// The shard on which the namespace lives.
 pub(super) const SHARD: ShardId = ShardId(0);
 
@@ -100,7 +97,7 @@ impl OpenStore {
         match unfinished_copy(&*open.lease).await {
             Ok(None) => Ok(open),
             Ok(Some(source)) => {
-                open.close(CLOSE_WITHIN).await?;
+                open.close(Duration::ZERO).await?;
                 Err(ServeError::Unfinished { source_name: source })
             }
             Err(error) => Err(ServeError::Cluster(error)),

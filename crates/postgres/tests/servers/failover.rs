@@ -1,0 +1,156 @@
+//! Another server becomes the primary: with everything that was acknowledged, or without.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peeklock_postgres::{Durability, PostgresMetrics};
+use peeklock_storage::cluster::{ClusterStore, Logs};
+use peeklock_storage::{Error, Lease, Store};
+use tokio::sync::Mutex;
+
+use crate::harness::{
+    SHARD, Server, Trio, acquire, all, database, eventually, id, log, messages, options, own, record, send,
+    store,
+};
+
+/// Submits messages, some at a time, and notes which were acknowledged.
+fn submit_on(lease: Lease) -> (Arc<Mutex<Vec<u64>>>, tokio::task::JoinHandle<()>) {
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&acknowledged);
+    let task = tokio::spawn(async move {
+        for first in (1..).step_by(16) {
+            let commits: Vec<_> =
+                (first..first + 16).map(|number| (number, lease.submit(send(number)))).collect();
+            for (number, commit) in commits {
+                commit.await.unwrap();
+                noted.lock().await.push(number);
+            }
+        }
+    });
+    (acknowledged, task)
+}
+
+async fn await_count(acknowledged: &Mutex<Vec<u64>>, least: usize) {
+    eventually("commits", || async { acknowledged.lock().await.len() >= least }).await;
+}
+
+impl Trio {
+    /// Ends the primary as a crash does, and promotes the standby that has most; the other one follows it.
+    fn fail_over(&mut self) {
+        self.primary.kill();
+        let received = |server: &Server| {
+            server
+                .sql("select coalesce(pg_last_wal_receive_lsn(), '0/0') - '0/0'::pg_lsn")
+                .parse::<u64>()
+                .unwrap()
+        };
+        let best = usize::from(received(&self.standbys[1]) > received(&self.standbys[0]));
+        self.standbys[best].promote();
+        let to = format!("'host=127.0.0.1 port={} user=root application_name=s'", self.standbys[best].port);
+        self.standbys[1 - best].sql(&format!("alter system set primary_conninfo = {to}"));
+        self.standbys[1 - best].sql("select pg_reload_conf()");
+        self.standbys[best]
+            .await_sql("select count(*) from pg_stat_replication where state = 'streaming'", "1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_commit_is_lost_when_the_primary_is_killed_and_a_standby_promoted() {
+    let Some(mut trio) = Trio::start() else { return };
+    let serving = store(trio.database("killed"));
+    let lease = acquire(&serving).await;
+    let (acknowledged, task) = submit_on(lease.clone());
+    await_count(&acknowledged, 200).await;
+    trio = tokio::task::spawn_blocking(move || {
+        trio.fail_over();
+        trio
+    })
+    .await
+    .unwrap();
+    let before = acknowledged.lock().await.len();
+    await_count(&acknowledged, before + 200).await;
+    task.abort();
+    assert_eq!(lease.loss(), None, "the owner goes on as if nothing had happened");
+    let reader = store(trio.database("killed"));
+    let found = messages(&acquire(&reader).await).await;
+    let acknowledged = acknowledged.lock().await;
+    assert!(acknowledged.iter().all(|number| found.binary_search(number).is_ok()), "a message was lost");
+}
+
+/// The old primary runs on without standbys, and is the first host of the URL.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_primary_that_was_left_behind_is_neither_used_nor_believed() {
+    let Some(mut trio) = Trio::start() else { return };
+    let old = log(database(trio.options("behind").with_silence(Duration::from_millis(400))));
+    let owned = own(&old, 1).await;
+    old.append(record(owned + 1, 1, "kept", "b")).await.unwrap();
+    // Nothing reaches the standbys any more, and one of them is promoted.
+    let names = "alter system set primary_conninfo = 'host=127.0.0.1 port=1'";
+    for standby in &trio.standbys {
+        standby.sql(names);
+        standby.sql("select pg_reload_conf()");
+    }
+    trio.primary.await_sql("select count(*) from pg_stat_replication", "0");
+    let lonely = old.append(record(owned + 2, 1, "lonely", "b")).await;
+    assert!(matches!(lonely, Err(Error::InDoubt { .. })), "{lonely:?}");
+    trio.standbys[0].promote();
+    let to = format!("'host=127.0.0.1 port={} user=root application_name=s'", trio.standbys[0].port);
+    trio.standbys[1].sql(&format!("alter system set primary_conninfo = {to}"));
+    trio.standbys[1].sql("select pg_reload_conf()");
+    trio.standbys[0].await_sql("select count(*) from pg_stat_replication where state = 'streaming'", "1");
+    let tail = old.open().await.unwrap();
+    assert_eq!(tail.last, id(owned + 1, 1), "the record that no standby has");
+    let new = log(trio.database("behind"));
+    let seized = own(&new, 2).await;
+    assert_eq!(seized, owned + 2);
+    assert_eq!(all(&new).await.len(), 3);
+    trio.primary.stop();
+}
+
+/// What an asynchronous fail-over and a restored backup have in common: another server, without the last commits.
+async fn lose_commits(schema: &str) -> Option<(ClusterStore, Lease, Server)> {
+    let mut server = Server::start("")?;
+    let mut port = server.port;
+    let alone = |server: &Server, port| {
+        let url = format!("postgres://app:secret@127.0.0.1:{},127.0.0.1:{port}/app", server.port);
+        options(&url, schema).with_durability(Durability::Service)
+    };
+    let early = store(database(alone(&server, port)));
+    acquire(&early).await.submit(send(1)).await.unwrap();
+    early.close().await;
+    server.stop();
+    let mut backup = server.copy("");
+    port = backup.port;
+    server.launch();
+    let serving = store(database(alone(&server, port)));
+    let lease = acquire(&serving).await;
+    for number in 2..=5 {
+        lease.submit(send(number)).await.unwrap();
+    }
+    server.stop();
+    backup.launch();
+    Some((serving, lease, backup))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_refuses_a_database_that_lost_acknowledged_commits() {
+    let Some((_serving, lease, _backup)) = lose_commits("lost").await else { return };
+    let refused = lease.submit(send(6)).await;
+    assert!(matches!(refused, Err(Error::Stopped { .. })), "{refused:?}");
+    let cause = lease.lost().await;
+    assert!(matches!(cause, Error::Corrupt { .. }), "{cause:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_knows_of_lost_commits_does_not_take_the_shard_over() {
+    let Some((serving, _lease, backup)) = lose_commits("lost_too").await else { return };
+    let refused = serving.acquire(SHARD).await.map(|_| ());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    // Reads of a log that knows go nowhere either.
+    let url = backup.url();
+    let fresh = options(&url, "lost_too").with_durability(Durability::Service);
+    let logs = peeklock_postgres::PostgresLogs::new(
+        peeklock_postgres::Database::new(fresh, PostgresMetrics::default()).unwrap(),
+    );
+    assert!(logs.log(SHARD).open().await.is_ok(), "one that knows nothing takes what is there");
+}

@@ -1,0 +1,170 @@
+//! Leases of nodes in a database.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peeklock_cluster::{
+    Elapsed, Ended, LeaseTable, Member, Membership, NodeInfo, NodeName, Renewal, Session, Settings, Take,
+    Version,
+};
+use peeklock_postgres::PostgresLeases;
+use peeklock_storage::ShardId;
+use tokio::time::{sleep, timeout};
+
+use crate::harness::Trio;
+
+const SHARD: ShardId = ShardId(0);
+
+fn info(name: &str, session: u64) -> NodeInfo {
+    NodeInfo {
+        name: NodeName(name.to_owned()),
+        session: Session(session),
+        address: format!("amqp://{name}"),
+        release: "1.2.3".to_owned(),
+    }
+}
+
+fn renewal(name: &str, session: u64) -> Renewal {
+    Renewal {
+        node: info(name, session),
+        accepts: true,
+        takes: Vec::new(),
+        wanted: Vec::new(),
+        releases: Vec::new(),
+        shards: 3,
+        silent_after: Duration::from_secs(6),
+    }
+}
+
+fn takes(seen: &[(u32, u64)]) -> Vec<Take> {
+    seen.iter().map(|(shard, version)| Take { shard: ShardId(*shard), seen: Version(*version) }).collect()
+}
+
+fn shards(held: &[ShardId]) -> Vec<u32> {
+    let mut held: Vec<u32> = held.iter().map(|shard| shard.0).collect();
+    held.sort_unstable();
+    held
+}
+
+/// Times of a fast cluster.
+fn fast() -> Settings {
+    Settings {
+        renew_every: Duration::from_millis(300),
+        ask_every: Duration::from_millis(100),
+        silent_after: Duration::from_millis(1_500),
+        margin: Duration::from_millis(250),
+        ..Settings::default()
+    }
+}
+
+fn member(table: PostgresLeases, name: &str, session: u64) -> Member {
+    let origin = Instant::now();
+    Member::start(Arc::new(table), info(name, session), fast(), Elapsed::new(move || origin.elapsed()))
+}
+
+#[tokio::test]
+async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
+    let Some(trio) = Trio::shared() else { return };
+    // Sessions of all bits.
+    let (a, b) = (u64::MAX, 1 << 63);
+    let table = PostgresLeases::new(trio.database("leases"));
+    let other = PostgresLeases::new(trio.database("leases"));
+    let first = table.renew(renewal("a", a)).await.unwrap();
+    assert_eq!((first.held.len(), first.leases.len()), (0, 3), "created, and told at once");
+    let taken = table.renew(Renewal { takes: takes(&[(0, 1), (1, 1)]), ..renewal("a", a) }).await.unwrap();
+    assert_eq!(shards(&taken.held), [0, 1]);
+    // The one that is taken has another version by now.
+    let late = other.renew(Renewal { takes: takes(&[(1, 1), (2, 1)]), ..renewal("b", b) }).await.unwrap();
+    assert_eq!(shards(&late.held), [2]);
+    let stale = other.renew(Renewal { takes: takes(&[(0, 1)]), ..renewal("b", b) }).await.unwrap();
+    assert_eq!(shards(&stale.held), [2]);
+    let holder = |shard: usize| stale.leases[shard].holder.clone();
+    assert_eq!(holder(0), Some((NodeName("a".to_owned()), Session(a))));
+    let names: Vec<&str> = stale.nodes.iter().map(|live| live.info.name.0.as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let release = Renewal {
+        releases: vec![SHARD],
+        wanted: vec![(SHARD, NodeName("b".to_owned()))],
+        ..renewal("a", a)
+    };
+    assert_eq!(shards(&table.renew(release).await.unwrap().held), [1]);
+    let seen = other.renew(renewal("b", b)).await.unwrap();
+    let freed = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap();
+    assert_eq!((freed.holder.clone(), freed.wanted.clone()), (None, Some(NodeName("b".to_owned()))));
+    let take = vec![Take { shard: SHARD, seen: freed.version }];
+    let held = other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held;
+    assert_eq!(shards(&held), [0, 2]);
+    // A node that was seen silent for long enough loses what it has, and hears of it.
+    let version = seen.leases.iter().find(|lease| lease.shard == ShardId(1)).unwrap().version;
+    let take = vec![Take { shard: ShardId(1), seen: version }];
+    assert_eq!(other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held.len(), 3);
+    assert!(table.renew(renewal("a", a)).await.unwrap().held.is_empty());
+}
+
+#[tokio::test]
+async fn of_many_who_take_one_lease_at_once_one_has_it() {
+    let Some(trio) = Trio::shared() else { return };
+    let tables: Vec<PostgresLeases> =
+        (0..6).map(|_| PostgresLeases::new(trio.database("races"))).collect();
+    let mut seen = tables[0].renew(renewal("n0", 0)).await.unwrap();
+    for round in 0..20 {
+        let version = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap().version;
+        let takers = tables.iter().enumerate().map(|(node, table)| {
+            let take = vec![Take { shard: SHARD, seen: version }];
+            // Each round is another session: nobody has it already.
+            let renewal = Renewal { takes: take, ..renewal(&format!("n{node}"), round * 10 + node as u64) };
+            table.renew(renewal)
+        });
+        let standings = futures_util::future::join_all(takers).await;
+        let holders = standings.iter().filter(|standing| !standing.as_ref().unwrap().held.is_empty());
+        assert_eq!(holders.count(), 1, "round {round}");
+        seen = tables[0].renew(renewal("n0", 1_000)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nodes_on_a_database_take_over_from_each_other() {
+    let Some(trio) = Trio::shared() else { return };
+    let table = || PostgresLeases::new(trio.database("members"));
+    let (first, operator) = (member(table(), "a", 1), table());
+    let held = first.gained(SHARD).await;
+    let second = member(table(), "b", 2);
+    while first.waiting().is_empty() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let status = operator.status().await.unwrap();
+    assert_eq!(status.nodes.len(), 2);
+    assert_eq!(status.nodes[0].0.info.address, "amqp://a");
+    let (lease, left) = &status.leases[0];
+    assert_eq!(lease.holder, Some((NodeName("a".to_owned()), Session(1))));
+    assert!(left.is_some_and(|left| left <= Duration::from_millis(1_500)), "{left:?}");
+    // Asked for by an operator, and heard of at once.
+    assert!(!operator.drain(NodeName("nobody".to_owned()), true).await.unwrap());
+    assert!(operator.drain(NodeName("a".to_owned()), true).await.unwrap());
+    assert_eq!(held.ended().await, Ended::HandOver(NodeName("b".to_owned())));
+    first.release(SHARD).await;
+    let held: Membership = second.gained(SHARD).await;
+    assert!(held.tenure().holds());
+    assert!(operator.drain(NodeName("a".to_owned()), false).await.unwrap());
+    // Killed: silent for as long as that takes.
+    drop(second);
+    timeout(Duration::from_secs(30), first.gained(SHARD)).await.expect("taken over");
+    first.leave().await;
+    let nodes = operator.status().await.unwrap().nodes;
+    assert!(nodes.iter().all(|(live, _)| live.info.name.0 != "a"));
+}
+
+#[tokio::test]
+async fn a_release_is_told_to_those_who_wait() {
+    let Some(trio) = Trio::shared() else { return };
+    let table = PostgresLeases::new(trio.database("hints"));
+    let other = PostgresLeases::new(trio.database("hints"));
+    let waiting = other.changed();
+    other.renew(renewal("b", 2)).await.unwrap();
+    table.renew(Renewal { takes: takes(&[(0, 1)]), ..renewal("a", 1) }).await.unwrap();
+    table.renew(Renewal { releases: vec![SHARD], ..renewal("a", 1) }).await.unwrap();
+    timeout(Duration::from_secs(30), waiting).await.expect("told");
+    let waiting = other.changed();
+    table.leave(info("a", 1)).await.unwrap();
+    timeout(Duration::from_secs(30), waiting).await.expect("told");
+}
