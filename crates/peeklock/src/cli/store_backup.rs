@@ -24,6 +24,8 @@ const MIB: f64 = (1 << 20) as f64;
 const STORAGE_URL: &str = "PEEKLOCK_STORAGE_URL";
 /// Rates that may be asked for.
 const RATE_BYTES_PER_SECOND: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
+/// Of the process that copies beside a running broker: the lowest priority there is.
+const NICENESS: i32 = 19;
 /// Progress is shown this often, on a terminal.
 const SHOWN_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -44,7 +46,8 @@ pub(super) struct BackupArgs {
     #[arg(long)]
     copy: bool,
 
-    /// How fast files are copied, per second.
+    /// How fast files are copied at most, per second. Beside a running broker the copy also pauses three times as long as
+    /// it keeps the disk busy, and runs at the lowest priority.
     #[arg(long, value_name = "SIZE", default_value = "64 MiB", value_parser = rate)]
     rate: u64,
 
@@ -130,9 +133,14 @@ fn write(
     reserve_bytes: u64,
     broker: Option<Client>,
 ) -> Result<BackupReport, Failure> {
+    if broker.is_some() {
+        // The broker's commits wait for a processor as well as for the disk. Without the right to it the copy is as good.
+        let _ = rustix::process::nice(NICENESS);
+    }
     let options = BackupOptions {
         is_linking: !args.copy,
         copy_bytes_per_second: args.rate,
+        disk_share_percent: if broker.is_some() { BackupOptions::default().disk_share_percent } else { 100 },
         free_bytes_min: if share_a_file_system(&args.data_dir, &args.target) { reserve_bytes } else { 0 },
     };
     let is_shown = !args.json && io::stderr().is_terminal();

@@ -15,6 +15,8 @@ use crate::Error;
 
 /// Bytes copied between two syncs: keeps the disk's queue short for a broker's commits.
 const SLICE_BYTES: usize = 1 << 20;
+/// Longest rest after a slice: one that took seconds says nothing about the next.
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// How a backup is written. Start from [`BackupOptions::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +25,16 @@ pub struct BackupOptions {
     pub is_linking: bool,
     /// How fast the rest is copied, in bytes per second. Default 64 MiB/s.
     pub copy_bytes_per_second: u64,
+    /// How much of the time copying may keep the disk busy, in per cent: the rest is a broker's. On a slow disk this and
+    /// not the rate is what bounds a copy. Default 25; at 100 only the rate counts, which is for a stopped broker.
+    pub disk_share_percent: u8,
     /// Free bytes that are left where the backup is written; with less it is given up. Default 0.
     pub free_bytes_min: u64,
 }
 
 impl Default for BackupOptions {
     fn default() -> Self {
-        Self { is_linking: true, copy_bytes_per_second: 64 << 20, free_bytes_min: 0 }
+        Self { is_linking: true, copy_bytes_per_second: 64 << 20, disk_share_percent: 25, free_bytes_min: 0 }
     }
 }
 
@@ -217,13 +222,15 @@ impl Writing<'_> {
         while offset < end {
             let len = usize::try_from(end - offset).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
             let slice = buffer.get_mut(..len).unwrap_or_default();
+            let slice_started = Instant::now();
             original.read_exact_at(slice, offset).map_err(|error| unavailable(&from, &error))?;
             let written = file.write_all_at(slice, offset).and_then(|()| file.sync_data());
             written.map_err(|error| self.trouble(&to, &error))?;
+            let busy = slice_started.elapsed();
             offset += len as u64;
             self.check_room(0)?;
             self.step(0, len as u64)?;
-            self.pause(started);
+            self.pause(started, busy);
         }
         let copy = SegmentFile { id: listed.id, salt: listed.salt, capacity: end, path: to, file };
         verify(&copy, listed, &from)?;
@@ -236,10 +243,12 @@ impl Writing<'_> {
         self.watch.progress(self.progress)
     }
 
-    fn pause(&self, started: Instant) {
+    /// Keeps to the rate, and to the share of the disk after a slice that took so long.
+    fn pause(&self, started: Instant, busy: Duration) {
         let rate = self.options.copy_bytes_per_second.max(1);
         let due = Duration::from_millis(self.progress.bytes_done.saturating_mul(1000) / rate);
-        std::thread::sleep(due.saturating_sub(started.elapsed()));
+        let left = rest_after(busy, self.options.disk_share_percent);
+        std::thread::sleep(due.saturating_sub(started.elapsed()).max(left));
     }
 
     /// The backup is one from the rename on.
@@ -272,6 +281,12 @@ impl Writing<'_> {
     }
 }
 
+/// How long the disk is left to others after it was busy for so long, if it may be busy for this share of the time.
+fn rest_after(busy: Duration, share_percent: u8) -> Duration {
+    let share = u32::from(share_percent.clamp(1, 100));
+    (busy * (100 - share) / share).min(REST_MAX)
+}
+
 /// Whether a copy holds the frames of its seal; damage is named where it lies in the original.
 pub(super) fn verify(copy: &SegmentFile, listed: &Listed, original: &Path) -> Result<(), Error> {
     let Some(seal) = listed.seal else { return Ok(()) };
@@ -281,4 +296,18 @@ pub(super) fn verify(copy: &SegmentFile, listed: &Listed, original: &Path) -> Re
         return Err(corrupt(original, end.defect, end.reason));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_is_left_to_others_for_the_rest_of_the_time() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest_after(ms(4), 25), ms(12));
+        assert_eq!(rest_after(ms(4), 100), ms(0));
+        assert_eq!(rest_after(ms(4), 0), ms(396));
+        assert_eq!(rest_after(Duration::from_secs(60), 25), REST_MAX);
+    }
 }

@@ -280,7 +280,8 @@ async fn a_backup_leaves_the_room_it_is_told_to_leave() {
     // A segment that the keeper prepares later would take the room that is left for the backup.
     super::growth::settle(&store);
     let pinned = store.pin().unwrap();
-    let copying = BackupOptions { is_linking: false, ..BackupOptions::default() };
+    // Without rests, in which the keeper could write a hint into that room.
+    let copying = BackupOptions { is_linking: false, disk_share_percent: 100, ..BackupOptions::default() };
     disk.set_size_bytes_max(Some(disk.size_bytes() + pinned.plan().bytes() + 2048));
     let reserve = BackupOptions { free_bytes_min: 64 << 10, ..copying.clone() };
     for options in [reserve, copying] {
