@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::{
-    ByteStream, FirstBytes, Incoming, Peer, Protocol, Rewind, Serve, Tls, UnauthenticatedConnection,
+    ByteStream, FirstBytes, Incoming, Peer, Protocol, ReadAhead, Serve, Tls, UnauthenticatedConnection,
     UnauthenticatedConnections, read_first_bytes,
 };
 
@@ -74,7 +74,12 @@ impl<H: Serve> Ports<H> {
     async fn accept_all(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
-            let (socket, address) = match listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // Tasks that have ended are let go of, whether or not somebody comes.
+                Some(_) = connections.join_next() => continue,
+            };
+            let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(failure) => {
                     tracing::warn!(error = %failure, "a connection could not be accepted");
@@ -83,7 +88,6 @@ impl<H: Serve> Ports<H> {
                     continue;
                 }
             };
-            while connections.try_join_next().is_some() {}
             let unauthenticated = self.unauthenticated.arrive(address.ip());
             connections.spawn(Arc::clone(&self).receive(socket, address, unauthenticated));
         }
@@ -124,7 +128,7 @@ impl<H: Serve> Ports<H> {
                 Box::pin(self.handler.serve(incoming)).await;
             }
             FirstBytes::Tls => {
-                Box::pin(self.look_inside(Rewind::new(first_bytes, socket), peer, unauthenticated)).await;
+                Box::pin(self.look_inside(ReadAhead::new(first_bytes, socket), peer, unauthenticated)).await;
             }
             FirstBytes::Undecided => {}
         }
@@ -143,7 +147,8 @@ impl<H: Serve> Ports<H> {
             accepted = handshake => accepted,
         };
         let mut stream = match accepted {
-            Ok(Ok(stream)) => stream,
+            // Boxed: what serves it has room for several copies.
+            Ok(Ok(stream)) => Box::new(stream),
             Ok(Err(failure)) => {
                 tracing::info!(address = %peer.address, error = %failure, "no TLS: the handshake failed");
                 return;

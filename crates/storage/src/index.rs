@@ -1,6 +1,7 @@
 //! Where every live value lies: 12 bytes per key in dense runs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
@@ -60,6 +61,16 @@ struct Tree {
     numbers_end: u64,
 }
 
+impl Tree {
+    /// The chunk of this number, made if it is missing. Numbers mostly grow, so it is mostly the last one.
+    fn chunk(&mut self, number: u64) -> Option<&mut Chunk> {
+        match self.chunks.last_key_value() {
+            Some((last, _)) if *last == number => self.chunks.last_entry().map(OccupiedEntry::into_mut),
+            _ => Some(self.chunks.entry(number).or_default()),
+        }
+    }
+}
+
 /// All live keys. The broker gives the numbers in keys, so nobody can make hashes collide.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -96,8 +107,7 @@ impl Index {
         let tree = self.trees.entry((key.space, key.partition)).or_default();
         tree.numbers_end = tree.numbers_end.max(key.number.saturating_add(1));
         let location = if shadowed_since.is_some() { location.shadowed() } else { location };
-        let chunk = tree.chunks.entry(key.number / CHUNK_KEYS).or_default();
-        let before = chunk.insert(slot(key.number), location);
+        let before = tree.chunk(key.number / CHUNK_KEYS)?.insert(slot(key.number), location);
         if before.is_none() {
             self.keys += 1;
         }

@@ -1,6 +1,8 @@
 //! What is measured, by name.
 
+use crate::carried::Carrier;
 use crate::load::{Load, Through};
+use crate::many::Idle;
 use crate::paced::Beside;
 
 /// One situation.
@@ -25,6 +27,28 @@ pub(crate) enum Work {
     Start,
     /// A million waiting messages.
     Memory,
+    /// Ten thousand connections with a session and a link that say nothing.
+    IdleConnections(Idle),
+    /// Ten thousand entities that nobody uses.
+    Entities,
+    /// Very many messages wait, half of them are completed after a kill.
+    Waiting(Load),
+    /// Sends to many sessions, against few.
+    Sessions(Load),
+    /// Everything is sent, then everything received, beside what the log alone takes of such messages.
+    Large(Load),
+    /// The same inside of something else, against plain TCP.
+    Carried(Load, Carrier),
+}
+
+impl Work {
+    /// Runs beyond which nothing is learnt for the time they take.
+    pub(crate) const fn runs_max(&self) -> usize {
+        match self {
+            Self::Waiting(_) => 1,
+            _ => usize::MAX,
+        }
+    }
 }
 
 /// 1 KB messages over 16 connections with 100 under way each.
@@ -40,12 +64,26 @@ const fn one_connection(body_bytes: usize, messages: u32, window: u32) -> Load {
     Load { body_bytes, connections: 1, through: Through::Queues(1), messages, window }
 }
 
+const SESSIONS: Load = Load {
+    body_bytes: 1024,
+    connections: 4,
+    through: Through::Sessions(100_000),
+    messages: 200_000,
+    window: 100,
+};
+
 pub(crate) const CASES: &[Case] = &[
     Case { name: "1KB-16-queues", work: Work::InTurn(sixteen(16, 400_000)) },
     Case { name: "1KB-one-queue", work: Work::InTurn(sixteen(1, 400_000)) },
     Case { name: "1KB-one-connection", work: Work::InTurn(one_connection(1024, 200_000, 500)) },
     Case { name: "100B-16-queues", work: Work::InTurn(Load { body_bytes: 100, ..sixteen(16, 400_000) }) },
-    Case { name: "64KB-one-connection", work: Work::InTurn(one_connection(65_536, 10_000, 100)) },
+    Case { name: "64KB-one-connection", work: Work::Large(one_connection(65_536, 10_000, 100)) },
+    Case {
+        name: "64KB-4-queues",
+        work: Work::Large(Load { body_bytes: 65_536, connections: 4, ..sixteen(4, 20_000) }),
+    },
+    Case { name: "tls", work: Work::Carried(sixteen(16, 200_000), Carrier::Tls) },
+    Case { name: "websocket", work: Work::Carried(sixteen(16, 200_000), Carrier::WebSocket) },
     Case { name: "one-at-a-time", work: Work::InTurn(one_connection(1024, 3_000, 1)) },
     Case { name: "together", work: Work::Together(sixteen(16, 400_000)) },
     Case { name: "empty-directory", work: Work::Empty(sixteen(16, 300_000)) },
@@ -59,4 +97,9 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "topic-2000-subjects", work: Work::InTurn(topic(Through::Subjects(2_000), 100_000)) },
     Case { name: "start", work: Work::Start },
     Case { name: "memory", work: Work::Memory },
+    Case { name: "idle-senders", work: Work::IdleConnections(Idle::Sender) },
+    Case { name: "idle-receivers", work: Work::IdleConnections(Idle::Receiver) },
+    Case { name: "10000-entities", work: Work::Entities },
+    Case { name: "10M-waiting", work: Work::Waiting(sixteen(16, 10_000_000)) },
+    Case { name: "100000-sessions", work: Work::Sessions(SESSIONS) },
 ];

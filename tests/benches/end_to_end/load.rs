@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -34,6 +35,8 @@ pub(crate) enum Through {
     Copies(u32),
     /// A topic with so many subscriptions, of which each message is for one.
     Subjects(u32),
+    /// So many sessions of one queue, in turn.
+    Sessions(u32),
 }
 
 impl Load {
@@ -44,11 +47,12 @@ impl Load {
         let address = |connection| match self.through {
             Through::Queues(queues) => format!("q{}", connection % queues),
             Through::Copies(_) | Through::Subjects(_) => "topic".to_owned(),
+            Through::Sessions(_) => "q0".to_owned(),
         };
         (0..connections).map(|connection| (address(connection), share(connection))).collect()
     }
 
-    /// Which connection receives how much, and wherefrom. What each of many subscriptions got few of is left there.
+    /// Which connection receives how much, and wherefrom. What each of many subscriptions or sessions got few of is left there.
     fn receivers(&self) -> Vec<(String, u32)> {
         match self.through {
             Through::Queues(_) => self.senders(),
@@ -56,7 +60,7 @@ impl Load {
                 let address = |number| format!("topic/Subscriptions/s{number}");
                 (0..subscriptions).map(|number| (address(number), self.messages)).collect()
             }
-            Through::Subjects(_) => Vec::new(),
+            Through::Subjects(_) | Through::Sessions(_) => Vec::new(),
         }
     }
 
@@ -71,7 +75,10 @@ impl Load {
         match self.through {
             Through::Queues(_) | Through::Copies(_) => vec![data],
             Through::Subjects(subscriptions) => {
-                (0..subscriptions).map(|number| [with_subject(number), data.clone()].concat()).collect()
+                (0..subscriptions).map(|number| [with_property(3, number), data.clone()].concat()).collect()
+            }
+            Through::Sessions(sessions) => {
+                (0..sessions).map(|number| [with_property(10, number), data.clone()].concat()).collect()
             }
         }
     }
@@ -82,6 +89,7 @@ impl Load {
             Through::Queues(queues) => {
                 return (0..queues).map(|queue| format!("[[queues]]\nname = \"q{queue}\"\n")).collect();
             }
+            Through::Sessions(_) => return "[[queues]]\nname = \"q0\"\nrequires_session = true\n".to_owned(),
             Through::Copies(subscriptions) => (subscriptions, |_| "filter = \"true\"".to_owned()),
             Through::Subjects(subscriptions) => {
                 (subscriptions, |number| format!("correlation = {{ subject = \"{number}\" }}"))
@@ -96,29 +104,37 @@ impl Load {
     }
 }
 
-/// The properties section of a message for one subscription.
-fn with_subject(number: u32) -> Vec<u8> {
-    let [message_id, user_id, to] = [const { codec::Value::Null }; 3];
-    let subject = codec::Value::string(number.to_string());
-    codec::section(codec::code::PROPERTIES, codec::Value::List(vec![message_id, user_id, to, subject]))
+/// A properties section with a number as one of its texts: 3 is the subject, 10 the session (part 3, §3.2.4).
+fn with_property(place: usize, number: u32) -> Vec<u8> {
+    let mut fields = vec![codec::Value::Null; place];
+    fields.push(codec::Value::string(number.to_string()));
+    codec::section(codec::code::PROPERTIES, codec::Value::List(fields))
 }
 
 /// Sends until every message is accepted; the time from writing each to its durable acceptance.
 pub(crate) fn send(daemon: &Daemon, load: &Load) -> Latencies {
-    send_shares(daemon, load, &load.senders())
+    send_at(daemon.amqp(), load)
+}
+
+/// The same, connecting to this address.
+pub(crate) fn send_at(address: SocketAddr, load: &Load) -> Latencies {
+    send_shares(address, load, &load.senders())
 }
 
 /// Sends everything to one queue.
 pub(crate) fn send_to(daemon: &Daemon, load: &Load, queue: &str) {
     let senders = load.senders().into_iter().map(|(_, count)| (queue.to_owned(), count));
-    send_shares(daemon, load, &senders.collect::<Vec<_>>());
+    send_shares(daemon.amqp(), load, &senders.collect::<Vec<_>>());
 }
 
-fn send_shares(daemon: &Daemon, load: &Load, shares: &[(String, u32)]) -> Latencies {
+fn send_shares(daemon: SocketAddr, load: &Load, shares: &[(String, u32)]) -> Latencies {
     let templates = load.templates();
-    let latencies = each(daemon.amqp(), load, shares, |mut client, address, count, load| {
+    let begun = AtomicUsize::new(0);
+    let latencies = each(daemon, load, shares, |mut client, address, count, load| {
         client.attach_sender(0, address).unwrap().unwrap();
-        let mut messages = templates.iter().cycle();
+        // Connections go on where others end.
+        let first = begun.fetch_add(count as usize, Ordering::Relaxed) % templates.len();
+        let mut messages = templates.iter().cycle().skip(first);
         let mut wire = Wire::new(client.stream());
         let (mut sent, mut answered) = (0, 0);
         let mut under_way = UnderWay::default();
@@ -182,7 +198,12 @@ pub(crate) fn together(daemon: &Daemon, load: &Load) -> Latencies {
 
 /// Receives and completes until every completion is confirmed.
 pub(crate) fn receive(daemon: &Daemon, load: &Load) {
-    each(daemon.amqp(), load, &load.receivers(), |mut client, address, count, load| {
+    receive_at(daemon.amqp(), load);
+}
+
+/// The same, connecting to this address.
+pub(crate) fn receive_at(address: SocketAddr, load: &Load) {
+    each(address, load, &load.receivers(), |mut client, address, count, load| {
         client.attach_receiver(0, address, 0).unwrap().unwrap();
         let mut wire = Wire::new(client.stream());
         let (mut granted, mut received, mut confirmed, mut current) = (0, 0, 0, 0);

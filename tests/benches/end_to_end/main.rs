@@ -16,11 +16,14 @@
 )] // It reports to people, and a surprise ends it.
 
 mod beside;
+mod carried;
 mod cases;
 mod compare;
 mod figures;
+mod large;
 mod load;
 mod machine;
+mod many;
 mod paced;
 mod work;
 
@@ -86,7 +89,7 @@ fn run(case: &Case, arguments: &Arguments) -> Outcome {
     let (mut now, mut before) = (Vec::new(), Vec::new());
     let mut measure_now = || now.push(case.work.measure(daemon::binary()));
     let mut measure_before = |binary: &Path| before.push(case.work.measure(binary));
-    for run in 0..arguments.runs {
+    for run in 0..arguments.runs.min(case.work.runs_max()) {
         match &arguments.against {
             None => measure_now(),
             Some(binary) if run.is_multiple_of(2) => {

@@ -9,7 +9,7 @@ use peeklock_tests::daemon::{self, Daemon};
 use crate::cases::Work;
 use crate::figures::{Figure, Latencies};
 use crate::load::{Load, Through, receive, send, together};
-use crate::paced;
+use crate::{carried, large, many, paced};
 
 /// What is sent and received before a measurement on a warm store: segments are there and are reused.
 const WARM_MESSAGES: u32 = 300_000;
@@ -25,6 +25,12 @@ impl Work {
             Self::Paced(load, beside) => paced::measure(binary, load, *beside),
             Self::Start => start(binary),
             Self::Memory => memory(binary),
+            Self::IdleConnections(idle) => many::idle_connections(binary, *idle),
+            Self::Entities => many::entities(binary),
+            Self::Waiting(load) => many::waiting(binary, load),
+            Self::Sessions(load) => many::sessions(binary, load),
+            Self::Large(load) => large::measure(binary, load),
+            Self::Carried(load, carrier) => carried::measure(binary, load, *carrier),
         }
     }
 }
@@ -33,7 +39,7 @@ impl Work {
 pub(crate) struct Spent {
     pub(crate) per_s: f64,
     /// Processor seconds for a million messages.
-    broker_cpu: f64,
+    pub(crate) broker_cpu: f64,
     /// The same of the generator.
     own_cpu: f64,
 }
@@ -59,7 +65,7 @@ pub(crate) fn warm(daemon: &Daemon, load: &Load) {
     receive(daemon, &once);
 }
 
-fn in_turn(binary: &Path, load: &Load) -> Vec<Figure> {
+pub(crate) fn in_turn(binary: &Path, load: &Load) -> Vec<Figure> {
     let daemon = Daemon::of_binary(binary, &load.config());
     warm(&daemon, load);
     let (latencies, sent) = spend(&daemon, load.messages, || send(&daemon, load));

@@ -103,12 +103,13 @@ impl<F: ApplicationFactory> Connections<F> {
         let connection = Connection::server(self.options.endpoint.clone(), self.clock.now().0);
         let clock = Arc::clone(&self.clock);
         let stop = stop_signal(phase, cut);
-        let transport = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop)
+        let run = Transport::new(socket, first_bytes, connection, (application, outputs), clock, stop)
             .within(&self.budget, account)
-            .limited(self.unauthenticated.share());
+            .limited(self.unauthenticated.share())
+            .run();
         let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
         let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);
-        async move { log_end(&transport.run().await) }.instrument(span).await;
+        async move { log_end(&run.await) }.instrument(span).await;
         drop(present);
     }
 

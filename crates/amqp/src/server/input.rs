@@ -30,7 +30,7 @@ impl Input {
         self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
-    /// Reads once, about `bytes_max` at most. 0 is the end.
+    /// Reads what is there, about `bytes_max` at most. 0 is the end.
     pub(super) fn poll_read(
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
@@ -43,8 +43,17 @@ impl Input {
             self.bytes.reserve(wanted);
         }
         let spare = self.bytes.capacity() - self.bytes.len();
-        // Nothing is kept between polls: the future is as good as new.
-        let read = std::task::ready!(pin!(socket.read_buf(&mut self.bytes)).poll(context))?;
+        let mut read = 0;
+        // TLS gives one record at a time, and has the next one at hand.
+        while read < spare {
+            // Nothing is kept between polls: the future is as good as new.
+            match pin!(socket.read_buf(&mut self.bytes)).poll(context) {
+                Poll::Ready(Ok(1..)) => read = spare - (self.bytes.capacity() - self.bytes.len()),
+                ended if read == 0 => return ended,
+                // An end, or a failure, shows again.
+                Poll::Ready(_) | Poll::Pending => break,
+            }
+        }
         self.adapt(read, spare);
         Poll::Ready(Ok(read))
     }

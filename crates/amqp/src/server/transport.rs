@@ -166,8 +166,13 @@ where
         self
     }
 
-    /// Runs the connection to its end, last words to the peer included.
-    pub async fn run(mut self) -> Ended {
+    /// Runs the connection to its end, last words to the peer included. Boxed: futures around this one would have room for
+    /// several copies of the state.
+    pub fn run(self) -> impl Future<Output = Ended> + Send {
+        Box::new(self).run_boxed()
+    }
+
+    async fn run_boxed(mut self: Box<Self>) -> Ended {
         // Input that was read before, and a client's first words.
         self.turn(Woken::default());
         let ended = loop {
@@ -178,14 +183,18 @@ where
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
         };
-        let Self { socket, output, timer, application, mailbox, cut, mut memory, .. } = self;
+        Box::pin(self.leave()).await;
+        ended
+    }
+
+    async fn leave(self: Box<Self>) {
+        let Self { socket, output, timer, application, mailbox, cut, mut memory, .. } = *self;
         drop((application, mailbox));
         memory.end(output.len());
         if !cut {
             linger(socket, output, timer).await;
         }
         memory.leave();
-        ended
     }
 
     /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.

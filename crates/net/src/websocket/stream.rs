@@ -13,8 +13,8 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use super::input::{Input, Next};
 
-/// What a read of headers asks for; payload is read to where it is wanted.
-const READ_BYTES: usize = 8 << 10;
+/// What a read of small frames asks for; the payload of a large one is read to where it is wanted.
+const READ_BYTES: usize = 16 << 10;
 /// Longest frame sent, in bytes: small enough for whoever takes frames whole.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Slices written at once, one of them the header.
@@ -91,10 +91,14 @@ impl<S> WebSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    /// Reads what is to be looked at; 0 is the end.
+    /// Reads what is to be looked at; 0 is the end. Holds no memory while nothing comes.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.read.reserve(READ_BYTES);
-        pin!(self.stream.read_buf(&mut self.read)).poll(context)
+        let read = pin!(self.stream.read_buf(&mut self.read)).poll(context);
+        if self.read.is_empty() {
+            self.read = BytesMut::new();
+        }
+        read
     }
 
     /// Writes control frames and what is left of a header.

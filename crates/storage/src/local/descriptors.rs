@@ -2,7 +2,7 @@
 //! bounded number of the last used stays open, so descriptors don't grow with the log.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -123,6 +123,10 @@ impl File for Handle {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file()?.write_all_at(bytes, offset)
+    }
+
+    fn write_all_vectored_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.file()?.write_all_vectored_at(slices, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {

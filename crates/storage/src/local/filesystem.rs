@@ -1,7 +1,7 @@
 //! The one port to files: everything the log does to a disk passes here, so that tests can break it.
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -134,6 +134,19 @@ pub trait File: Debug + Send + Sync {
     /// # Errors
     /// Whatever the operating system says; some of the bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `slices` at `offset`, one behind the other; what the slices are afterwards is not said.
+    ///
+    /// # Errors
+    /// Those of [`Self::write_all_at`].
+    fn write_all_vectored_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
+        let mut written = 0;
+        for slice in slices {
+            self.write_all_at(slice, offset + written)?;
+            written += slice.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Makes the file's bytes and length durable.
     ///

@@ -1,6 +1,6 @@
 //! Building one frame: every batch of a group commit, or a slice of what the cleaner keeps.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use super::format::{FRAME_HEADER_BYTES, FrameHeader, RecordHeader, align};
 use super::state::Placed;
 
 /// Values from this size on are written from where they are instead of being copied together.
-const LARGE_VALUE_BYTES: usize = 256 << 10;
+const LARGE_VALUE_BYTES: usize = 16 << 10;
 
 /// Records collected for one frame. Reused from frame to frame.
 #[derive(Debug, Default)]
@@ -104,19 +104,15 @@ impl FrameBuilder {
 
     /// Writes the finished frame at `offset`.
     pub(super) fn write(&self, file: &dyn File, offset: u64) -> io::Result<()> {
-        let mut written = 0;
+        let mut slices = Vec::with_capacity(2 * self.large.len() + 1);
         let mut from = 0;
-        let mut put = |bytes: &[u8]| {
-            file.write_all_at(bytes, offset + written)?;
-            written += bytes.len() as u64;
-            io::Result::Ok(())
-        };
         for (before, value) in &self.large {
-            put(self.bytes.get(from..*before).unwrap_or_default())?;
-            put(value)?;
+            slices.push(IoSlice::new(self.bytes.get(from..*before).unwrap_or_default()));
+            slices.push(IoSlice::new(value));
             from = *before;
         }
-        put(self.bytes.get(from..).unwrap_or_default())
+        slices.push(IoSlice::new(self.bytes.get(from..).unwrap_or_default()));
+        file.write_all_vectored_at(&mut slices, offset)
     }
 
     /// The records in order.

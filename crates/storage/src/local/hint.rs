@@ -103,10 +103,10 @@ pub(super) fn is_needed(state: &State, id: u32, found: &Found<'_>) -> bool {
 
 /// An entry of a hint.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HintEntry {
+pub(super) struct HintEntry<'a> {
     pub(super) placed: Placed,
-    /// Where the value lies in the hint's bytes, if it is kept there.
-    pub(super) value_at: Option<u32>,
+    /// The value, if it is kept here.
+    pub(super) value: Option<&'a [u8]>,
 }
 
 /// A read and verified hint.
@@ -150,25 +150,11 @@ impl Hint {
     }
 
     /// Gives every entry to `visit`, in log order.
-    pub(super) fn entries(&self, mut visit: impl FnMut(HintEntry)) {
+    pub(super) fn entries(&self, mut visit: impl FnMut(HintEntry<'_>)) {
         let mut fields = Fields(self.bytes.get(HEADER_BYTES..self.entries_end).unwrap_or_default());
-        while let Some(entry) = self.entry(&mut fields) {
+        while let Some(entry) = entry(&mut fields) {
             visit(entry);
         }
-    }
-
-    fn entry(&self, fields: &mut Fields<'_>) -> Option<HintEntry> {
-        let (header, offset) = RecordHeader::decode(fields.0)?;
-        fields.bytes(super::format::RECORD_HEADER_BYTES as usize)?;
-        let mut entry = HintEntry { placed: Placed { header, offset, last_number: 0 }, value_at: None };
-        if is_value_kept(header) {
-            entry.value_at = u32::try_from(self.entries_end - fields.0.len()).ok();
-            let value = fields.bytes(header.value_len as usize)?;
-            if header.kind == Kind::DeleteRange {
-                entry.placed.last_number = Fields(value).u64()?;
-            }
-        }
-        Some(entry)
     }
 
     /// The highest number put in the segment, by space and partition.
@@ -181,4 +167,18 @@ impl Hint {
             }
         }
     }
+}
+
+fn entry<'a>(fields: &mut Fields<'a>) -> Option<HintEntry<'a>> {
+    let (header, offset) = RecordHeader::decode(fields.0)?;
+    fields.bytes(super::format::RECORD_HEADER_BYTES as usize)?;
+    let mut entry = HintEntry { placed: Placed { header, offset, last_number: 0 }, value: None };
+    if is_value_kept(header) {
+        let value = fields.bytes(header.value_len as usize)?;
+        entry.value = Some(value);
+        if header.kind == Kind::DeleteRange {
+            entry.placed.last_number = Fields(value).u64()?;
+        }
+    }
+    Some(entry)
 }

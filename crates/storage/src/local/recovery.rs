@@ -15,7 +15,7 @@ use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
 use super::walk::{Damage, End, find_later_frame, rewrite_last_frame};
-use super::warm::Warm;
+use super::warm::{Warm, WarmValues};
 use super::writer::Active;
 use crate::{Error, Space};
 
@@ -301,21 +301,21 @@ impl<'a> Loader<'a> {
     }
 
     fn replay(&mut self, id: u32, hint: &Hint, damaged: &[DamagedPut]) {
-        let mut places = Vec::new();
+        let mut values = WarmValues::default();
         let Loaded { state, warm, .. } = &mut self.loaded;
         hint.entries(|entry| {
             state.apply(id, &entry.placed);
             let header = entry.placed.header;
-            if let Some(at) = entry.value_at
-                && header.kind == Kind::Put
+            if header.kind == Kind::Put
                 && header.key.space != Space::Body
+                && let Some(value) = entry.value
                 && damaged.iter().all(|put| put.offset != entry.placed.offset)
             {
-                places.push((entry.placed.offset, at));
+                values.push(entry.placed.offset, value);
             }
         });
         hint.numbers(|space, partition, number| state.index.note_number(space, partition, number));
-        warm.add(id, hint, places);
+        warm.add(id, values);
     }
 }
 

@@ -128,11 +128,11 @@ impl Segments {
         self.by_id.values().map(|segment| segment.file.capacity).sum()
     }
 
-    /// A put record came to life.
-    pub(super) fn live(&mut self, id: u32, bytes: u32) {
-        if let Some(segment) = self.by_id.get_mut(&id) {
-            segment.live_bytes += u64::from(bytes);
-        }
+    /// A put record came to life; false when nothing is known of its segment.
+    pub(super) fn live(&mut self, id: u32, bytes: u32) -> bool {
+        let Some(segment) = self.by_id.get_mut(&id) else { return false };
+        segment.live_bytes += u64::from(bytes);
+        true
     }
 
     /// A put record died; true when it was the segment's last.

@@ -36,8 +36,12 @@ impl State {
     /// Applies a durable record of segment `id`. True when some segment lost its last live value.
     pub(super) fn apply(&mut self, id: u32, placed: &Placed) -> bool {
         let RecordHeader { kind, key, value_len, shadows } = placed.header;
-        let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
         let bytes = RECORD_HEADER_BYTES + value_len;
+        // Most records: looked up once.
+        if kind == Kind::Put && shadows == Shadows::Nothing {
+            return self.segments.live(id, bytes) && self.point(key, id, placed, None);
+        }
+        let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
         match kind {
             Kind::Put => {
                 let since = self.segments.is_shadow_alive(shadows, ranks).then_some(match shadows {
@@ -45,8 +49,7 @@ impl State {
                     Shadows::Nothing => 0,
                 });
                 self.segments.live(id, bytes);
-                let before = self.index.insert(key, Location::new(id, placed.offset, value_len), since);
-                before.is_some_and(|before| self.bury(before))
+                self.point(key, id, placed, since)
             }
             Kind::Delete => {
                 self.note_removal(id, ranks, shadows, bytes);
@@ -63,6 +66,12 @@ impl State {
                 emptied
             }
         }
+    }
+
+    /// Points the index at a put record; true when some segment lost its last live value.
+    fn point(&mut self, key: Key, id: u32, placed: &Placed, shadowed_since: Option<u32>) -> bool {
+        let location = Location::new(id, placed.offset, placed.header.value_len);
+        self.index.insert(key, location, shadowed_since).is_some_and(|before| self.bury(before))
     }
 
     fn note_removal(&mut self, id: u32, ranks: Ranks, shadows: Shadows, bytes: u32) {

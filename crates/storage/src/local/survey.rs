@@ -298,12 +298,10 @@ impl Survey {
         hint.entries(|entry| {
             state.apply(id, &entry.placed);
             let header = entry.placed.header;
-            if let Some(at) = entry.value_at
+            if let Some(value) = entry.value
                 && header.kind == Kind::Put
             {
-                let (start, len) = (at as usize, header.value_len as usize);
-                let value = hint.bytes.get(start..start + len).map(Bytes::copy_from_slice);
-                hinted.extend(value.map(|value| ((id, entry.placed.offset), value)));
+                hinted.insert((id, entry.placed.offset), Bytes::copy_from_slice(value));
             }
         });
         hint.numbers(|space, partition, number| state.index.note_number(space, partition, number));

@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::hint::Hint;
 use crate::index::Location;
 use crate::{PartitionId, Space};
 
-/// Bytes of hints kept at most; values beyond are read from their segments.
+/// Kept at most, in bytes; values beyond are read from their segments, bodies between them included. Those of more than ten million
+/// messages.
 const WARM_BYTES_MAX: usize = 256 << 20;
 
-/// The values of the hints, by segment, until every partition was scanned once.
+/// The values of what is read on start, by segment, until every partition was scanned once.
 #[derive(Debug, Default)]
 pub(super) struct Warm {
     segments: HashMap<u32, WarmSegment>,
@@ -27,12 +27,33 @@ struct WarmSegment {
     places: Vec<(u32, u32)>,
 }
 
+/// Values of one segment, to be kept: one behind the other, without what stands between them in a hint.
+#[derive(Debug, Default)]
+pub(super) struct WarmValues {
+    bytes: Vec<u8>,
+    places: Vec<(u32, u32)>,
+}
+
+impl WarmValues {
+    /// Adds the value of the record at this offset of the segment; in the order of offsets.
+    pub(super) fn push(&mut self, offset: u32, value: &[u8]) {
+        if let Ok(at) = u32::try_from(self.bytes.len()) {
+            self.places.push((offset, at));
+            self.bytes.extend_from_slice(value);
+        }
+    }
+}
+
 impl Warm {
-    /// Keeps the values of a hint.
-    pub(super) fn add(&mut self, id: u32, hint: &Hint, places: Vec<(u32, u32)>) {
-        if !places.is_empty() && self.bytes + hint.bytes.len() <= WARM_BYTES_MAX {
-            self.bytes += hint.bytes.len();
-            self.segments.insert(id, WarmSegment { bytes: hint.bytes.clone(), places });
+    /// Keeps the values of a segment.
+    pub(super) fn add(&mut self, id: u32, values: WarmValues) {
+        let WarmValues { mut bytes, mut places } = values;
+        let len = bytes.len() + places.len() * size_of::<(u32, u32)>();
+        if !places.is_empty() && self.bytes + len <= WARM_BYTES_MAX {
+            self.bytes += len;
+            bytes.shrink_to_fit();
+            places.shrink_to_fit();
+            self.segments.insert(id, WarmSegment { bytes: bytes.into(), places });
         }
     }
 
@@ -72,5 +93,26 @@ impl Warm {
         if self.unscanned.is_empty() {
             self.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_their_place() {
+        let mut values = WarmValues::default();
+        for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
+            values.push(offset, value);
+        }
+        let mut warm = Warm::default();
+        warm.add(7, values);
+        for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
+            let len = u32::try_from(value.len()).unwrap();
+            assert_eq!(warm.get(Location::new(7, offset, len)).as_deref(), Some(value));
+        }
+        assert_eq!(warm.get(Location::new(7, 65, 3)), None);
+        assert_eq!(warm.get(Location::new(8, 64, 3)), None);
     }
 }

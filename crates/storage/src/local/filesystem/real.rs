@@ -1,16 +1,20 @@
 //! The operating system's file system.
 
 use std::fs;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, IoSlice, Read, Seek, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
+use rustix::io::{Errno, pwritev};
 use rustix::process::{Resource, getrlimit};
 
 use super::{File, Filesystem, Lock, OpenDirectory};
+
+/// Slices of one system call: every system takes so many (`IOV_MAX`).
+const SLICES_MAX: usize = 1_024;
 
 /// Messages, and keys of entities' rules: nobody else on the machine reads what we make.
 fn own(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
@@ -116,6 +120,24 @@ impl File for fs::File {
         FileExt::write_all_at(self, bytes, offset)
     }
 
+    fn write_all_vectored_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+        // Of none but empty ones, nothing is left.
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let some = slices.get(..slices.len().min(SLICES_MAX)).unwrap_or_default();
+            match pwritev(self, some, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    IoSlice::advance_slices(&mut slices, written);
+                    offset += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         fs::File::sync_data(self)
     }
@@ -135,5 +157,25 @@ impl File for fs::File {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_written_one_behind_the_other_however_many_there_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = RealFilesystem.create(&directory.path().join("file")).unwrap();
+        // More than a system call takes, empty ones between them and at both ends.
+        let parts: Vec<Vec<u8>> = (0..3_000_usize).map(|at| vec![at.to_le_bytes()[0]; at % 7]).collect();
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        file.write_all_vectored_at(&mut slices, 5).unwrap();
+        let expected = parts.concat();
+        let mut read = vec![0; expected.len()];
+        file.read_exact_at(&mut read, 5).unwrap();
+        assert!(read == expected && file.len().unwrap() == 5 + expected.len() as u64);
+        file.write_all_vectored_at(&mut [IoSlice::new(&[])], 0).unwrap();
     }
 }
