@@ -11,13 +11,14 @@ use bytes::Bytes;
 
 use super::directory::Directory;
 use super::fields::{Append, Fields};
-use super::format::{FORMAT_VERSION, Kind, RecordHeader};
+use super::format::{FORMAT_VERSION, Kind, RECORD_HEADER_BYTES, RecordHeader};
 use super::state::{Placed, State};
-use super::walk::Found;
 use crate::{PartitionId, Space};
 
 const MAGIC: &[u8; 8] = b"PKLKHNT\n";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
+/// A segment of more and smaller records is read for its hint.
+const LISTING_BYTES_MAX: usize = 16 << 20;
 
 /// Which segment, and how much of it, a hint speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl HintBuilder {
 }
 
 /// Spaces read on start keep their values in the hint, ranges their ends.
-fn is_value_kept(header: RecordHeader) -> bool {
+pub(super) fn is_value_kept(header: RecordHeader) -> bool {
     match header.kind {
         Kind::Put => header.key.space != Space::Body,
         Kind::Delete => false,
@@ -87,12 +88,12 @@ fn is_value_kept(header: RecordHeader) -> bool {
 }
 
 /// Whether a hint written now must list this record of segment `id`.
-pub(super) fn is_needed(state: &State, id: u32, found: &Found<'_>) -> bool {
-    let header = found.record.header;
+pub(super) fn is_needed(state: &State, id: u32, placed: &Placed) -> bool {
+    let header = placed.header;
     match header.kind {
         Kind::Put => {
             let location = state.index.get(header.key);
-            location.is_some_and(|location| location.segment == id && location.offset == found.offset)
+            location.is_some_and(|location| location.segment == id && location.offset == placed.offset)
         }
         Kind::Delete | Kind::DeleteRange => {
             let ranks = state.segments.get(id).map(|segment| segment.ranks);
@@ -107,6 +108,50 @@ pub(super) struct HintEntry<'a> {
     pub(super) placed: Placed,
     /// The value, if it is kept here.
     pub(super) value: Option<&'a [u8]>,
+}
+
+/// The records of a segment as the entries of a hint, collected while the segment is filled, so that its hint is made without
+/// reading it. Segments are written past the page cache: to read one is work for the disk.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    bytes: Vec<u8>,
+    is_complete: bool,
+}
+
+impl Listing {
+    /// Of a segment without records.
+    pub(super) const fn new() -> Self {
+        Self { bytes: Vec::new(), is_complete: true }
+    }
+
+    /// Adds a record. `encoded` is as it lies in its segment, with its value if [`is_value_kept`].
+    pub(super) fn push(&mut self, offset: u32, encoded: &[u8]) {
+        if self.is_complete {
+            self.bytes.append_u32(offset);
+            // The position has the place of the checksum.
+            self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
+            if self.bytes.len() > LISTING_BYTES_MAX {
+                self.give_up();
+            }
+        }
+    }
+
+    /// A record is missing from now on: the hint is made by reading.
+    pub(super) fn give_up(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether every record of the segment is listed.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// All records in log order, each with its value if that is kept.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Placed, &[u8])> {
+        let mut fields = Fields(&self.bytes);
+        std::iter::from_fn(move || entry(&mut fields))
+            .map(|entry| (entry.placed, entry.value.unwrap_or_default()))
+    }
 }
 
 /// A read and verified hint.

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use super::directory::Directory;
 use super::format::SEGMENT_HEADER_BYTES;
 use super::handover;
-use super::hint::{HintBuilder, Subject, is_needed};
+use super::hint::{HintBuilder, Listing, Subject, is_needed};
 use super::manifest::{Manifest, Seal};
 use super::pool::{PREPARED_SEGMENTS, Rolled, SPARE_SEGMENTS_MAX, Spare};
 use super::prepare::prepare;
 use super::segments::SegmentFile;
 use super::shared::Shared;
-use super::walk::walk;
+use super::state::Placed;
+use super::walk::{VISIT_RECORDS_MAX, walk};
 use crate::{Error, Pressure};
 
 /// How often the disk is looked at without being asked.
@@ -257,7 +258,10 @@ pub(super) fn seal_rolled(shared: &Shared) {
 
 /// Writes the hint of one sealed segment and comes back for the next.
 fn write_one_hint(shared: &Shared) {
-    let Some(due) = shared.pool.lock().hints_due.pop_front() else { return };
+    let mut exchange = shared.pool.lock();
+    let Some(due) = exchange.hints_due.pop_front() else { return };
+    let listing = exchange.take_listing(due.id);
+    drop(exchange);
     shared.keeper_bell.ring();
     let file = {
         let state = shared.state();
@@ -268,7 +272,7 @@ fn write_one_hint(shared: &Shared) {
             .map(|segment| Arc::clone(&segment.file))
     };
     if let Some(file) = file
-        && let Err(error) = write_hint(shared, &file, due.seal)
+        && let Err(error) = write_hint(shared, &file, due.seal, listing.as_ref())
     {
         // Only the next opening is slower.
         tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
@@ -289,30 +293,56 @@ fn seal(manifest: &mut Manifest, rolled: Rolled) {
     manifest.sealed_sequence = manifest.sealed_sequence.max(rolled.seal.next_sequence - 1);
 }
 
-/// Writes the hint of a segment that nothing is appended to.
-pub(super) fn write_hint(shared: &Shared, segment: &SegmentFile, seal: Seal) -> io::Result<()> {
+/// Writes the hint of a segment that nothing is appended to, from the listing of its records or, without one, by reading it.
+pub(super) fn write_hint(
+    shared: &Shared,
+    segment: &SegmentFile,
+    seal: Seal,
+    listing: Option<&Listing>,
+) -> io::Result<()> {
     let subject = Subject { id: segment.id, salt: segment.salt, end: seal.end };
     let mut hint = HintBuilder::new(subject);
-    let mut needed = Vec::new();
-    let end = walk(segment, seal.end, seal.first_sequence, |found| {
-        // The state stays locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
-        let state = shared.state();
-        needed.clear();
-        needed.extend(found.iter().map(|found| is_needed(&state, segment.id, found)));
-        drop(state);
-        for (found, is_needed) in found.iter().zip(&needed) {
-            if found.record.header.kind == super::format::Kind::Put {
-                hint.note_put(found.record.header);
-            }
-            if *is_needed {
-                hint.push(&found.placed(), found.record.value);
+    match listing {
+        Some(listing) => {
+            let mut entries = listing.entries();
+            loop {
+                let some: Vec<_> = entries.by_ref().take(VISIT_RECORDS_MAX).collect();
+                if some.is_empty() {
+                    break;
+                }
+                add_needed(shared, segment.id, &mut hint, &some);
             }
         }
+        None => read_hint(shared, segment, seal, &mut hint)?,
+    }
+    store_hint_in(&shared.directory, segment.id, &hint.finish(), HINT_PIECE_BYTES, || pause(shared))
+}
+
+fn read_hint(shared: &Shared, segment: &SegmentFile, seal: Seal, hint: &mut HintBuilder) -> io::Result<()> {
+    let end = walk(segment, seal.end, seal.first_sequence, |found| {
+        let some: Vec<_> = found.iter().map(|found| (found.placed(), found.record.value)).collect();
+        add_needed(shared, segment.id, hint, &some);
     })?;
     if end.offset != seal.end {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} at {}", end.reason, end.defect)));
     }
-    store_hint_in(&shared.directory, segment.id, &hint.finish(), HINT_PIECE_BYTES, || pause(shared))
+    Ok(())
+}
+
+/// Adds some records of segment `id` to its hint.
+fn add_needed(shared: &Shared, id: u32, hint: &mut HintBuilder, some: &[(Placed, &[u8])]) {
+    // The state stays locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
+    let state = shared.state();
+    let needed: Vec<bool> = some.iter().map(|(placed, _)| is_needed(&state, id, placed)).collect();
+    drop(state);
+    for ((placed, value), is_needed) in some.iter().zip(needed) {
+        if placed.header.kind == super::format::Kind::Put {
+            hint.note_put(placed.header);
+        }
+        if is_needed {
+            hint.push(placed, value);
+        }
+    }
 }
 
 /// Leaves the disk to the commits for a while, unless the keeper is needed elsewhere.

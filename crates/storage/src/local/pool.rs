@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::hint::Listing;
 use super::manifest::Seal;
 use super::segments::SegmentFile;
 
@@ -12,6 +13,9 @@ use super::segments::SegmentFile;
 pub(super) const PREPARED_SEGMENTS: usize = 2;
 /// Dead segment files kept for being filled again; more are deleted.
 pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
+
+/// Listings of full segments that wait for the keeper at most.
+const LISTINGS_MAX: usize = 2;
 
 /// How often a waiting writer asks again.
 const WAIT_MS: u64 = 20;
@@ -58,10 +62,27 @@ pub(super) struct Exchange {
     pub(super) rolled: VecDeque<Rolled>,
     /// Sealed segments without a hint yet.
     pub(super) hints_due: VecDeque<Rolled>,
+    /// What the writer collected of some of them, and of segments that are about to be among them.
+    pub(super) listings: Vec<(u32, Listing)>,
     /// Out of the manifest; reused once no reader holds them.
     pub(super) retired: Vec<Arc<SegmentFile>>,
     pub(super) spares: Vec<Spare>,
     is_stopped: bool,
+}
+
+impl Exchange {
+    /// Keeps the listing of a full segment, unless the keeper has as many to work off: they take memory.
+    pub(super) fn keep_listing(&mut self, id: u32, listing: Listing) {
+        if listing.is_complete() && self.listings.len() < LISTINGS_MAX {
+            self.listings.push((id, listing));
+        }
+    }
+
+    /// The listing of a full segment, if there is one.
+    pub(super) fn take_listing(&mut self, id: u32) -> Option<Listing> {
+        let place = self.listings.iter().position(|(listed, _)| *listed == id)?;
+        Some(self.listings.swap_remove(place).1)
+    }
 }
 
 /// An [`Exchange`] that can be waited on.

@@ -174,7 +174,7 @@ impl LocalShard {
             return;
         }
         let closed = Some(Closed { id: active.segment.id, seal: active.seal() });
-        let hint = keeper::write_hint(&self.shared, &active.segment, active.seal());
+        let hint = keeper::write_hint(&self.shared, &active.segment, active.seal(), None);
         if let Err(error) = hint {
             tracing::warn!(%error, "can't write a hint");
         }

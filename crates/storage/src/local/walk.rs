@@ -77,7 +77,7 @@ pub(super) struct End {
 }
 
 /// Most records given to a visitor at once: what it may do under a lock stays short.
-const VISIT_RECORDS_MAX: usize = 128;
+pub(super) const VISIT_RECORDS_MAX: usize = 128;
 
 /// A record and its position in the segment.
 #[derive(Debug, Clone, Copy)]

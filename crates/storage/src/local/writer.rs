@@ -12,9 +12,9 @@ use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
 };
 use super::frame::FrameBuilder;
+use super::hint::Listing;
 use super::manifest::{Closed, Seal};
 use super::pace::Pace;
-use super::pool::{Need, PREPARED_SEGMENTS, Rolled};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::state::Shadower;
@@ -22,12 +22,14 @@ use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
+mod block;
+mod roll;
 mod witness;
+
+use block::BlockStart;
 
 /// A frame takes no further batch beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
-/// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
-const REMOVAL_PATIENCE_MS: u64 = 1000;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
@@ -77,6 +79,9 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     active: Active,
     frame: FrameBuilder,
+    block: BlockStart,
+    /// Of the active segment.
+    listing: Listing,
     shadows: Vec<Option<Shadows>>,
     queue: Queue,
     /// A request to be carried out when everything before it is answered.
@@ -93,10 +98,16 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
         let is_unwitnessed = active.sequence > active.first_sequence;
+        let block = BlockStart::read(&active);
+        // What is in the segment already was listed by an earlier owner, if at all.
+        let is_empty = active.offset == u64::from(SEGMENT_HEADER_BYTES);
+        let listing = if is_empty { Listing::new() } else { Listing::default() };
         Self {
             shared,
             active,
             frame: FrameBuilder::default(),
+            block,
+            listing,
             shadows: Vec::new(),
             queue: Queue::default(),
             carried: None,
@@ -253,7 +264,7 @@ impl Writer {
             let does_grow = accepted().any(Batch::grows);
             self.roll(bytes, does_grow, is_for_removals)?;
         }
-        self.encode(accepted());
+        self.encode(accepted(), bytes);
         if self.frame.is_empty() {
             return Ok(());
         }
@@ -266,30 +277,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in the next segment, which must hold a frame of `bytes`. The last prepared one is for removals only,
-    /// and these may wait until the cleaner has made room.
-    fn roll(&mut self, bytes: u64, does_grow: bool, is_for_removals: bool) -> Result<(), Error> {
-        let bytes = bytes + u64::from(SEGMENT_HEADER_BYTES);
-        let is_large = bytes > u64::from(self.shared.options.segment_bytes);
-        let left = usize::from(does_grow && !is_large);
-        let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
-        let ask = || self.shared.keeper_bell.ring();
-        let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
-        let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
-        let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
-        let sequence = self.active.sequence;
-        self.active = Active {
-            segment: next,
-            offset: u64::from(SEGMENT_HEADER_BYTES),
-            first_sequence: sequence,
-            sequence,
-        };
-        self.shared.pool.lock().rolled.push_back(rolled);
-        self.shared.keeper_bell.ring();
-        Ok(())
-    }
-
-    fn encode<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone) {
+    /// Builds the frame, of at most `frame_bytes`.
+    fn encode<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone, frame_bytes: u64) {
         self.shadows.clear();
         {
             let mut state = self.shared.state();
@@ -297,7 +286,8 @@ impl Writer {
             let operations = batches.clone().flat_map(Batch::operations);
             self.shadows.extend(operations.map(|operation| shadower.shadows(operation)));
         }
-        self.frame.clear();
+        let copied = usize::try_from(frame_bytes).unwrap_or(usize::MAX).min(BUFFER_BYTES_MAX);
+        self.frame.begin(self.block.bytes(), copied);
         for (operation, shadows) in batches.flat_map(Batch::operations).zip(&self.shadows) {
             if let Some(shadows) = shadows {
                 push(&mut self.frame, operation, *shadows);
@@ -305,9 +295,9 @@ impl Writer {
         }
     }
 
-    fn write_frame(&self) -> Result<(), Error> {
+    fn write_frame(&mut self) -> Result<(), Error> {
         let Active { segment, offset, .. } = &self.active;
-        match self.frame.write(segment.file.as_ref(), *offset) {
+        match self.frame.write_blocks(segment.file.as_ref(), *offset, segment.capacity) {
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 self.shared.is_write_refused.store(true, Ordering::Release);
@@ -330,7 +320,9 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
+        self.frame.list(self.active.offset, &mut self.listing);
         self.active.offset += super::format::align(self.frame.len());
+        self.block.follow(&self.frame, self.active.offset);
         self.active.sequence += 1;
         let mut is_segment_dead = false;
         {
@@ -351,18 +343,6 @@ impl Writer {
         metrics.batches.inc_by(batches as u64);
         metrics.written_bytes.inc_by(self.frame.len());
         metrics.sync_duration.observe_us(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-    }
-
-    /// Has the next segments prepared in good time, once this one is used at all.
-    fn ask_for_next_segment(&self) {
-        if self.active.offset > self.active.segment.capacity / 8 {
-            let mut exchange = self.shared.pool.lock();
-            if exchange.prepared_target < PREPARED_SEGMENTS {
-                exchange.prepared_target = PREPARED_SEGMENTS;
-                drop(exchange);
-                self.shared.keeper_bell.ring();
-            }
-        }
     }
 }
 

@@ -21,6 +21,7 @@ mod fairness;
 mod faults;
 mod figures;
 mod growth;
+mod listing;
 mod oracle;
 mod preparing;
 mod room;

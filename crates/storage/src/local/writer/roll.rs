@@ -1,0 +1,56 @@
+//! From one segment to the next.
+
+use std::time::Duration;
+
+use super::block::BlockStart;
+use super::{Active, Writer};
+use crate::Error;
+use crate::local::format::SEGMENT_HEADER_BYTES;
+use crate::local::hint::Listing;
+use crate::local::pool::{Need, PREPARED_SEGMENTS, Rolled};
+use crate::waiting::full;
+
+/// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
+const REMOVAL_PATIENCE_MS: u64 = 1000;
+
+impl Writer {
+    /// Goes on in the next segment, which must hold a frame of `bytes`. The last prepared one is for removals only,
+    /// and these may wait until the cleaner has made room.
+    pub(super) fn roll(&mut self, bytes: u64, does_grow: bool, is_for_removals: bool) -> Result<(), Error> {
+        let bytes = bytes + u64::from(SEGMENT_HEADER_BYTES);
+        let is_large = bytes > u64::from(self.shared.options.segment_bytes);
+        let left = usize::from(does_grow && !is_large);
+        let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
+        let ask = || self.shared.keeper_bell.ring();
+        let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
+        let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
+        let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
+        let sequence = self.active.sequence;
+        self.active = Active {
+            segment: next,
+            offset: u64::from(SEGMENT_HEADER_BYTES),
+            first_sequence: sequence,
+            sequence,
+        };
+        self.block = BlockStart::of_header(&self.active.segment);
+        let listing = std::mem::replace(&mut self.listing, Listing::new());
+        let mut exchange = self.shared.pool.lock();
+        exchange.keep_listing(rolled.id, listing);
+        exchange.rolled.push_back(rolled);
+        drop(exchange);
+        self.shared.keeper_bell.ring();
+        Ok(())
+    }
+
+    /// Has the next segments prepared in good time, once this one is used at all.
+    pub(super) fn ask_for_next_segment(&self) {
+        if self.active.offset > self.active.segment.capacity / 8 {
+            let mut exchange = self.shared.pool.lock();
+            if exchange.prepared_target < PREPARED_SEGMENTS {
+                exchange.prepared_target = PREPARED_SEGMENTS;
+                drop(exchange);
+                self.shared.keeper_bell.ring();
+            }
+        }
+    }
+}
