@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::directory::Directory;
 use super::fields::{Append, Fields};
-use super::format::{FORMAT_VERSION, Kind, RECORD_HEADER_BYTES, RecordHeader};
+use super::format::{FORMAT_VERSION, Kind, RecordHeader};
 use super::state::{Placed, State};
 use crate::{PartitionId, Space};
 

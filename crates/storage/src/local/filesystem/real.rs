@@ -257,7 +257,9 @@ mod tests {
         let memory = vec![7; 3 * BLOCK_BYTES];
         let start = memory.as_ptr().align_offset(BLOCK_BYTES);
         let blocks = &memory[start..start + 2 * BLOCK_BYTES];
-        assert!(is_whole_blocks(blocks, 0) && !is_whole_blocks(&blocks[1..], 0) && !is_whole_blocks(blocks, 8));
+        assert!(
+            is_whole_blocks(blocks, 0) && !is_whole_blocks(&blocks[1..], 0) && !is_whole_blocks(blocks, 8)
+        );
         file.write_all_at(b"before", BLOCK_BYTES as u64 - 6).unwrap();
         file.write_all_at(blocks, BLOCK_BYTES as u64).unwrap();
         file.write_all_at(b"after", 3 * BLOCK_BYTES as u64).unwrap();
