@@ -160,6 +160,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
         routes: common.routes.clone(),
         rule_limits: common.rule_limits,
         spans: common.spans.clone(),
+        buffers: Arc::default(),
     }
 }
 
