@@ -1,11 +1,14 @@
 //! Locks: found by token, ended in order of time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use rustc_hash::FxBuildHasher;
 
+use self::ends::{End, Ends};
 use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
+
+mod ends;
 
 /// The table of locks keeps room for this many.
 const CAPACITY_KEPT: usize = 4096;
@@ -31,13 +34,20 @@ pub(super) struct LockedMessage {
     pub(super) counts: bool,
 }
 
+/// Only ever looked up, never walked in a way that shows its order. Tokens are random, and only those drawn here are ever
+/// stored, so a peer can't choose colliding ones.
+type Held = HashMap<LockToken, LockedMessage, FxBuildHasher>;
+
 /// All locks of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    /// Only ever looked up, never walked in a way that shows its order. Tokens are random, and only those drawn here are ever
-    /// stored, so a peer can't choose colliding ones.
-    held: HashMap<LockToken, LockedMessage, FxBuildHasher>,
-    ends: BTreeSet<(Timestamp, SequenceNumber, LockToken)>,
+    held: Held,
+    ends: Ends,
+}
+
+/// Whether a lock of this name ends then: an end that was settled or moved since does not count.
+fn counts(held: &Held, (until, _, token): &End) -> bool {
+    held.get(token).is_some_and(|held| held.until == *until)
 }
 
 impl Locks {
@@ -61,7 +71,8 @@ impl Locks {
     /// Locks that end only when their holder says so, by number.
     pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &LockedMessage)> {
         let from = (Timestamp::NEVER, SequenceNumber(0), LockToken(0));
-        self.ends.range(from..).filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
+        let ends = self.ends.from(Bound::Included(from), |end| counts(&self.held, end));
+        ends.filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
     }
 
     /// Locks with an end of their own, in its order, behind one.
@@ -70,7 +81,8 @@ impl Locks {
         after: Option<(Timestamp, SequenceNumber, LockToken)>,
     ) -> impl Iterator<Item = ((Timestamp, SequenceNumber, LockToken), &LockedMessage)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.ends.range((from, Bound::Unbounded)).filter_map(|at| Some((*at, self.held.get(&at.2)?)))
+        let ends = self.ends.from(from, |end| counts(&self.held, end));
+        ends.filter_map(|at| Some((*at, self.held.get(&at.2)?)))
     }
 
     /// Adds a lock.
@@ -84,9 +96,12 @@ impl Locks {
     /// Moves the end of a lock.
     pub(super) fn prolong(&mut self, token: LockToken, until: Timestamp) {
         if let Some(held) = self.held.get_mut(&token).filter(|held| !held.in_session) {
-            self.ends.remove(&(held.until, held.number, token));
-            held.until = until;
-            self.ends.insert((until, held.number, token));
+            let (earlier, number) = (held.until, held.number);
+            if earlier != until {
+                held.until = until;
+                self.ends.remove((earlier, number, token), |end| counts(&self.held, end));
+                self.ends.insert((until, number, token));
+            }
         }
     }
 
@@ -94,7 +109,7 @@ impl Locks {
     pub(super) fn remove(&mut self, token: LockToken) -> Option<LockedMessage> {
         let held = self.held.remove(&token)?;
         if !held.in_session {
-            self.ends.remove(&(held.until, held.number, token));
+            self.ends.remove((held.until, held.number, token), |end| counts(&self.held, end));
         }
         if self.held.capacity() > CAPACITY_KEPT.max(self.held.len() * SPARSE_RATIO) {
             self.held.shrink_to(self.held.len() * 2);
@@ -104,14 +119,8 @@ impl Locks {
 
     /// Ends all locks of a queue that goes. Looks at all locks, which is rare enough; their order does not matter.
     pub(super) fn remove_of(&mut self, queue: QueueId) {
-        let ends = &mut self.ends;
-        self.held.retain(|token, held| {
-            let stays = held.queue != queue;
-            if !stays && !held.in_session {
-                ends.remove(&(held.until, held.number, *token));
-            }
-            stays
-        });
+        self.held.retain(|_, held| held.queue != queue);
+        self.ends.tidy(|end| counts(&self.held, end));
     }
 
     /// How many there are.

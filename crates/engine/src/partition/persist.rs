@@ -20,6 +20,9 @@ use crate::{
 /// together must not become a million records in the log.
 const RUN_LENGTH_MIN: usize = 16;
 
+/// What the record of a plain message takes, and a little more.
+const HEAD_BYTES_USUAL: usize = 16;
+
 /// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. TurnChanges
 /// superseded within the turn (a message stored and removed) are not written.
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
@@ -266,8 +269,9 @@ impl<'a> TurnChanges<'a> {
     /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
     fn write(mut self, batch: &mut Batch) {
         let entity = PartitionId(self.entity.0);
-        batch.reserve(self.heads.len() + self.bodies.len());
-        let mut buffer = Vec::new();
+        // The entity's counters are one more.
+        batch.reserve(self.heads.len() + self.bodies.len() + 1);
+        let mut buffer = Vec::with_capacity(self.heads.len() * HEAD_BYTES_USUAL);
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
         for (id, subscription) in &self.subscriptions {
             let key = layout::subscription_key(entity, *id);

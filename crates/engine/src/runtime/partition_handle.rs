@@ -120,16 +120,6 @@ impl Requests {
         self.0.poll_recv(context)
     }
 
-    /// Adds up to `count_max` waiting requests; ready with 0 once there will be none.
-    pub(super) fn poll_many(
-        &mut self,
-        context: &mut Context<'_>,
-        requests: &mut Vec<Request>,
-        count_max: usize,
-    ) -> Poll<usize> {
-        self.0.poll_recv_many(context, requests, count_max)
-    }
-
     /// Accepts no further ones.
     pub(super) fn close(&mut self) {
         self.0.close();

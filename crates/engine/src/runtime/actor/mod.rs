@@ -8,6 +8,7 @@
 mod access;
 mod alarm;
 mod browse;
+mod buffers;
 mod catch_up;
 mod commits;
 mod forwarders;
@@ -36,13 +37,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::alarm::Alarm;
 use self::browse::Browses;
+pub(super) use self::buffers::BufferPool;
 use self::catch_up::CatchUps;
 pub(super) use self::catch_up::{CatchUp, CaughtUp};
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
-use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
@@ -93,6 +94,8 @@ pub(super) struct Shared {
     pub(super) spans: Option<Arc<dyn Spans>>,
     /// Whether anything may be handed out; always, without one.
     pub(super) tenure: Option<Arc<dyn Tenure>>,
+    /// Room for what turns decide.
+    pub(super) buffers: Arc<BufferPool>,
 }
 
 /// Requests of the namespace to an actor.
@@ -343,18 +346,6 @@ impl Actor {
         Poll::Pending
     }
 
-    /// Gives back the room that a burst needed once nothing is under way: there may be thousands of idle actors.
-    fn rest(&mut self) {
-        if self.commits.is_empty() && self.lane.is_empty() {
-            self.requests.shrink_to(IDLE_CAPACITY_MAX);
-            self.outputs.events.shrink_to(IDLE_CAPACITY_MAX);
-            self.outputs.effects.shrink_to(IDLE_CAPACITY_MAX);
-            self.accessed.shrink_to(IDLE_CAPACITY_MAX);
-            self.event_ends.shrink_to(IDLE_CAPACITY_MAX);
-            self.replies.shrink_to(IDLE_CAPACITY_MAX);
-        }
-    }
-
     /// Takes in requests of the namespace; true when a turn has to look at what they changed.
     fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
         let mut work = false;
@@ -398,12 +389,16 @@ impl Actor {
         if self.inbox_ended {
             return false;
         }
-        match self.inbox.poll_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
-            Poll::Ready(0) => {
+        // The turn takes the others one by one, so that none is moved twice.
+        match self.inbox.poll_next(context) {
+            Poll::Ready(None) => {
                 self.inbox_ended = true;
                 false
             }
-            Poll::Ready(_) => true,
+            Poll::Ready(Some(request)) => {
+                self.requests.push(request);
+                true
+            }
             Poll::Pending => false,
         }
     }

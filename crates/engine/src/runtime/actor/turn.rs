@@ -26,6 +26,7 @@ impl Actor {
         self.tenancy.look();
         let storage_full = *self.pressure.borrow() == Pressure::Full;
         let moment = Moment { now: self.now, storage_full };
+        self.equip();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
         // Otherwise the next commit wakes the actor.
@@ -81,21 +82,26 @@ impl Actor {
     }
 
     /// Carries out what was asked, up to the limit of one turn and of what may be under way to the store, which few commands
-    /// can reach when each writes much; true when something is left.
+    /// can reach when each writes much; true when something may be left.
     fn admit_all(&mut self, moment: &Moment) -> bool {
         let mut requests = std::mem::take(&mut self.requests);
         let mut waiting = requests.drain(..);
-        while self.outputs.events.len() < TURN_EVENTS_MAX
+        let mut handled = 0;
+        while handled < TURN_REQUESTS_MAX
+            && self.outputs.events.len() < TURN_EVENTS_MAX
             && self.commits.has_room()
-            && let Some(request) = waiting.next()
         {
+            let Some(request) = waiting.next().or_else(|| self.inbox.try_next()) else {
+                drop(waiting);
+                self.requests = requests;
+                return false;
+            };
+            handled += 1;
             self.handled_since_yield += 1;
             self.admit(moment, request);
         }
-        let left: Vec<Request> = waiting.collect();
-        let postponed = !left.is_empty();
-        self.requests = if postponed { left } else { requests };
-        postponed
+        self.requests = waiting.collect();
+        handled > 0 || !self.requests.is_empty()
     }
 
     /// Lets happen what is due before the instant to which the clock is about to be moved, each at its own instant; true

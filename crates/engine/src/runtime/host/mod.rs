@@ -161,6 +161,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
         rule_limits: common.rule_limits,
         spans: common.spans.clone(),
         tenure: None,
+        buffers: Arc::default(),
     }
 }
 
