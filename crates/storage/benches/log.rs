@@ -9,6 +9,8 @@
 //!   needs two durable answers.
 //! * **backlog**: 64 partitions, 640 000 messages waiting; each step sends one and completes the oldest or a
 //!   random one, so that the cleaner must work; the longest commit tells whether it is in the way.
+//! * **logs**: the same pairs over one, two and four logs on one machine, each with its own thread, directory and producer:
+//!   what shards on one machine would bring.
 //! * **start**: from nothing to the first durable message.
 //! * **reopen**: a million waiting messages, from `acquire` to the end of a scan of all heads.
 #![expect(clippy::expect_used, reason = "a benchmark that can't run has nothing to report")]
@@ -45,6 +47,9 @@ fn main() {
     }
     if wanted("pairs") {
         bound_and_pairs(&directory(&place));
+    }
+    if wanted("logs") {
+        logs(&place);
     }
     if wanted("backlog") {
         backlog(&directory(&place));
@@ -114,6 +119,31 @@ fn bound_and_pairs(directory: &tempfile::TempDir) {
         line(&format!("pairs: median {:.0}/s, best {:.0}/s", median.0, best.0));
     }
     store.close();
+}
+
+/// Several logs at once; the rates of all together. In turns, because a shared disk changes its mind.
+fn logs(place: &Path) {
+    for count in [1, 2, 4, 2, 1] {
+        let directories: Vec<_> = (0..count).map(|_| directory(place)).collect();
+        let begun = cpu();
+        let done = std::thread::scope(|scope| {
+            let threads: Vec<_> = directories.iter().map(|one| scope.spawn(|| one_of_many(one))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
+        });
+        let rate: f64 = done.iter().map(|pairs| pairs.rate).sum();
+        let mut latencies: Vec<u32> = done.into_iter().flat_map(|pairs| pairs.latencies).collect();
+        let cpu = (cpu() - begun).as_secs_f64();
+        line(&format!("{count} logs: {rate:.0} pairs/s, {cpu:.1} s CPU, {}", percentiles(&mut latencies)));
+    }
+}
+
+fn one_of_many(directory: &tempfile::TempDir) -> Pairs {
+    let (store, shard) = open(directory.path());
+    let (runtime, mut next) = (runtime(), 0);
+    runtime.block_on(pairs(&*shard, &mut next, Duration::from_secs(2)));
+    let measured = runtime.block_on(pairs(&*shard, &mut next, Duration::from_secs(3)));
+    store.close();
+    measured
 }
 
 /// A prepared file that is overwritten round and round.

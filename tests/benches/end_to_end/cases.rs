@@ -100,6 +100,11 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "idle-senders", work: Work::IdleConnections(Idle::Sender) },
     Case { name: "idle-receivers", work: Work::IdleConnections(Idle::Receiver) },
     Case { name: "10000-entities", work: Work::Entities },
-    Case { name: "10M-waiting", work: Work::Waiting(sixteen(16, 10_000_000)) },
+    // 2 GB on disk, and 12 GB.
+    Case {
+        name: "10M-100B-waiting",
+        work: Work::Waiting(Load { body_bytes: 100, ..sixteen(16, 10_000_000) }),
+    },
+    Case { name: "10M-1KB-waiting", work: Work::Waiting(sixteen(16, 10_000_000)) },
     Case { name: "100000-sessions", work: Work::Sessions(SESSIONS) },
 ];

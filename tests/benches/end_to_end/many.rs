@@ -146,7 +146,7 @@ pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     daemon.kill();
     let start = Instant::now();
     daemon.start();
-    let reopened = start.elapsed();
+    let (reopened, reopened_cpu) = (start.elapsed(), daemon.cpu_time());
     let restarted = at_rest(|| daemon.resident_bytes());
     let half = Load { messages: load.messages / 2, ..*load };
     let ((), received) = spend(&daemon, half.messages, || receive(&daemon, &half));
@@ -160,6 +160,7 @@ pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
         Figure::lower("resident_mib", mib(full)),
         Figure::lower("bytes_each", full.saturating_sub(idle) as f64 / f64::from(load.messages)),
         Figure::lower("ready_after_kill_ms", ms(reopened)),
+        Figure::lower("ready_after_kill_cpu_ms", ms(reopened_cpu)),
         Figure::lower("restarted_resident_mib", mib(restarted)),
         Figure::higher("receive_per_s", received.per_s),
         Figure::lower("half_resident_mib", mib(half_resident)),
