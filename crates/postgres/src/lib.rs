@@ -36,7 +36,7 @@ mod tls;
 
 pub use database::Database;
 pub use failure::Failure;
-pub use log::PostgresLogs;
+pub use log::{PostgresLogs, RECORDS_AHEAD};
 pub use metrics::PostgresMetrics;
 pub use options::{DatabaseOptions, Durability, OptionsError};
 pub use session::{Parameters, Session};
