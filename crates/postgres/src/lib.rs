@@ -40,7 +40,7 @@ mod watch;
 pub use database::Database;
 pub use failure::Failure;
 pub use leases::PostgresLeases;
-pub use log::PostgresLogs;
+pub use log::{PostgresLogs, RECORDS_AHEAD};
 pub use metrics::PostgresMetrics;
 pub use options::{DatabaseOptions, Durability, OptionsError};
 pub use session::{Parameters, Session};

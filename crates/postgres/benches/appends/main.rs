@@ -3,7 +3,8 @@
 //! * `tables`: heads and bodies in one table or in two? Appends, and dropping the bodies again.
 //! * `store`: messages sent and settled through a whole store, 16 partitions with two batches of 32 messages under way each.
 //!
-//! `cargo bench -p peeklock-postgres -- tables` starts three servers of its own; `-- store URL SECONDS` uses those of the URL.
+//! `cargo bench -p peeklock-postgres -- tables` starts three servers of its own; `-- store URL SECONDS AHEAD` uses
+//! those of the URL, and sends so many records ahead.
 //! docs/cluster-internals.md has figures.
 #![expect(
     clippy::unwrap_used,
@@ -22,20 +23,19 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::iter;
-use peeklock_postgres::{DatabaseOptions, Session};
+use peeklock_postgres::{DatabaseOptions, RECORDS_AHEAD, Session};
 use tokio_postgres::Statement;
 use tokio_postgres::types::Type;
 
 use harness::{Trio, database};
 
-/// Records under way.
-const AHEAD: usize = 4;
 const ROUNDS: usize = 6;
 const RUN: Duration = Duration::from_secs(2);
 
-const ONE: &str = "insert into both (shard, place, epoch, kind, heads, bodies) select $1, $2, $3, $4, $5, $6
-  where exists (select from both where shard = $1 and place = $2 - 1 and epoch = $3)";
-const ONE_DROP: &str = "update both set bodies = '' where shard = $1 and place = any ($2)";
+const ONE: &str =
+    "insert into single (shard, place, epoch, kind, heads, bodies) select $1, $2, $3, $4, $5, $6
+  where exists (select from single where shard = $1 and place = $2 - 1 and epoch = $3)";
+const ONE_DROP: &str = "update single set bodies = '' where shard = $1 and place = any ($2)";
 const TWO: &str = "with stored as (
   insert into log (shard, place, epoch, kind, heads) select $1, $2, $3, $4, $5
   where exists (select from log where shard = $1 and place = $2 - 1 and epoch = $3) returning shard, place)
@@ -67,7 +67,7 @@ impl Form {
             let rows = session.execute(append, &[&0_i32, &place, &1_i64, &1_i16, &heads, &bodies]).await;
             assert_eq!(rows.unwrap(), 1);
         });
-        let count = appends.buffered(AHEAD).count().await as i64;
+        let count = appends.buffered(RECORDS_AHEAD).count().await as i64;
         self.appends += count as f64 / start.elapsed().as_secs_f64();
         self.place += count;
         let start = Instant::now();
@@ -83,10 +83,10 @@ async fn tables() {
     let Some(trio) = Trio::start() else { return };
     let session = trio.database("bench").connect("bench").await.unwrap();
     let create =
-        "create table both (shard int, place bigint, epoch bigint, kind smallint, heads bytea, bodies bytea,
+        "create table single (shard int, place bigint, epoch bigint, kind smallint, heads bytea, bodies bytea,
       primary key (shard, place));
-      alter table both alter heads set storage main, alter bodies set storage external;
-      insert into both values (0, 1, 1, 0, '', ''); insert into log values (0, 1, 1, 0, '')";
+      alter table single alter heads set storage main, alter bodies set storage external;
+      insert into single values (0, 1, 1, 0, '', ''); insert into log values (0, 1, 1, 0, '')";
     session.client().batch_execute(create).await.unwrap();
     let mut forms = [
         Form::prepare(&session, "one table", ONE, ONE_DROP).await,
@@ -116,13 +116,12 @@ async fn tables() {
     }
 }
 
-async fn stores(url: Option<&String>, seconds: u64) {
-    let run = Duration::from_secs(seconds);
+async fn stores(url: Option<&String>, run: Duration, ahead: usize) {
     let Some(url) = url else {
         let Some(trio) = Trio::start() else { return };
-        return messages::run(trio.database("bench"), run).await;
+        return messages::run(trio.database("bench"), run, ahead).await;
     };
-    messages::run(database(DatabaseOptions::parse(url).unwrap()), run).await;
+    messages::run(database(DatabaseOptions::parse(url).unwrap()), run, ahead).await;
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -131,8 +130,9 @@ async fn main() {
     match arguments.first().map(String::as_str) {
         Some("tables") => tables().await,
         Some("store") => {
-            let seconds = arguments.get(2).and_then(|seconds| seconds.parse().ok()).unwrap_or(5);
-            stores(arguments.get(1), seconds).await;
+            let number = |at: usize| arguments.get(at).and_then(|number| number.parse().ok());
+            let ahead = number(3).map_or(RECORDS_AHEAD, |ahead: u64| ahead as usize);
+            stores(arguments.get(1), Duration::from_secs(number(2).unwrap_or(5)), ahead).await;
         }
         // `cargo test --benches` only builds it.
         _ => println!("say `tables` or `store`"),

@@ -63,9 +63,10 @@ async fn send_and_settle(
 }
 
 /// Prints messages in a second.
-pub(crate) async fn run(database: Database, duration: Duration) {
+pub(crate) async fn run(database: Database, duration: Duration, ahead: usize) {
     let logs = Arc::new(PostgresLogs::new(database));
-    let store = ClusterStore::new(logs, ClusterOptions::default(), Arc::new(TokioSurroundings)).unwrap();
+    let options = ClusterOptions { records_under_way_max: ahead, ..ClusterOptions::default() };
+    let store = ClusterStore::new(logs, options, Arc::new(TokioSurroundings)).unwrap();
     let lease = store.acquire(ShardId(0)).await.unwrap();
     let bytes = Bytes::from(noise(16 << 10));
     let (stops, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

@@ -30,6 +30,10 @@ use crate::failure::Failure;
 /// A value of `bytea` and a message to the server are each below 1 GiB.
 const LIMITS: LogLimits = LogLimits { heads_bytes_max: 400 << 20, bodies_bytes_max: 400 << 20 };
 
+/// How many records a store should send ahead ([`peeklock_storage::cluster::ClusterOptions::records_under_way_max`]). A session carries out one
+/// after the other: a second one hides the way to the server and back, and more would only make records smaller.
+pub const RECORDS_AHEAD: usize = 2;
+
 /// The logs of all shards in one database. To be used within a tokio runtime.
 #[derive(Debug, Clone)]
 pub struct PostgresLogs {
