@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use console::pad_str;
-use peeklock_cluster::{LeaseTable, NodeName, Status, TableError};
+use peeklock_cluster::{NodeName, Status, TableError};
 use serde_json::{Value, json};
 
 use super::output;
