@@ -42,7 +42,7 @@ pub(super) enum Over {
     /// Another node has the lease, or could have.
     LeaseLost,
     /// The shard belongs to another node now.
-    HandOver(NodeName),
+    Moved(NodeName),
 }
 
 /// See the module.
@@ -111,7 +111,7 @@ impl Term {
             lost = self.namespace.shard_lost() => Ok(Over::Lost(lost)),
             ended = self.lease_ended() => Ok(match ended {
                 Ended::Lost => Over::LeaseLost,
-                Ended::HandOver(node) => Over::HandOver(node),
+                Ended::HandOver(node) => Over::Moved(node),
             }),
             ended = process.network.ended() => Err(ServeError::listener_ended(ended)),
         }
