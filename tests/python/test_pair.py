@@ -133,7 +133,9 @@ class Pair:
     def other(self, node: Node) -> Node:
         return next(one for one in self.nodes if one is not node)
 
-    def client(self, **options) -> ServiceBusClient:
+    def client(self) -> ServiceBusClient:
+        """With more patience than the default, whose three tries are over before a killed node is relieved."""
+        options = {"retry_total": 12, "retry_backoff_factor": 0.3, "retry_backoff_max": 2}
         return ServiceBusClient.from_connection_string(self.balancer.connection_string, **options)
 
     def cluster(self, *arguments: str) -> str:
@@ -203,7 +205,7 @@ class Traffic:
             is_done = False
             while not is_done:
                 # The SDK tries again only within this time.
-                messages = receiver.receive_messages(max_message_count=10, max_wait_time=10)
+                messages = receiver.receive_messages(max_message_count=10, max_wait_time=15)
                 for message in messages:
                     try:
                         receiver.complete_message(message)

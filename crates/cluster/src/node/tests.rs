@@ -6,8 +6,8 @@ mod world;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Version;
 use crate::simulated::Rows;
-use crate::{NodeInfo, Version};
 
 use self::world::{World, info, ms, name};
 
