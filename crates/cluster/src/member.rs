@@ -208,7 +208,11 @@ impl Task {
                     self.take_in(answer);
                 }
                 command = commands.recv() => match command {
-                    Some(Command::Leave(done)) => return self.leave(done).await,
+                    Some(Command::Leave(done)) => {
+                        // What is not polled any more may hold what the table needs to answer.
+                        drop(asked);
+                        return self.leave(done).await;
+                    }
                     Some(command) => self.obey(command),
                     None => return,
                 },

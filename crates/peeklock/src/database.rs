@@ -7,7 +7,7 @@ use peeklock_cluster::{Elapsed, LeaseTable, Session, Settings};
 use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
     Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
-    PostgresMetrics, TokioSurroundings,
+    PostgresMetrics, RECORDS_AHEAD, TokioSurroundings,
 };
 use peeklock_storage::Error;
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
@@ -82,7 +82,11 @@ pub(crate) fn elapsed() -> Elapsed {
 }
 
 fn cluster_options(config: &StorageConfig) -> ClusterOptions {
-    ClusterOptions { size_bytes_max: config.size_bytes_max, ..ClusterOptions::default() }
+    ClusterOptions {
+        size_bytes_max: config.size_bytes_max,
+        records_under_way_max: RECORDS_AHEAD,
+        ..ClusterOptions::default()
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use console::pad_str;
-use peeklock_cluster::{LeaseTable, NodeName, Status, TableError};
+use peeklock_cluster::{NodeName, Status, TableError};
 use serde_json::{Value, json};
 
 use super::output;
@@ -131,16 +131,14 @@ async fn status(args: &StatusArgs) -> Result<(), Failure> {
 async fn drain(args: &DrainArgs) -> Result<(), Failure> {
     let node = NodeName(args.node.clone());
     let found = args.place.open()?.leases().drain(node, !args.undo).await.map_err(unreachable)?;
-    match (found, args.undo) {
-        (false, _) => {
-            let message = format!("there is no node \"{}\"; `peeklock cluster status` lists them", args.node);
-            return Err(Failure { message, exit: Exit::Failure });
-        }
-        (true, false) => {
-            output::line(format!("{}: hands over to another node, as soon as there is one", args.node))
-        }
-        (true, true) => output::line(format!("{}: may serve again", args.node)),
+    if !found {
+        let message = format!("there is no node \"{}\"; `peeklock cluster status` lists them", args.node);
+        return Err(Failure { message, exit: Exit::Failure });
     }
+    output::line(match args.undo {
+        false => format!("{}: hands over to another node, as soon as there is one", args.node),
+        true => format!("{}: may serve again", args.node),
+    });
     Ok(())
 }
 

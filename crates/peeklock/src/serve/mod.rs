@@ -122,7 +122,7 @@ async fn serve_directory(
     let term = Term::start(process, store, None).await?;
     match term.serve(process, signals).await? {
         Over::Lost(lost) => Err(exit_without(lost)),
-        Over::Stopped | Over::LeaseLost | Over::HandOver(_) => term.drain(process).await,
+        Over::Stopped | Over::LeaseLost | Over::Moved(_) => term.drain(process).await,
     }
 }
 

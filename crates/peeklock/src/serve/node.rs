@@ -76,7 +76,7 @@ impl Node<'_> {
                     return term.hand_over(process).await;
                 }
                 Over::Stopped => return term.drain(process).await,
-                Over::HandOver(to) => {
+                Over::Moved(to) => {
                     tracing::info!(%to, "handing over");
                     term.hand_over(process).await?;
                 }

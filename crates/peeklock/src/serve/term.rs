@@ -10,7 +10,7 @@ use peeklock_cluster::{Ended, NodeName};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::access::{self, Following};
 use super::error::ServeError;
@@ -28,6 +28,10 @@ use crate::control::Control;
 /// What was decided has so long to become durable and be answered before the shard is given up all the same.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
+/// Clients have so long to settle what they have before their connections are closed: an SDK does not try a settlement again.
+/// Sends are taken meanwhile.
+const SETTLE_WITHIN: Duration = Duration::from_millis(300);
+
 /// Why a term is over.
 #[derive(Debug)]
 pub(super) enum Over {
@@ -38,7 +42,7 @@ pub(super) enum Over {
     /// Another node has the lease, or could have.
     LeaseLost,
     /// The shard belongs to another node now.
-    HandOver(NodeName),
+    Moved(NodeName),
 }
 
 /// See the module.
@@ -107,7 +111,7 @@ impl Term {
             lost = self.namespace.shard_lost() => Ok(Over::Lost(lost)),
             ended = self.lease_ended() => Ok(match ended {
                 Ended::Lost => Over::LeaseLost,
-                Ended::HandOver(node) => Over::HandOver(node),
+                Ended::HandOver(node) => Over::Moved(node),
             }),
             ended = process.network.ended() => Err(ServeError::listener_ended(ended)),
         }
@@ -145,8 +149,12 @@ impl Term {
     /// See [`OpenStore::close`].
     pub(super) async fn hand_over(mut self, process: &mut Process) -> Result<(), ServeError> {
         self.leave(process).await;
-        process.administration.set(None);
         process.network.hold_amqp();
+        if let Some(held) = &self.held {
+            held.stop_deliveries();
+            sleep(SETTLE_WITHIN).await;
+        }
+        process.administration.set(None);
         tokio::select! {
             finished = timeout(FINISH_WITHIN, self.namespace.shutdown()) => {
                 if finished.is_err() {
