@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use console::pad_str;
-use peeklock_cluster::{LeaseTable, NodeName, Status, TableError};
+use peeklock_cluster::{NodeName, Status, TableError};
 use serde_json::{Value, json};
 
 use super::output;
@@ -137,7 +137,7 @@ async fn drain(args: &DrainArgs) -> Result<(), Failure> {
             return Err(Failure { message, exit: Exit::Failure });
         }
         (true, false) => {
-            output::line(format!("{}: hands over to another node, as soon as there is one", args.node))
+            output::line(format!("{}: hands over to another node, as soon as there is one", args.node));
         }
         (true, true) => output::line(format!("{}: may serve again", args.node)),
     }
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn status() -> Status {
-        let node = |name: &str, drained| {
+        let node = |name: &str, drained: bool| {
             let info = NodeInfo {
                 name: NodeName(name.to_owned()),
                 session: Session(1),

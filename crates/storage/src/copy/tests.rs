@@ -369,7 +369,10 @@ async fn a_target_that_does_not_keep_what_was_written_is_found_out() {
     let bends: [fn(&mut Page); 3] = [
         |page| page.entries.retain(|entry| entry.number != 7),
         |page| {
-            page.entries.iter_mut().filter(|entry| entry.number == 7).for_each(|entry| entry.value = value(1, 9));
+            page.entries
+                .iter_mut()
+                .filter(|entry| entry.number == 7)
+                .for_each(|entry| entry.value = value(1, 9));
         },
         |page| page.damaged = vec![damage(7)],
     ];
