@@ -12,6 +12,12 @@ pub trait Tenure: Debug + Send + Sync {
     /// Whether anything may be handed out at this moment. Asked in every turn of every actor: it must be cheap.
     fn holds(&self) -> bool;
 
+    /// Whether messages may be delivered. Once it is false it stays so: the shard is about to be given away, and clients may still settle
+    /// what they have. What is not delivered then goes to the next owner, uncounted.
+    fn delivers(&self) -> bool {
+        true
+    }
+
     /// Resolves when anything may be handed out.
     fn returns(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

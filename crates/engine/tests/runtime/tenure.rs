@@ -2,20 +2,25 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use peeklock_engine::runtime::{Output, Response, StorageError, Tenure};
 use peeklock_engine::{QueuePath, ReceiveMode, Refusal, SubQueue};
 use tokio::sync::watch;
 
-use crate::broker::{Broker, Client, peek, quiet};
+use crate::broker::{Broker, Client, peek, quiet, token};
 
 /// A right that a test gives and takes.
 #[derive(Debug, Clone)]
-struct Scripted(watch::Sender<bool>);
+struct Scripted(watch::Sender<bool>, Arc<AtomicBool>);
 
 impl Tenure for Scripted {
     fn holds(&self) -> bool {
         *self.0.borrow()
+    }
+
+    fn delivers(&self) -> bool {
+        !self.1.load(Ordering::Relaxed)
     }
 
     fn returns(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -29,7 +34,7 @@ impl Tenure for Scripted {
 }
 
 async fn start() -> (Broker, Scripted) {
-    let tenure = Scripted(watch::Sender::new(true));
+    let tenure = Scripted(watch::Sender::new(true), Arc::default());
     (Broker::with_tenure(Arc::new(tenure.clone())).await, tenure)
 }
 
@@ -142,4 +147,18 @@ async fn a_namespace_that_stops_without_the_right_ends_with_its_shard() {
     broker.store.lose(StorageError::Stopped { reason: "given up".to_owned() });
     stopping.await.unwrap();
     assert_eq!(kinds(&sender.all().await), ["refused"]);
+}
+
+#[tokio::test]
+async fn a_shard_that_is_about_to_be_given_away_takes_settlements_and_delivers_nothing_more() {
+    let (broker, tenure) = start().await;
+    let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
+    sender.sent("first").await;
+    let first = receiver.delivery().await;
+    tenure.1.store(true, Ordering::Relaxed);
+    sender.sent("second").await;
+    receiver.nothing().await;
+    receiver.completed(token(&first)).await;
+    broker.namespace.shutdown().await;
+    assert_eq!(kinds(&receiver.all().await), ["closed"], "what was not delivered keeps nobody waiting");
 }

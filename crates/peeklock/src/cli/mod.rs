@@ -39,7 +39,7 @@ Examples:
   peeklock store restore ./backup        make ./data of a backup
   peeklock store copy --from ./data --to postgres://peeklock@pg-1,pg-2/peeklock
                                          move to a database (broker stopped), or back
-  peeklock cluster status --config p.toml  which node serves?
+  peeklock cluster status                which node serves, and which stand by?
   peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
   peeklock ls                            queues, topics and subscriptions with their messages

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use peeklock_cluster::{Ended, Member, Membership};
@@ -25,6 +26,7 @@ pub(super) struct Standby(Arc<Member>);
 pub(super) struct Held {
     member: Arc<Member>,
     membership: Membership,
+    is_leaving: Arc<AtomicBool>,
 }
 
 impl Standby {
@@ -42,7 +44,7 @@ impl Standby {
     /// Resolves once this node has the lease.
     pub(super) async fn held(&self) -> Held {
         let membership = self.0.gained(SHARD).await;
-        Held { member: Arc::clone(&self.0), membership }
+        Held { member: Arc::clone(&self.0), membership, is_leaving: Arc::default() }
     }
 
     /// Whether another node would take the shard now. From then on this one takes nothing more.
@@ -62,7 +64,13 @@ impl Standby {
 impl Held {
     /// Whether anything may be handed out, for the engine.
     pub(super) fn tenure(&self) -> Arc<dyn Tenure> {
-        Arc::new(LeaseTenure(self.membership.tenure().clone()))
+        let tenure = self.membership.tenure().clone();
+        Arc::new(LeaseTenure { tenure, is_leaving: Arc::clone(&self.is_leaving) })
+    }
+
+    /// Nothing more is delivered: the shard is about to be given away.
+    pub(super) fn stop_deliveries(&self) {
+        self.is_leaving.store(true, Ordering::Release);
     }
 
     /// Resolves when the lease is lost, or to be handed over.
@@ -82,15 +90,22 @@ impl Held {
 
 /// The right that a lease gives, as the engine asks for it.
 #[derive(Debug)]
-struct LeaseTenure(peeklock_cluster::Tenure);
+struct LeaseTenure {
+    tenure: peeklock_cluster::Tenure,
+    is_leaving: Arc<AtomicBool>,
+}
 
 impl Tenure for LeaseTenure {
     fn holds(&self) -> bool {
-        self.0.holds()
+        self.tenure.holds()
+    }
+
+    fn delivers(&self) -> bool {
+        !self.is_leaving.load(Ordering::Acquire)
     }
 
     fn returns(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let tenure = self.0.clone();
+        let tenure = self.tenure.clone();
         Box::pin(async move { tenure.returns().await })
     }
 }

@@ -10,7 +10,7 @@ use peeklock_cluster::{Ended, NodeName};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::access::{self, Following};
 use super::error::ServeError;
@@ -27,6 +27,10 @@ use crate::control::Control;
 
 /// What was decided has so long to become durable and be answered before the shard is given up all the same.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
+
+/// Clients have so long to settle what they have before their connections are closed: an SDK does not try a settlement again.
+/// Sends are taken meanwhile.
+const SETTLE_WITHIN: Duration = Duration::from_millis(300);
 
 /// Why a term is over.
 #[derive(Debug)]
@@ -145,8 +149,12 @@ impl Term {
     /// See [`OpenStore::close`].
     pub(super) async fn hand_over(mut self, process: &mut Process) -> Result<(), ServeError> {
         self.leave(process).await;
-        process.administration.set(None);
         process.network.hold_amqp();
+        if let Some(held) = &self.held {
+            held.stop_deliveries();
+            sleep(SETTLE_WITHIN).await;
+        }
+        process.administration.set(None);
         tokio::select! {
             finished = timeout(FINISH_WITHIN, self.namespace.shutdown()) => {
                 if finished.is_err() {

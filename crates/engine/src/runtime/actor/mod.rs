@@ -11,6 +11,7 @@ mod browse;
 mod catch_up;
 mod commits;
 mod forwarders;
+mod intake;
 mod lane;
 mod lending;
 mod limits;
@@ -42,7 +43,7 @@ use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
-use self::limits::{IDLE_CAPACITY_MAX, TURN_REQUESTS_MAX};
+use self::limits::IDLE_CAPACITY_MAX;
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
@@ -302,7 +303,7 @@ impl Actor {
             && self.internal.is_empty()
             && self.commits.is_empty()
             && self.replies.is_empty()
-            && self.lane.is_empty()
+            && (self.lane.is_empty() || !self.tenancy.delivers())
             && self.browses.is_empty()
     }
 
@@ -352,59 +353,6 @@ impl Actor {
             self.accessed.shrink_to(IDLE_CAPACITY_MAX);
             self.event_ends.shrink_to(IDLE_CAPACITY_MAX);
             self.replies.shrink_to(IDLE_CAPACITY_MAX);
-        }
-    }
-
-    /// Takes in requests of the namespace; true when a turn has to look at what they changed.
-    fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
-        let mut work = false;
-        while !self.stopping && !self.is_lost {
-            match self.control.poll_recv(context) {
-                Poll::Ready(Some(Control::ChangeOptions(options))) => {
-                    // A state that is read back before the command is carried out begins with them.
-                    self.owned.options = Arc::clone(&options);
-                    self.internal.push_back(Command::ChangeOptions { options });
-                    work = true;
-                }
-                Poll::Ready(Some(Control::Confirm(answer))) => {
-                    self.confirmations.push(answer);
-                    work = true;
-                }
-                Poll::Ready(Some(Control::CatchUp(requested))) => {
-                    let was_due = self.is_due(requested.until);
-                    self.catch_ups.push(requested, was_due);
-                }
-                Poll::Ready(Some(Control::SeeTheTime)) => work = true,
-                Poll::Ready(Some(Control::Lose)) => self.is_lost = true,
-                // A namespace dropped without a word stops its actors as well.
-                Poll::Ready(Some(Control::Stop) | None) => {
-                    self.stopping = true;
-                    self.inbox.close();
-                }
-                Poll::Pending => break,
-            }
-        }
-        work
-    }
-
-    /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
-    fn poll_requests(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.commits.has_room() {
-            return false;
-        }
-        if !self.requests.is_empty() {
-            return true;
-        }
-        if self.inbox_ended {
-            return false;
-        }
-        match self.inbox.poll_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
-            Poll::Ready(0) => {
-                self.inbox_ended = true;
-                false
-            }
-            Poll::Ready(_) => true,
-            Poll::Pending => false,
         }
     }
 }

@@ -42,7 +42,10 @@ impl Actor {
 
     /// Whether a delivery can leave right now, with none before it.
     fn may_leave(&self, after: CommitNumber) -> bool {
-        self.lane.is_empty() && after <= self.commits.durable() && !self.tenancy.is_away()
+        self.lane.is_empty()
+            && after <= self.commits.durable()
+            && !self.tenancy.is_away()
+            && self.tenancy.delivers()
     }
 
     fn route_reply(&mut self, after: CommitNumber, request: RequestId, reply: Reply) {
@@ -96,7 +99,9 @@ impl Actor {
                 reply.waiter.answer(reply.response);
             }
         }
-        while let Some(ready) = self.lane.pop(durable) {
+        while self.tenancy.delivers()
+            && let Some(ready) = self.lane.pop(durable)
+        {
             match ready {
                 Ready::Delivery(delivery) => self.deliver(delivery),
                 Ready::Unreadable(delivery, reason) => self.set_aside(&delivery, reason),

@@ -53,6 +53,11 @@ impl Tenancy {
         self.is_away
     }
 
+    /// Whether messages may be delivered.
+    pub(super) fn delivers(&self) -> bool {
+        self.port.as_ref().is_none_or(|port| port.delivers())
+    }
+
     /// What was held back is let go now.
     pub(super) const fn forget(&mut self) {
         self.is_away = false;

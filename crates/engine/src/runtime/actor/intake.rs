@@ -1,0 +1,63 @@
+//! What an actor takes in: requests of the namespace and of front ends.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::limits::TURN_REQUESTS_MAX;
+use super::{Actor, Control};
+use crate::Command;
+
+impl Actor {
+    /// Takes in requests of the namespace; true when a turn has to look at what they changed.
+    pub(super) fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
+        let mut work = false;
+        while !self.stopping && !self.is_lost {
+            match self.control.poll_recv(context) {
+                Poll::Ready(Some(Control::ChangeOptions(options))) => {
+                    // A state that is read back before the command is carried out begins with them.
+                    self.owned.options = Arc::clone(&options);
+                    self.internal.push_back(Command::ChangeOptions { options });
+                    work = true;
+                }
+                Poll::Ready(Some(Control::Confirm(answer))) => {
+                    self.confirmations.push(answer);
+                    work = true;
+                }
+                Poll::Ready(Some(Control::CatchUp(requested))) => {
+                    let was_due = self.is_due(requested.until);
+                    self.catch_ups.push(requested, was_due);
+                }
+                Poll::Ready(Some(Control::SeeTheTime)) => work = true,
+                Poll::Ready(Some(Control::Lose)) => self.is_lost = true,
+                // A namespace dropped without a word stops its actors as well.
+                Poll::Ready(Some(Control::Stop) | None) => {
+                    self.stopping = true;
+                    self.inbox.close();
+                }
+                Poll::Pending => break,
+            }
+        }
+        work
+    }
+
+    /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
+    pub(super) fn poll_requests(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.commits.has_room() {
+            return false;
+        }
+        if !self.requests.is_empty() {
+            return true;
+        }
+        if self.inbox_ended {
+            return false;
+        }
+        match self.inbox.poll_many(context, &mut self.requests, TURN_REQUESTS_MAX) {
+            Poll::Ready(0) => {
+                self.inbox_ended = true;
+                false
+            }
+            Poll::Ready(_) => true,
+            Poll::Pending => false,
+        }
+    }
+}
