@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn status() -> Status {
-        let node = |name: &str, drained| {
+        let node = |name: &str, drained: bool| {
             let info = NodeInfo {
                 name: NodeName(name.to_owned()),
                 session: Session(1),

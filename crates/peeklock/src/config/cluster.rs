@@ -29,6 +29,11 @@ impl Default for ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// The same under this name, reached in this way, where these are said.
+    pub(super) fn called(self, node: Option<String>, advertise: Option<String>) -> Self {
+        Self { node: node.or(self.node), advertise: advertise.or(self.advertise), ..self }
+    }
+
     /// What this node is called.
     pub(crate) fn node_name(&self) -> String {
         let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();

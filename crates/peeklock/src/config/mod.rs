@@ -224,17 +224,8 @@ impl Config {
             tls: file.tls,
             data_dir: args.data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR_DEFAULT.into()),
             amqp: file.amqp,
-            storage: match args.storage_url {
-                Some(url) => {
-                    StorageConfig { engine: StorageEngine::Postgres, url: Some(url), ..file.storage }
-                }
-                None => file.storage,
-            },
-            cluster: ClusterConfig {
-                node: args.node.or(file.cluster.node),
-                advertise: args.advertise.or(file.cluster.advertise),
-                ..file.cluster
-            },
+            storage: file.storage.at(args.storage_url),
+            cluster: file.cluster.called(args.node, args.advertise),
             log_filter: args.log_level.or(file.log_filter).unwrap_or_default(),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
             audit: file.audit.unwrap_or_default(),

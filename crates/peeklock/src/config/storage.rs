@@ -68,6 +68,11 @@ impl Default for StorageConfig {
 }
 
 impl StorageConfig {
+    /// The same in this database, if there is one: it chooses the engine as well.
+    pub(super) fn at(self, url: Option<DatabaseUrl>) -> Self {
+        if url.is_some() { Self { engine: StorageEngine::Postgres, url, ..self } } else { self }
+    }
+
     /// Refuses a replicated store that is nowhere.
     ///
     /// # Errors

@@ -372,7 +372,7 @@ async fn a_target_that_does_not_keep_what_was_written_is_found_out() {
             page.entries
                 .iter_mut()
                 .filter(|entry| entry.number == 7)
-                .for_each(|entry| entry.value = value(1, 9))
+                .for_each(|entry| entry.value = value(1, 9));
         },
         |page| page.damaged = vec![damage(7)],
     ];

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::limits::TURN_REQUESTS_MAX;
 use super::{Actor, Control};
 use crate::Command;
 

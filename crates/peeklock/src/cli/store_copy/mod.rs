@@ -80,6 +80,8 @@ async fn copy_all(args: &CopyArgs) -> Result<Copied, Failure> {
         copied = between(args, &source, &target) => copied,
         side = source.lost() => Err(side),
         side = target.lost() => Err(side),
+        never = source.watch() => match never {},
+        never = target.watch() => match never {},
     };
     target.close().await;
     source.close().await;

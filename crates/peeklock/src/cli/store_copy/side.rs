@@ -1,5 +1,6 @@
 //! One side of a copy: which store, opened so that no broker uses it meanwhile.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use peeklock_cluster::{Ended, Member, Membership, NodeInfo, NodeName, Settings};
 use peeklock_storage::{Error, LocalOptions, LocalStore, ShardId, Store};
 
+use super::super::output;
 use super::super::store_failure::Failure;
 use crate::config::{self, DATA_DIR_DEFAULT, DatabaseUrl, StorageConfig, StorageEngine};
 use crate::database::{self, Replicated};
@@ -18,6 +20,8 @@ use crate::exit::Exit;
 const MANIFEST: &str = "MANIFEST";
 /// A lease that nobody renews is free within this.
 const LEASE_WAIT: Duration = Duration::from_secs(20);
+/// A database that is silent for longer is told of.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// A store as the command line names it.
 #[derive(Debug, Clone)]
@@ -181,6 +185,25 @@ impl Open {
         match self {
             Self::Directory(store) => store.figures().bytes().map(|bytes| bytes.live),
             Self::Database { .. } => None,
+        }
+    }
+
+    /// Tells of a database that does not answer; what is under way there waits for it. Never resolves.
+    pub(super) async fn watch(&self) -> Infallible {
+        let Self::Database { name, member, .. } = self else { return std::future::pending().await };
+        let mut was_silent = false;
+        loop {
+            tokio::time::sleep(SILENCE).await;
+            let since = member.contact().answered_at.unwrap_or_default();
+            let is_silent = member.elapsed().now().saturating_sub(since) > SILENCE;
+            match (was_silent, is_silent) {
+                (false, true) => output::note(format!(
+                    "{name} does not answer; waiting for it. The command may be stopped and run again: it goes on where it was"
+                )),
+                (true, false) => output::note(format!("{name} answers again")),
+                _ => {}
+            }
+            was_silent = is_silent;
         }
     }
 

@@ -45,7 +45,7 @@ fn stopped(side: &str, error: &Error) -> Failure {
     let Failure { message, exit } = Failure::of(error);
     let advice = match error {
         Error::Full { .. } => {
-            format!("\nMake room, then run the same command again: it goes on where it was.")
+            "\nMake room, then run the same command again: it goes on where it was.".to_owned()
         }
         Error::Corrupt { .. } => String::new(),
         _ => format!("\n{AGAIN}"),

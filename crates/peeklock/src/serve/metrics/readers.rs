@@ -94,7 +94,7 @@ mod tests {
         let readers = Readers::new(MetricsConfig { token, ..MetricsConfig::default() });
         let policy = Policy { required, rules: vec![default_rule()], ..Policy::default() };
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-        readers.set_access(Access::new(policy, Arc::new(NoEntities), clock));
+        readers.set_access(Some(Access::new(policy, Arc::new(NoEntities), clock)));
         readers
     }
 
