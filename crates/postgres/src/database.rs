@@ -8,14 +8,14 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::failure::Failure;
 use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, OptionsError};
-use crate::reach::{reach, resolve};
+use crate::reach::{Means, reach, resolve};
 use crate::schema;
 use crate::session::Session;
+use crate::stream::Patience;
 use crate::tls::connector;
 
 /// Once a server that takes writes is found, the others have so long to show that they do as well.
@@ -26,16 +26,14 @@ const OTHERS: Duration = Duration::from_millis(250);
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    options: DatabaseOptions,
-    tls: MakeRustlsConnect,
-    metrics: PostgresMetrics,
+    means: Means,
     /// Set once the tables are there. They are not created again: tables that vanish are lost data.
     has_tables: OnceCell<()>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Database").field("options", &self.0.options).finish_non_exhaustive()
+        formatter.debug_struct("Database").field("options", &self.0.means.options).finish_non_exhaustive()
     }
 }
 
@@ -46,19 +44,20 @@ impl Database {
     /// [`OptionsError::File`] for a certificate or key that can't be used.
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
         let tls = connector(&options.tls)?;
-        Ok(Self(Arc::new(Inner { options, tls, metrics, has_tables: OnceCell::new() })))
+        let means = Means { options, tls, metrics, patience: Patience::default() };
+        Ok(Self(Arc::new(Inner { means, has_tables: OnceCell::new() })))
     }
 
     /// How the database is reached.
     #[must_use]
     pub fn options(&self) -> &DatabaseOptions {
-        &self.0.options
+        &self.0.means.options
     }
 
     /// What is counted.
     #[must_use]
     pub fn metrics(&self) -> &PostgresMetrics {
-        &self.0.metrics
+        &self.0.means.metrics
     }
 
     /// Opens a session on the primary: finds it among the hosts, checks its settings, and creates the tables at the first time.
@@ -70,17 +69,17 @@ impl Database {
     /// [`Failure::Unfit`] with what each host answered; others when the connection ends meanwhile.
     pub async fn connect(&self, purpose: &str) -> Result<Session, Failure> {
         let session = self.primary(purpose).await.inspect_err(|_| {
-            self.0.metrics.refusals.inc();
+            self.0.means.metrics.refusals.inc();
         })?;
-        self.0.metrics.connections.inc();
-        let schema = &self.0.options.schema;
+        self.0.means.metrics.connections.inc();
+        let schema = &self.0.means.options.schema;
         self.0.has_tables.get_or_try_init(|| schema::ensure(&session, schema)).await?;
         Ok(session)
     }
 
     async fn primary(&self, purpose: &str) -> Result<Session, Failure> {
-        let Inner { options, tls, metrics, .. } = &*self.0;
-        let endpoints = options.endpoints();
+        let means = &self.0.means;
+        let endpoints = means.options.endpoints();
         let most = endpoints.len().max(1);
         let resolved = iter(endpoints).map(resolve).buffer_unordered(most);
         let attempts = resolved.flat_map_unordered(None, |targets| {
@@ -88,14 +87,12 @@ impl Database {
                 Ok(targets) => (targets, None),
                 Err(failure) => (Vec::new(), Some(Err(failure))),
             };
-            let attempt = move |target| {
-                Box::pin(async move { reach(&target, options, tls.clone(), metrics, purpose).await })
-            };
+            let attempt = move |target| Box::pin(async move { reach(&target, means, purpose).await });
             Box::pin(iter(targets).map(attempt).buffer_unordered(16).chain(iter(failure)))
         });
         let mut attempts = pin!(attempts);
         let (mut found, mut failures) = (Vec::new(), Vec::new());
-        let mut until = Instant::now() + options.connect_timeout * 2;
+        let mut until = Instant::now() + means.options.connect_timeout * 2;
         while let Ok(Some(attempt)) = timeout_at(until, attempts.next()).await {
             match attempt {
                 Ok(session) => {

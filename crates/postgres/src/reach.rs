@@ -16,7 +16,7 @@ use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, Endpoint};
 use crate::session::Session;
 use crate::settings;
-use crate::stream::{Watch, Watched};
+use crate::stream::{Patience, Watch, Watched};
 
 /// A server at one address.
 #[derive(Debug, Clone)]
@@ -54,15 +54,19 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
     }
 }
 
+/// What every connection to a database needs.
+#[derive(Clone)]
+pub(crate) struct Means {
+    pub(crate) options: DatabaseOptions,
+    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) metrics: PostgresMetrics,
+    pub(crate) patience: Patience,
+}
+
 /// Connects and checks the session, within the time limit of the options.
-pub(crate) async fn reach(
-    target: &Target,
-    options: &DatabaseOptions,
-    tls: MakeRustlsConnect,
-    metrics: &PostgresMetrics,
-    purpose: &str,
-) -> Result<Session, String> {
-    let attempt = start(target, options, tls, metrics, purpose);
+pub(crate) async fn reach(target: &Target, means: &Means, purpose: &str) -> Result<Session, String> {
+    let options = &means.options;
+    let attempt = start(target, means, purpose);
     let failed = |reason: String| format!("{target}: {reason}");
     match tokio::time::timeout(options.connect_timeout, attempt).await {
         Ok(result) => result.map_err(failed),
@@ -70,17 +74,13 @@ pub(crate) async fn reach(
     }
 }
 
-async fn start(
-    target: &Target,
-    options: &DatabaseOptions,
-    mut tls: MakeRustlsConnect,
-    metrics: &PostgresMetrics,
-    purpose: &str,
-) -> Result<Session, String> {
+async fn start(target: &Target, means: &Means, purpose: &str) -> Result<Session, String> {
+    let Means { options, metrics, .. } = means;
+    let mut tls = means.tls.clone();
     let mut config = options.config.clone();
     let application = config.get_application_name().unwrap_or_default();
     config.application_name(format!("{application} {purpose}"));
-    let watch = Arc::new(Watch::default());
+    let watch = Arc::new(Watch::new(means.patience.clone()));
     let socket = socket(target, &mut config, &watch).await.map_err(|error| error.to_string())?;
     let Ok(tls) = MakeTlsConnect::<Watched>::make_tls_connect(&mut tls, &target.endpoint.name());
     let connected = config.connect_raw(socket, tls).await;

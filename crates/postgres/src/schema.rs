@@ -62,32 +62,34 @@ async fn create(session: &Session, schema: &str) -> Result<(), Failure> {
 const VACUUM: &str = "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000";
 
 fn tables(schema: &str) -> String {
+    // A name may be a word of SQL.
+    let schema = format!("\"{schema}\"");
     format!(
-        r#"select pg_advisory_xact_lock({LOCK});
+        "select pg_advisory_xact_lock({LOCK});
 do $$ begin
-  if to_regnamespace('"{schema}"') is null then create schema "{schema}"; end if;
+  if to_regnamespace('{schema}') is null then create schema {schema}; end if;
 end $$;
-create table if not exists "{schema}".log (
+create table if not exists {schema}.log (
   shard int not null, place bigint not null, epoch bigint not null, kind smallint not null, heads bytea not null,
   primary key (shard, place)
 ) with ({VACUUM}, toast.autovacuum_vacuum_scale_factor = 0.01);
-alter table "{schema}".log alter heads set storage main;
-create index if not exists log_mark on "{schema}".log (shard, place) where kind = 3;
-create table if not exists "{schema}".body (
+alter table {schema}.log alter heads set storage main;
+create index if not exists log_mark on {schema}.log (shard, place) where kind = 3;
+create table if not exists {schema}.body (
   shard int not null, place bigint not null, data bytea not null,
   primary key (shard, place)
 ) with ({VACUUM}, toast.autovacuum_vacuum_scale_factor = 0.01);
-alter table "{schema}".body alter data set storage external;
-create table if not exists "{schema}".node (
+alter table {schema}.body alter data set storage external;
+create table if not exists {schema}.node (
   id text primary key, session bigint not null, address text not null, version text not null, beats bigint not null,
   accepts boolean not null, drained boolean not null, beat timestamptz not null
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-create table if not exists "{schema}".lease (
+create table if not exists {schema}.lease (
   shard int primary key, node text, session bigint, version bigint not null, until timestamptz not null, wanted text
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-create table if not exists "{schema}".format (
+create table if not exists {schema}.format (
   only_row boolean primary key default true check (only_row), version int not null
 );
-insert into "{schema}".format (version) values ({FORMAT}) on conflict do nothing;"#
+insert into {schema}.format (version) values ({FORMAT}) on conflict do nothing;"
     )
 }

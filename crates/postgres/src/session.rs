@@ -133,6 +133,11 @@ impl Session {
         Arc::clone(&self.watch)
     }
 
+    /// An append was answered: the connection is as fast as it should be.
+    pub(crate) fn is_answered(&self) {
+        self.watch.patience().restored();
+    }
+
     /// Ends the connection without a word. What waits for an answer is [`Failure::Lost`].
     pub fn cut(&self) {
         self.watch.end("the connection was given up for another one".to_owned());
@@ -163,7 +168,8 @@ impl Driver {
         S: AsyncRead + AsyncWrite + Unpin,
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut ticks = interval((self.silence / 4).max(Duration::from_millis(1)));
+        let silence = self.watch.patience().stretch(self.silence);
+        let mut ticks = interval((silence / 4).max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut moves, mut moved) = (0, Instant::now());
         loop {
@@ -174,9 +180,10 @@ impl Driver {
                     let now = Instant::now();
                     if moves != self.watch.moves() || !self.watch.is_owed() {
                         (moves, moved) = (self.watch.moves(), now);
-                    } else if now - moved >= self.silence {
-                        tracing::warn!(server = self.server, silence = ?self.silence, "no answer: connection given up");
-                        return format!("no answer for {:?}", self.silence);
+                    } else if now - moved >= silence {
+                        self.watch.patience().lost();
+                        tracing::warn!(server = self.server, ?silence, "no answer: connection given up");
+                        return format!("no answer for {silence:?}");
                     }
                     continue;
                 }

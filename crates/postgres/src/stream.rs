@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use std::sync::OnceLock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
@@ -22,9 +22,40 @@ pub(crate) struct Watch {
     pub(crate) notified: Notify,
     /// Why the connection was given up.
     end: OnceLock<String>,
+    patience: Patience,
+}
+
+/// How often connections to a database were given up for their silence since an append was answered. Each time doubles the silence
+/// that is borne: a server that needs longer for a large record would never get it done otherwise. All clones are one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Patience(Arc<AtomicU32>);
+
+impl Patience {
+    /// 2 to the power of this is the most that a silence is multiplied by.
+    const DOUBLINGS_MAX: u32 = 4;
+
+    pub(crate) fn lost(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn restored(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stretch(&self, silence: Duration) -> Duration {
+        silence * (1 << self.0.load(Ordering::Relaxed).min(Self::DOUBLINGS_MAX))
+    }
 }
 
 impl Watch {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self { patience, ..Self::default() }
+    }
+
+    pub(crate) const fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(Ordering::Relaxed)
     }

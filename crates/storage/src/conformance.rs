@@ -285,7 +285,7 @@ pub async fn a_full_store_refuses_bodies_and_takes_removals<S: Subject>() {
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [head(2), head(3)]);
 }
 
-pub(crate) async fn partitions_are_listed_while_they_hold_values<S: Subject>() {
+pub async fn partitions_are_listed_while_they_hold_values<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let lease = acquire(&subject).await;
     assert_eq!(lease.partitions().await.unwrap(), []);

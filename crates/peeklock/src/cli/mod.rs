@@ -1,5 +1,6 @@
 //! The command line. One file per command.
 
+mod cluster;
 mod completions;
 mod config_check;
 mod config_convert;
@@ -38,6 +39,7 @@ Examples:
   peeklock store restore ./backup        make ./data of a backup
   peeklock store copy --from ./data --to postgres://peeklock@pg-1,pg-2/peeklock
                                          move to a database (broker stopped), or back
+  peeklock cluster status --config p.toml  which node serves?
   peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
   peeklock ls                            queues, topics and subscriptions with their messages
@@ -82,6 +84,9 @@ enum Command {
     /// Check, back up, restore and move what brokers store.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Look at the nodes of a cluster, and have one hand over.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
     Health(health::HealthArgs),
     #[command(flatten)]
@@ -137,6 +142,7 @@ pub(crate) fn run() -> Exit {
         Some(Command::Store(StoreCommand::Backup(args))) => store_backup::run(&args),
         Some(Command::Store(StoreCommand::Restore(args))) => store_restore::run(&args),
         Some(Command::Store(StoreCommand::Copy(args))) => store_copy::run(&args),
+        Some(Command::Cluster(command)) => cluster::run(&command),
         Some(Command::Health(args)) => health::run(&args),
         Some(Command::Remote(command)) => remote::run(command),
         Some(Command::Completions(args)) => completions::run(&args),

@@ -20,6 +20,8 @@ use crate::control::Client;
 use crate::exit::Exit;
 
 const MIB: f64 = (1 << 20) as f64;
+/// Set where brokers keep messages in a database.
+const STORAGE_URL: &str = "PEEKLOCK_STORAGE_URL";
 /// Rates that may be asked for.
 const RATE_BYTES_PER_SECOND: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
 /// Progress is shown this often, on a terminal.
@@ -75,6 +77,10 @@ pub(super) fn run(args: &BackupArgs) -> Exit {
 }
 
 fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
+    Failure::unless_files(&args.data_dir)?;
+    if std::env::var_os(STORAGE_URL).is_some() && !args.data_dir.exists() {
+        Failure::unless_files(Path::new("postgres://"))?;
+    }
     refuse_inside(&args.data_dir, &args.target)?;
     let connected = Client::connect(&args.data_dir);
     let broker = connected.map_err(|error| {

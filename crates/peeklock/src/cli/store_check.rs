@@ -7,6 +7,7 @@ use peeklock_storage::local::{self, Report, Salvage, SegmentReport};
 use peeklock_storage::{Error, Space};
 use serde_json::{Value, json};
 
+use super::store_failure::Failure;
 use super::{output, store_restore};
 use crate::exit::Exit;
 use crate::store_damage::Described;
@@ -26,6 +27,10 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Exit {
+    if let Err(failure) = Failure::unless_files(&args.directory) {
+        failure.show(args.json, &json!({}));
+        return failure.exit;
+    }
     if local::is_backup(&args.directory) {
         return store_restore::check(&args.directory, args.json);
     }

@@ -1,9 +1,12 @@
 //! Why a command about a store failed: for people, for programs, and as an exit code.
 
+use std::path::Path;
+
 use peeklock_storage::Error;
 use serde_json::{Value, json};
 
 use super::output;
+use crate::config::DatabaseUrl;
 use crate::exit::Exit;
 
 /// A message and the code that the process ends with.
@@ -35,6 +38,21 @@ impl Failure {
             _ => error.to_string(),
         };
         Self { message, exit }
+    }
+
+    /// Refuses a database where a command is about files.
+    ///
+    /// # Errors
+    /// What to use instead.
+    pub(super) fn unless_files(place: &Path) -> Result<(), Self> {
+        if !DatabaseUrl::is_like(&place.to_string_lossy()) {
+            return Ok(());
+        }
+        Err(Self::usage(
+            "this command is for data directories. A database is backed up, checked and restored by PostgreSQL's own means, such as \
+             pg_basebackup and pg_amcheck (docs/cluster.md); `peeklock store copy` makes a directory of it"
+                .to_owned(),
+        ))
     }
 
     /// Prints it; as JSON with the fields of `with`.

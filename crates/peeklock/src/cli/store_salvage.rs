@@ -15,6 +15,7 @@ use peeklock_storage::local::{Report, Salvage};
 use serde_json::{Value, json};
 
 use super::output;
+use super::store_failure::Failure;
 use crate::exit::Exit;
 use crate::store_damage::{Described, keys};
 
@@ -38,6 +39,10 @@ pub(super) struct SalvageArgs {
 }
 
 pub(super) fn run(args: &SalvageArgs) -> Exit {
+    if let Err(failure) = Failure::unless_files(&args.directory) {
+        failure.show(args.json, &json!({}));
+        return failure.exit;
+    }
     match salvage(args) {
         Ok(()) => Exit::Success,
         Err(message) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use peeklock_engine::runtime::StartError;
+use peeklock_postgres::DatabaseWatch;
 use peeklock_storage::Error;
 use tokio::time::sleep;
 
@@ -38,6 +39,7 @@ pub(super) async fn serve_as_node(
 ) -> Result<(), ServeError> {
     process.begin(config)?;
     let node = Node { shards, cluster, standby: Standby::start(cluster) };
+    node.show(process);
     let watchdog = supervisor::keep_alive(None);
     let outcome = node.serve_terms(process, signals).await;
     node.standby.leave().await;
@@ -48,6 +50,15 @@ pub(super) async fn serve_as_node(
 }
 
 impl Node<'_> {
+    /// Adds what is known of a cluster to the metrics, of all terms.
+    fn show(&self, process: &Process) {
+        let registry = &process.monitoring.registry;
+        registry.register(self.cluster.database.metrics().clone());
+        registry.register(DatabaseWatch::start(self.cluster.database.clone()));
+        registry.register(self.cluster.store.figures(SHARD));
+        registry.register(self.standby.figures());
+    }
+
     async fn serve_terms(&self, process: &mut Process, signals: &mut Signals) -> Result<(), ServeError> {
         loop {
             process.stand_by();

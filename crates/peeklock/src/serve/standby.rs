@@ -9,6 +9,7 @@ use peeklock_cluster::{Ended, Member, Membership};
 use peeklock_engine::runtime::Tenure;
 use tokio::time::timeout;
 
+use super::metrics::LeaseFigures;
 use super::store::{Cluster, SHARD};
 use crate::database::elapsed;
 
@@ -31,6 +32,11 @@ impl Standby {
     pub(super) fn start(cluster: &Cluster) -> Self {
         let Cluster { table, node, settings, .. } = cluster;
         Self(Arc::new(Member::start(Arc::clone(table), node.clone(), settings.clone(), elapsed())))
+    }
+
+    /// What it tells about its leases.
+    pub(super) fn figures(&self) -> LeaseFigures {
+        LeaseFigures(Arc::clone(&self.0))
     }
 
     /// Resolves once this node has the lease.

@@ -130,7 +130,10 @@ impl Appender {
     /// What the answer to an append means.
     async fn judge(&self, rows: Result<u64, Failure>, id: RecordId) -> Result<(), Error> {
         let is_place_taken = match rows {
-            Ok(1) => return Ok(()),
+            Ok(1) => {
+                self.session.is_answered();
+                return Ok(());
+            }
             Ok(_) => false,
             Err(failure) if is_taken(&failure) => true,
             Err(failure) => return Err(failure.of_change()),

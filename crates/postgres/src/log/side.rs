@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use peeklock_storage::Error;
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 use super::read::holds;
 use super::{Inner, lock};
@@ -24,7 +25,13 @@ pub(super) struct Side<P> {
     purpose: String,
     present: Mutex<Option<Arc<P>>>,
     /// Held while connecting, so that one connection is made for all who wait.
-    connecting: AsyncMutex<()>,
+    connecting: AsyncMutex<Attempts>,
+}
+
+/// What came of connecting so far.
+#[derive(Default)]
+struct Attempts {
+    failed: Option<(Instant, Error)>,
 }
 
 impl<P: Purpose> Side<P> {
@@ -45,13 +52,26 @@ impl<P: Purpose> Side<P> {
         if let Some(present) = self.present() {
             return Ok(present);
         }
-        let _connecting = self.connecting.lock().await;
+        let asked = Instant::now();
+        let mut attempts = self.connecting.lock().await;
         if let Some(present) = self.present() {
             return Ok(present);
         }
-        let made = Arc::new(self.connect(log).await.map_err(Failure::of_reading)?);
-        *lock(&self.present) = Some(Arc::clone(&made));
-        Ok(made)
+        // An attempt that failed while this call waited is its answer as well: many calls don't wait for one attempt each.
+        if let Some((_, error)) = attempts.failed.as_ref().filter(|(at, _)| *at >= asked) {
+            return Err(error.clone());
+        }
+        match self.connect(log).await.map_err(Failure::of_reading) {
+            Ok(made) => {
+                let made = Arc::new(made);
+                *lock(&self.present) = Some(Arc::clone(&made));
+                Ok(made)
+            }
+            Err(error) => {
+                attempts.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// A server that was left behind by a fail-over, or lost its end, lacks what was acknowledged last.

@@ -82,11 +82,8 @@ async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
     assert_eq!(holder(0), Some((NodeName("a".to_owned()), Session(a))));
     let names: Vec<&str> = stale.nodes.iter().map(|live| live.info.name.0.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    let release = Renewal {
-        releases: vec![SHARD],
-        wanted: vec![(SHARD, NodeName("b".to_owned()))],
-        ..renewal("a", a)
-    };
+    let release =
+        Renewal { releases: vec![SHARD], wanted: vec![(SHARD, NodeName("b".to_owned()))], ..renewal("a", a) };
     assert_eq!(shards(&table.renew(release).await.unwrap().held), [1]);
     let seen = other.renew(renewal("b", b)).await.unwrap();
     let freed = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap();
@@ -104,8 +101,7 @@ async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
 #[tokio::test]
 async fn of_many_who_take_one_lease_at_once_one_has_it() {
     let Some(trio) = Trio::shared() else { return };
-    let tables: Vec<PostgresLeases> =
-        (0..6).map(|_| PostgresLeases::new(trio.database("races"))).collect();
+    let tables: Vec<PostgresLeases> = (0..6).map(|_| PostgresLeases::new(trio.database("races"))).collect();
     let mut seen = tables[0].renew(renewal("n0", 0)).await.unwrap();
     for round in 0..20 {
         let version = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap().version;

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::super::output;
 use super::super::store_failure::Failure;
 use super::{Copied, CopyArgs};
-use crate::exit::Exit;
 
 const MIB: f64 = (1 << 20) as f64;
 /// Damaged values shown.

@@ -1,12 +1,14 @@
 //! What `GET /metrics` answers: the registry of this process, and what the binary itself counts.
 
 mod certificate;
+mod cluster;
 mod connections;
 mod http;
 mod process;
 mod readers;
 
 pub(super) use certificate::CertificateMetrics;
+pub(super) use cluster::LeaseFigures;
 pub(super) use connections::{ConnectionMetrics, Spoken};
 pub(super) use http::{HttpMetrics, route};
 pub(super) use readers::Readers;

@@ -1,0 +1,372 @@
+"""Two brokers on one database behind a balancer: one serves, the other takes over. Clients notice a pause."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import postgres
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusError
+from daemon import CONNECTION_STRING, Daemon, binary
+
+#: A broker that was killed is relieved after this time, and what a busy machine takes.
+TAKE_OVER_SECS = 60
+LEASE_SECS = 3
+
+CONFIG = """
+[storage]
+engine = "postgres"
+url = "{url}"
+durability = "service"
+
+[cluster]
+node = "{node}"
+advertise = "amqp://{node}"
+lease_time = "PT{lease}S"
+
+[metrics]
+open_on_loopback = true
+
+[[queues]]
+name = "orders"
+
+[[queues]]
+name = "short"
+lock_duration = "PT5S"
+"""
+
+
+class Node(Daemon):
+    """A broker with fixed ports, which may stand by."""
+
+    def __init__(self, url: str, name: str):
+        self.amqp_port, self.http_port = postgres.free_port(), postgres.free_port()
+        listen = (f"127.0.0.1:{self.amqp_port}", f"127.0.0.1:{self.http_port}")
+        environment = {"PEEKLOCK_STORAGE_URL": url}
+        super().__init__(CONFIG.format(url=url, node=name, lease=LEASE_SECS), listen=listen, environment=environment)
+        self.name = name
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text; 0 where nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=2) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
+        except OSError:
+            return 0, ""
+
+    def is_ready(self) -> bool:
+        return self.get("/health/ready")[0] == 200
+
+    def is_standby(self) -> bool:
+        status, text = self.get("/health/ready")
+        return status == 503 and json.loads(text) == {"status": "standby"}
+
+
+class Balancer:
+    """Passes connections on to the broker that says it is ready; with none, to one that is alive and waits for its turn."""
+
+    def __init__(self, nodes: list[Node]):
+        self.nodes = nodes
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.port = self._socket.getsockname()[1]
+        self.connection_string = CONNECTION_STRING.format(port=self.port)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _choose(self) -> Node | None:
+        alive = [node for node in self.nodes if node.get("/health/live")[0] == 200]
+        return next((node for node in alive if node.is_ready()), alive[0] if alive else None)
+
+    def _serve(self, client: socket.socket):
+        with client, contextlib.suppress(OSError):
+            if not (node := self._choose()):
+                return
+            with socket.create_connection(("127.0.0.1", node.amqp_port)) as broker:
+                back = threading.Thread(target=pass_on, args=(broker, client), daemon=True)
+                back.start()
+                pass_on(client, broker)
+                back.join()
+
+    def close(self):
+        self._socket.close()
+
+
+def pass_on(source: socket.socket, target: socket.socket):
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    for end in (source, target):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+class Pair:
+    def __init__(self, url: str):
+        self.url = url
+        self.nodes = [Node(url, "a"), Node(url, "b")]
+        for node in self.nodes:
+            node.launch()
+        self.balancer = Balancer(self.nodes)
+        postgres.until(lambda: sum(node.is_ready() for node in self.nodes) == 1, "one of two serves")
+
+    @property
+    def active(self) -> Node:
+        return postgres.until(lambda: next((node for node in self.nodes if node.is_ready()), None), "a node serves")
+
+    def other(self, node: Node) -> Node:
+        return next(one for one in self.nodes if one is not node)
+
+    def client(self, **options) -> ServiceBusClient:
+        return ServiceBusClient.from_connection_string(self.balancer.connection_string, **options)
+
+    def cluster(self, *arguments: str) -> str:
+        command = [binary(), "cluster", *arguments, "--url", self.url]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def wait_for_standby(self, node: Node):
+        postgres.until(node.is_standby, f"{node.name} stands by")
+        # It is in the table as one that would take over.
+        found = lambda: {"standby"} & {one["state"] for one in json.loads(self.cluster("status", "--json"))["nodes"]}
+        postgres.until(found, "the standby is known")
+
+    def close(self):
+        self.balancer.close()
+        for node in self.nodes:
+            assert node.panics() == []
+            node.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    postgres.require()
+    single = postgres.Single()
+    yield single.server
+    single.close()
+
+
+@pytest.fixture
+def pair(server):
+    url = server.url(server.create_database())
+    pair = Pair(url)
+    yield pair
+    pair.close()
+
+
+class Traffic:
+    """A sender and a receiver of unmodified SDKs, which work until told to stop; any exception fails the test."""
+
+    def __init__(self, pair: Pair, queue: str = "orders"):
+        self.sent, self.completed, self.pauses = [], [], []
+        self._stop = threading.Event()
+        self._pool = concurrent.futures.ThreadPoolExecutor(2)
+        self._tasks = [self._pool.submit(task, pair, queue) for task in (self._send, self._receive)]
+
+    def _send(self, pair: Pair, queue: str):
+        with pair.client() as client, client.get_queue_sender(queue) as sender:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                sender.send_messages(ServiceBusMessage(f"{len(self.sent)}", message_id=f"{len(self.sent)}"))
+                self.pauses.append(time.monotonic() - began)
+                self.sent.append(f"{len(self.sent)}")
+                time.sleep(0.005)
+
+    def _receive(self, pair: Pair, queue: str):
+        with pair.client() as client, client.get_queue_receiver(queue) as receiver:
+            quiet = 0
+            while quiet < 3:
+                messages = receiver.receive_messages(max_message_count=50, max_wait_time=2)
+                for message in messages:
+                    try:
+                        receiver.complete_message(message)
+                    except ServiceBusError as error:
+                        # Its lock was its broker's: the message comes again.
+                        assert "LockLost" in type(error).__name__, error
+                    else:
+                        self.completed.append(str(message))
+                quiet = quiet + 1 if self._stop.is_set() and not messages else 0
+
+    def wait_for(self, count: int):
+        """Returns when so many more were sent and completed."""
+        sent, completed = len(self.sent) + count, len(self.completed) + count
+
+        def is_done():
+            self.check()
+            return len(self.sent) >= sent and len(self.completed) >= completed
+
+        postgres.until(is_done, "traffic goes on")
+
+    def check(self):
+        for task in self._tasks:
+            if task.done():
+                task.result()
+                assert self._stop.is_set(), "ended by itself"
+
+    def finish(self):
+        """Everything that was sent was received; nothing was completed twice."""
+        self._stop.set()
+        for task in self._tasks:
+            task.result(timeout=TAKE_OVER_SECS)
+        assert set(self.sent) <= set(self.completed)
+        assert len(self.completed) == len(set(self.completed)), "something that was settled came back"
+
+
+def test_one_node_serves_and_the_other_stands_by(pair):
+    active, standby = pair.active, pair.other(pair.active)
+    assert standby.is_standby() and standby.get("/health/live")[0] == 200
+    assert standby.get("/health")[0] == 503 and active.get("/health")[0] == 200
+    assert standby.get("/orders")[0] == 503, "nobody administers a node that stands by"
+    assert re.search(r"^peeklock_ready 0$", standby.get("/metrics")[1], re.M)
+    assert re.search(r"^peeklock_ready 1$", active.get("/metrics")[1], re.M)
+    assert active.ready.exists() and not standby.ready.exists()
+    # A reload changes what the next term declares.
+    standby.config.write_text(standby.config.read_text() + '\n[[queues]]\nname = "late"\n')
+    standby.reload()
+    pair.wait_for_standby(standby)
+    assert active.stop() == 0
+    postgres.until(standby.is_ready, "the other one serves")
+    with pair.client() as client, client.get_queue_sender("late") as sender:
+        sender.send_messages(ServiceBusMessage("declared by the reload"))
+    active.launch()
+    postgres.until(active.is_standby, "the first one is back")
+
+
+def test_a_connection_to_a_standby_waits_for_a_while_and_is_closed(pair):
+    standby = pair.other(pair.active)
+    with socket.create_connection(("127.0.0.1", standby.amqp_port), timeout=TAKE_OVER_SECS) as connection:
+        connection.sendall(b"AMQP\x03\x01\x00\x00")
+        assert connection.recv(8) == b"", "nothing is said to a client who has to go elsewhere"
+
+
+def test_a_killed_node_is_relieved_and_clients_notice_a_pause(pair):
+    active = pair.active
+    pair.wait_for_standby(pair.other(active))
+    traffic = Traffic(pair)
+    traffic.wait_for(50)
+    active.kill()
+    traffic.wait_for(50)
+    assert pair.other(active).is_ready()
+    active.launch()
+    pair.wait_for_standby(active)
+    traffic.finish()
+    print(f"longest send: {max(traffic.pauses):.2f} s")
+
+
+def test_a_node_that_is_stopped_hands_over_without_an_error_at_any_client(pair):
+    traffic = Traffic(pair)
+    for _ in range(3):
+        traffic.wait_for(30)
+        active = pair.active
+        other = pair.other(active)
+        pair.wait_for_standby(other)
+        began = time.monotonic()
+        active.process.send_signal(signal.SIGTERM)
+        while active.is_ready():
+            pass
+        stopped = time.monotonic()
+        while not other.is_ready():
+            time.sleep(0.005)
+        print(f"not ready to ready: {time.monotonic() - stopped:.3f} s of {time.monotonic() - began:.3f} s")
+        assert active.process.wait(timeout=TAKE_OVER_SECS) == 0
+        active.launch()
+    traffic.wait_for(30)
+    traffic.finish()
+    print(f"longest send: {max(traffic.pauses):.2f} s")
+
+
+def test_an_operator_drains_a_node(pair):
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    traffic = Traffic(pair)
+    traffic.wait_for(20)
+    assert "hands over" in pair.cluster("drain", active.name)
+    postgres.until(other.is_ready, "the other one serves")
+    postgres.until(active.is_standby, "the drained one stands by")
+    states = {one["node"]: one["state"] for one in json.loads(pair.cluster("status", "--json"))["nodes"]}
+    assert states == {active.name: "drained", other.name: "serves"}
+    assert "may serve" in pair.cluster("drain", active.name, "--undo")
+    traffic.wait_for(20)
+    traffic.finish()
+    assert active.process.poll() is None, "it goes on as a standby"
+
+
+def test_a_stopped_owner_hands_out_nothing_when_it_goes_on(pair):
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    direct = lambda node: ServiceBusClient.from_connection_string(CONNECTION_STRING.format(port=node.amqp_port), retry_total=0)
+    with direct(active) as client, client.get_queue_sender("short") as sender:
+        sender.send_messages([ServiceBusMessage(f"{number}") for number in range(10)])
+    with direct(active) as client:
+        holder = client.get_queue_receiver("short")
+        assert len(holder.receive_messages(max_message_count=10, max_wait_time=10)) == 10
+        waiting = client.get_queue_receiver("short")
+        assert waiting.receive_messages(max_message_count=10, max_wait_time=1) == []
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            late = pool.submit(receive_or_fail, waiting)
+            time.sleep(1)
+            # Longer than its lease, and than the locks: it would deliver them again.
+            active.pause()
+            try:
+                postgres.until(other.is_ready, "the other one serves")
+                with direct(other) as relief, relief.get_queue_receiver("short") as receiver:
+                    found = []
+                    while len(found) < 10:
+                        for message in receiver.receive_messages(max_message_count=10, max_wait_time=10):
+                            receiver.complete_message(message)
+                            found.append(str(message))
+                assert sorted(found) == [f"{number}" for number in range(10)]
+                time.sleep(5)
+            finally:
+                active.resume()
+            postgres.until(active.is_standby, "the stopped one stands by")
+            assert late.result(timeout=TAKE_OVER_SECS) == []
+    with direct(other) as client, client.get_queue_receiver("short") as receiver:
+        assert receiver.receive_messages(max_message_count=10, max_wait_time=1) == []
+    assert other.is_ready()
+
+
+def receive_or_fail(receiver) -> list:
+    try:
+        return receiver.receive_messages(max_message_count=10, max_wait_time=20)
+    except ServiceBusError:
+        return []
+
+
+@pytest.mark.skipif("PEEKLOCK_MEASURE" not in os.environ, reason="takes minutes; set PEEKLOCK_MEASURE")
+def test_how_long_a_take_over_of_many_messages_takes(pair):
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    count = int(os.environ["PEEKLOCK_MEASURE"])
+    with pair.client() as client, client.get_queue_sender("orders") as sender:
+        for start in range(0, count, 4_000):
+            batch = sender.create_message_batch()
+            for number in range(start, min(start + 4_000, count)):
+                batch.add_message(ServiceBusMessage("x" * 20))
+            sender.send_messages(batch)
+    active.kill()
+    text = "this node has the lease"
+    postgres.until(lambda: text in other.log.read_text(), "the lease is free")
+    began = time.monotonic()
+    with ServiceBusClient.from_connection_string(CONNECTION_STRING.format(port=other.amqp_port)) as client:
+        with client.get_queue_receiver("orders") as receiver:
+            assert receiver.receive_messages(max_message_count=1, max_wait_time=60)
+    print(f"{count} messages: first delivery {time.monotonic() - began:.2f} s after the lease was free")
