@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use peeklock_postgres::{Database, DatabaseOptions, Durability, PostgresMetrics};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -34,8 +35,13 @@ impl Authority {
 }
 
 /// A server that admits `app` by password and `shown` by certificate, both with TLS only.
-fn server(authority: &Authority) -> Option<Server> {
-    let server = Server::start("")?;
+fn server() -> Option<&'static (Authority, Server)> {
+    static SERVER: OnceLock<Option<(Authority, Server)>> = OnceLock::new();
+    SERVER.get_or_init(start).as_ref()
+}
+
+fn start() -> Option<(Authority, Server)> {
+    let (authority, server) = (Authority::new(), Server::start("")?);
     server.sql("create role shown login in role app");
     let (certificate, key) = authority.issue(&["localhost"], "server");
     server.write("server.crt", &certificate);
@@ -50,7 +56,7 @@ fn server(authority: &Authority) -> Option<Server> {
     );
     server.sql("alter system set ssl_ca_file = 'root.crt'");
     server.set("ssl", "on");
-    Some(server)
+    Some((authority, server))
 }
 
 async fn connect(url: &str) -> Result<(), String> {
@@ -68,8 +74,7 @@ fn file(folder: &Path, name: &str, contents: &str) -> String {
 
 #[tokio::test]
 async fn the_modes_of_tls_check_what_they_say() {
-    let authority = Authority::new();
-    let Some(server) = server(&authority) else { return };
+    let Some((authority, server)) = server() else { return };
     let folder = tempfile::tempdir().unwrap();
     let ca = file(folder.path(), "ca.pem", &authority.pem);
     let other_ca = file(folder.path(), "other.pem", &Authority::new().pem);
@@ -99,8 +104,7 @@ async fn the_modes_of_tls_check_what_they_say() {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_and_a_right_one_or_a_certificate_is_not() {
-    let authority = Authority::new();
-    let Some(server) = server(&authority) else { return };
+    let Some((authority, server)) = server() else { return };
     let port = server.port;
     let wrong = connect(&format!("postgres://app:wrong@127.0.0.1:{port}/app")).await.unwrap_err();
     assert!(wrong.contains("password authentication failed") && !wrong.contains("wrong"), "{wrong}");
@@ -120,8 +124,7 @@ async fn a_wrong_password_is_refused_and_a_right_one_or_a_certificate_is_not() {
 
 #[tokio::test]
 async fn a_socket_in_the_file_system_needs_no_tls() {
-    let authority = Authority::new();
-    let Some(server) = server(&authority) else { return };
+    let Some((_, server)) = server() else { return };
     let folder = server.folder().display().to_string().replace('/', "%2F");
     connect(&format!("postgres://app:secret@{folder}:{}/app", server.port)).await.unwrap();
 }

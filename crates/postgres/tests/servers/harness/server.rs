@@ -120,6 +120,8 @@ fn template() -> Option<&'static Template> {
             "-D",
         ]);
         run(initdb.arg(&data));
+        let script = "printf '%s\\n' \"create role app login password 'secret'\" 'create database app owner app' | \"$0\" --single -D data postgres";
+        run(as_server_user("sh").args(["-ec", script]).arg(programs.join("postgres")).current_dir(&folder.path));
         Some(Template { programs, data, _folder: folder })
     });
     made.as_ref()
@@ -161,8 +163,6 @@ impl Server {
         let template = template()?;
         let mut server = Self::copied(&template.data, configuration);
         server.launch();
-        server.sql("create role app login password 'secret'");
-        server.sql("create database app owner app");
         Some(server)
     }
 
