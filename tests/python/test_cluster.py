@@ -17,7 +17,7 @@ from workload import QUEUES, TOPICS, Workload
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(0)]
 
 #: As long as continuous integration has for it; hours by PEEKLOCK_NEMESIS_MINUTES.
-MINUTES = 5
+MINUTES = 2
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
