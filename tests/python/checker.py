@@ -223,15 +223,17 @@ def report(ledger: Ledger, found: list[Violation], limit: int = 10) -> str:
     return "\n".join(lines)
 
 
-def pause_after(ledger: Ledger, moment: float) -> float:
-    """Seconds from a moment until sends and settlements were confirmed in every place; infinite as long as they were not."""
-    first = {target: float("inf") for place in ledger.places.values() for target in [("send", place.target)]}
-    first |= {("settle", place.name): float("inf") for place in ledger.places.values() if not place.is_deleting}
-    for send in since(ledger.sends, moment):
-        first["send", send.target] = min(first["send", send.target], confirmed_at(send))
-    for settlement in since(ledger.settlements, moment):
-        key = ("settle", settlement.delivery.place)
-        first[key] = min(first[key], confirmed_at(settlement))
+def pause_after(ledger: Ledger, moment: float, names: tuple[str, ...] = ()) -> float:
+    """Seconds from a moment until sends and settlements were confirmed in every place, or in those named; infinite as long as they
+    were not."""
+    places = [ledger.places[name] for name in names or ledger.places]
+    first = {("send", place.target): float("inf") for place in places}
+    first |= {("settle", place.name): float("inf") for place in places if not place.is_deleting}
+    spans = [(("send", send.target), send) for send in since(ledger.sends, moment)]
+    spans += [(("settle", one.delivery.place), one) for one in since(ledger.settlements, moment)]
+    for key, record in spans:
+        if key in first:
+            first[key] = min(first[key], confirmed_at(record))
     return max(first.values(), default=moment) - moment
 
 

@@ -3,7 +3,6 @@
 A step is a method of a setup: it breaks something, waits as long as it is told, and leaves everything whole.
 """
 
-import contextlib
 import os
 import random
 import secrets
@@ -12,7 +11,7 @@ from typing import Callable
 
 from checker import pause_after, report, violations
 from ledger import Fault
-from proxies import Link, Proxies, Way
+from proxies import Link, Way
 from workload import Workload, browse
 
 SEED_VARIABLE = "PEEKLOCK_NEMESIS_SEED"
@@ -123,9 +122,3 @@ def finish(workload: Workload, clock_error_secs: float = 0.25):
     found = violations(workload.ledger, clock_error_secs)
     print(f"    {workload.ledger.summary()}", flush=True)
     assert not found, report(workload.ledger, found)
-
-
-@contextlib.contextmanager
-def linked():
-    with Proxies() as proxies:
-        yield proxies

@@ -119,7 +119,7 @@ class Link:
         self._connections.add(connection)
         try:
             await connection.serve()
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             connection.abort()
         finally:
             self._connections.discard(connection)

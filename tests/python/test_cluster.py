@@ -17,7 +17,7 @@ from workload import QUEUES, TOPICS, Workload
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(0)]
 
 #: As long as continuous integration has for it; hours by PEEKLOCK_NEMESIS_MINUTES.
-MINUTES = 5
+MINUTES = 2
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
@@ -29,7 +29,8 @@ def test_unmodified_clients_notice_a_lost_primary_and_a_lost_broker_as_pauses():
         applications.wait_until_served()
         began, generator = time.time(), random.Random(0)
         pair.promote(generator)
-        applications.wait_until_served()
+        # The other one still waits, by its SDK's own times.
+        applications.wait_until_served("python")
         serving = pair.serving()
         pair.kill(serving, generator)
         applications.wait_until_served()

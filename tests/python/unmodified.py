@@ -21,7 +21,7 @@ LOCK_SECS = 30
 SEND_PAUSE_SECS = 0.05
 #: Longer than a pause of the service, and than a lock that a broker lost.
 IDLE_SECS = 20
-#: The JavaScript SDK waits for 30 seconds before each repetition.
+#: A send of the JavaScript SDK whose connection dies waits for its answer for 60 seconds, and is repeated after another 30.
 SERVICE_SECS = 150
 JS = pathlib.Path(__file__).resolve().parents[1] / "js"
 
@@ -139,10 +139,10 @@ class Applications:
         self._connection_string = connection_string
         self._all = [kind(connection_string, self.ledger) for kind in (PythonApplication, JsApplication)]
 
-    def wait_until_served(self):
-        """Returns when both were accepted a message and settled one, from now on."""
+    def wait_until_served(self, *names: str):
+        """Returns when these, or all, were accepted a message and settled one, from now on."""
         moment, deadline = time.time(), time.monotonic() + SERVICE_SECS
-        while pause_after(self.ledger, moment) == float("inf"):
+        while pause_after(self.ledger, moment, names or tuple(self.ledger.places)) == float("inf"):
             assert time.monotonic() < deadline, f"no service for {SERVICE_SECS} s: {self.ledger.errors}"
             time.sleep(0.1)
 

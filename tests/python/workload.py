@@ -317,9 +317,3 @@ def browse_one(ledger: Ledger, client: ServiceBusClient, place: Place, is_dead: 
             for message in page:
                 ledger.add(Remainder(place.name, message.message_id, message.sequence_number, is_dead, message.session_id))
             start = page[-1].sequence_number + 1
-
-
-def is_empty(connection_string: str, place: Place) -> bool:
-    """Whether nothing waits in a place that has no sessions."""
-    with ServiceBusClient.from_connection_string(connection_string) as client, receiver_of(client, place) as receiver:
-        return not receiver.peek_messages(1)
