@@ -1,18 +1,19 @@
 //! Making a segment ready for the writer: a spare or a new file, its header, its place in the manifest.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::descriptors::Handle;
 use super::directory::is_full;
 use super::filesystem::{BLOCK_BYTES, File};
-use super::format::SegmentHeader;
+use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::keeper::FILL_BYTES;
 use super::manifest::Listed;
 use super::pool::Spare;
 use super::segments::{Ranks, SegmentFile};
 use super::shared::Shared;
+use super::writer::Active;
 use crate::Error;
 
 /// Filling pauses this long between two writes while nobody waits: commits go first.
@@ -187,4 +188,15 @@ fn is_needed_soon(shared: &Shared) -> bool {
     drop(exchange);
     let filled = shared.state().log_end.as_ref().map_or(0, |end| end.seal.end);
     is_wanted || 4 * filled > (1 + prepared) * u64::from(shared.options.segment_bytes)
+}
+
+/// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
+/// is quick.
+pub(super) fn first_active(shared: &Shared) -> Result<Active, Error> {
+    prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    let segment = shared.pool.lock().prepared.pop_front();
+    let segment = segment.ok_or_else(super::shard::closed)?;
+    let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;
+    let offset = u64::from(SEGMENT_HEADER_BYTES);
+    Ok(Active { segment, offset, first_sequence: sequence, sequence })
 }

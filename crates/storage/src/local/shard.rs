@@ -74,7 +74,7 @@ impl LocalShard {
         let shared = Arc::new(shared);
         let active = match active {
             Some(active) => active,
-            None => first_active(&shared)?,
+            None => super::prepare::first_active(&shared)?,
         };
         Ok((shared, active))
     }
@@ -391,15 +391,4 @@ fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
 /// Without hints the next opening takes longer.
 const fn is_any_hint(name: Name, _: &Manifest) -> bool {
     matches!(name, Name::Hint(_))
-}
-
-/// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
-/// is quick.
-fn first_active(shared: &Shared) -> Result<Active, Error> {
-    super::prepare::prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
-    let segment = shared.pool.lock().prepared.pop_front();
-    let segment = segment.ok_or_else(closed)?;
-    let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;
-    let offset = u64::from(super::format::SEGMENT_HEADER_BYTES);
-    Ok(Active { segment, offset, first_sequence: sequence, sequence })
 }
