@@ -266,6 +266,7 @@ def test_the_clock_is_moved_where_that_is_allowed(api, traveller):
     assert api.call("POST", "clock", {"advance_ms": 1}, headers={"Authorization": ""})[0] == 401
 
 
+@pytest.mark.local_store("bytes of its files")
 def test_the_overview_tells_what_waits_and_what_it_takes(start_daemon):
     daemon = start_daemon('[[queues]]\nname = "q"\n')
     api = Api(daemon)
