@@ -153,7 +153,8 @@ impl File for Handle {
     }
 
     fn release(&self) {
-        // Whoever reads it opens it for that alone.
-        self.kept().take();
+        if let Some(file) = self.kept().take() {
+            self.descriptors.put(self.id, file);
+        }
     }
 }

@@ -13,9 +13,6 @@ pub use real::RealFilesystem;
 #[cfg(any(test, feature = "testing"))]
 pub use simulated::{Call, Event, Fault, SimulatedDisk};
 
-/// What disks and page caches write as a whole, in bytes.
-pub(super) const BLOCK_BYTES: usize = 4096;
-
 /// What the log needs of a file system.
 pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Creates `directory`.
@@ -66,14 +63,6 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// # Errors
     /// Whatever the operating system says.
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
-
-    /// `file`, which was opened for writing at `path`, as one that may write past the page cache what is whole blocks: in memory at
-    /// a multiple of [`BLOCK_BYTES`], and in the file as well, with a length that is one. To copy such a write into the cache
-    /// and to write it back from there costs more than all else that the log does for it.
-    fn unbuffered(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
-        let _ = path;
-        file
-    }
 
     /// Renames a file, replacing `to`.
     ///

@@ -4,23 +4,19 @@ use std::io::{self, IoSlice};
 
 use bytes::Bytes;
 
-use super::filesystem::{BLOCK_BYTES, File};
+use super::filesystem::File;
 use super::format::{FRAME_HEADER_BYTES, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, align};
 use super::hint::{Listing, is_value_kept};
 use super::state::Placed;
 
-/// Values from this size on are written from where they are, by way of the page cache. To copy smaller ones costs less than that.
-const LARGE_VALUE_BYTES: usize = 256 << 10;
+/// Values from this size on are written from where they are instead of being copied together.
+const LARGE_VALUE_BYTES: usize = 16 << 10;
 
 /// Records collected for one frame. Reused from frame to frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuilder {
-    /// What lies before the frame in its block, and the frame without its large values.
+    /// The frame without its large values; the frame header's place is at the beginning.
     bytes: Vec<u8>,
-    /// Where in `bytes` the block begins: at an address that is a multiple of [`BLOCK_BYTES`].
-    start: usize,
-    /// Where in `bytes` the frame begins, with its header's place.
-    frame: usize,
     /// Large values, each with the position in `bytes` before which it belongs.
     large: Vec<(usize, Bytes)>,
     large_bytes: u64,
@@ -30,21 +26,10 @@ pub(super) struct FrameBuilder {
 }
 
 impl FrameBuilder {
-    /// Starts over.
+    /// Starts over for a frame at `offset` of its segment.
     pub(super) fn clear(&mut self) {
-        self.begin(&[], 0);
-    }
-
-    /// Starts over for a frame that will have about `frame_bytes`, in a block that begins with `before`.
-    pub(super) fn begin(&mut self, before: &[u8], frame_bytes: usize) {
         self.bytes.clear();
-        // The block, what rounds up the frame to blocks, and what comes before an aligned address.
-        self.bytes.reserve(frame_bytes + 3 * BLOCK_BYTES);
-        self.start = self.bytes.as_ptr().align_offset(BLOCK_BYTES);
-        self.bytes.resize(self.start, 0);
-        self.bytes.extend_from_slice(before);
-        self.frame = self.bytes.len();
-        self.bytes.resize(self.frame + FRAME_HEADER_BYTES as usize, 0);
+        self.bytes.resize(FRAME_HEADER_BYTES as usize, 0);
         self.large.clear();
         self.large_bytes = 0;
         self.records.clear();
@@ -95,7 +80,7 @@ impl FrameBuilder {
 
     /// Bytes so far, frame header included.
     pub(super) fn len(&self) -> u64 {
-        (self.bytes.len() - self.frame) as u64 + self.large_bytes
+        self.bytes.len() as u64 + self.large_bytes
     }
 
     /// Completes the frame for `offset` of a segment; the records then know their places.
@@ -107,7 +92,7 @@ impl FrameBuilder {
             sequence,
             salt,
         };
-        if let Some(place) = self.bytes.get_mut(self.frame..self.frame + FRAME_HEADER_BYTES as usize) {
+        if let Some(place) = self.bytes.get_mut(..FRAME_HEADER_BYTES as usize) {
             place.copy_from_slice(&header.encode());
         }
         let padding = align(self.len()) - self.len();
@@ -121,7 +106,7 @@ impl FrameBuilder {
     /// Writes the finished frame at `offset`.
     pub(super) fn write(&self, file: &dyn File, offset: u64) -> io::Result<()> {
         let mut slices = Vec::with_capacity(2 * self.large.len() + 1);
-        let mut from = self.frame;
+        let mut from = 0;
         for (before, value) in &self.large {
             slices.push(IoSlice::new(self.bytes.get(from..*before).unwrap_or_default()));
             slices.push(IoSlice::new(value));
@@ -129,44 +114,6 @@ impl FrameBuilder {
         }
         slices.push(IoSlice::new(self.bytes.get(from..).unwrap_or_default()));
         file.write_all_vectored_at(&mut slices, offset)
-    }
-
-    /// Writes the finished frame at `offset` of a file of `capacity` bytes, and with it the rest of the blocks that it
-    /// touches: what lies before it, as it is there, and zeros behind it. So the write can pass by the page cache.
-    /// Where it does not fit or what lies before it is not known, the frame is written alone.
-    pub(super) fn write_blocks(&mut self, file: &dyn File, offset: u64, capacity: u64) -> io::Result<()> {
-        let block = offset - offset % BLOCK_BYTES as u64;
-        let end = (offset + self.len()).next_multiple_of(BLOCK_BYTES as u64);
-        let is_whole = self.large.is_empty() && block + (self.frame - self.start) as u64 == offset;
-        if !is_whole || end > capacity {
-            return self.write(file, offset);
-        }
-        let len = self.bytes.len();
-        self.bytes.resize(self.start + usize::try_from(end - block).unwrap_or(0), 0);
-        let written = file.write_all_at(self.bytes.get(self.start..).unwrap_or_default(), block);
-        self.bytes.truncate(len);
-        written
-    }
-
-    /// Copies the last `len` bytes of the finished frame, and of what lies before it, to `tail`; false if these are not known.
-    pub(super) fn tail(&self, len: usize, tail: &mut Vec<u8>) -> bool {
-        tail.clear();
-        tail.resize(len, 0);
-        let mut left = len;
-        let mut take = |part: &[u8]| {
-            let taken = part.len().min(left);
-            let from = part.get(part.len() - taken..).unwrap_or_default();
-            tail.get_mut(left - taken..left).unwrap_or_default().copy_from_slice(from);
-            left -= taken;
-        };
-        let mut to = self.bytes.len();
-        for (before, value) in self.large.iter().rev() {
-            take(self.bytes.get(*before..to).unwrap_or_default());
-            take(value);
-            to = *before;
-        }
-        take(self.bytes.get(self.start..to).unwrap_or_default());
-        left == 0
     }
 
     /// Lists the records of the finished frame, which begins at `offset` of its segment.
@@ -178,7 +125,7 @@ impl FrameBuilder {
         for placed in &self.records {
             let header = placed.header;
             let len = RECORD_HEADER_BYTES + if is_value_kept(header) { header.value_len } else { 0 };
-            let at = self.frame + usize::try_from(u64::from(placed.offset) - offset).unwrap_or(usize::MAX);
+            let at = usize::try_from(u64::from(placed.offset) - offset).unwrap_or(usize::MAX);
             listing.push(placed.offset, self.bytes.get(at..at + len as usize).unwrap_or_default());
         }
     }

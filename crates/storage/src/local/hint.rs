@@ -111,7 +111,7 @@ pub(super) struct HintEntry<'a> {
 }
 
 /// The records of a segment as the entries of a hint, collected while the segment is filled, so that its hint is made without
-/// reading it. Segments are written past the page cache: to read one is work for the disk.
+/// reading and checking it again.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     bytes: Vec<u8>,

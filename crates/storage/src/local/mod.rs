@@ -62,9 +62,6 @@
 //! * Blocks that were written before sync faster than fresh ones (measured on ext4: 141 µs against 213 µs), so a new
 //!   segment is filled with zeros in the background as long as there is time for that, and dead ones are filled again.
 //!   What is needed soon, and the very first segment, is only allocated.
-//! * Frames are written past the page cache where the file system offers it (`O_DIRECT`), together with the rest of the blocks
-//!   they touch: what lies before in the first block is written again as it is, so that a torn write can't change it. Copying
-//!   frames into the cache and out of it took a quarter of the CPU of a sent message. Reads go through the cache.
 //! * The writer lists the records of the segment that it fills (up to 16 MiB of them), so that no hint needs its segment read back.
 //! * Two segments are kept prepared; the last one is for removals only. When a second one can't be had, the store is
 //!   [`crate::Pressure::Full`]: batches that put message contents are refused, what removes goes on in what is left. The same holds

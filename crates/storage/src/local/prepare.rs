@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::descriptors::Handle;
 use super::directory::is_full;
-use super::filesystem::{BLOCK_BYTES, File};
+use super::filesystem::File;
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::keeper::FILL_BYTES;
 use super::manifest::Listed;
@@ -68,11 +68,10 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
     let salt = directory.filesystem.draw_salt();
     let make = || {
         let file = match take_unlinked_spare(shared, capacity) {
-            Some(spare) => directory.filesystem.unbuffered(&path, reuse(shared, &spare, &path)?),
+            Some(spare) => reuse(shared, &spare, &path)?,
             None => {
                 check_size(shared, capacity)?;
                 let file = directory.filesystem.create(&path)?;
-                let file = directory.filesystem.unbuffered(&path, file);
                 fill(shared, file.as_ref(), capacity, zeroed)?;
                 file
             }
@@ -161,9 +160,7 @@ fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Re
         Err(error) if error.kind() == io::ErrorKind::Unsupported => false,
         Err(error) => return Err(error),
     };
-    // At an address that is a multiple of a block's size.
-    let zeros = vec![0; FILL_BYTES + BLOCK_BYTES];
-    let zeros = zeros.get(zeros.as_ptr().align_offset(BLOCK_BYTES)..).unwrap_or_default();
+    let zeros = vec![0; FILL_BYTES];
     let mut offset = 0;
     while offset < capacity && !(is_allocated && is_needed_soon(shared)) {
         let len = usize::try_from(capacity - offset).unwrap_or(FILL_BYTES).min(FILL_BYTES);

@@ -328,8 +328,7 @@ fn open_segment(
 ) -> Result<SegmentFile, Error> {
     let Listed { id, salt, capacity, seal, .. } = *listed;
     let path = directory.segment_path(id);
-    let is_written = mode == Mode::Open && seal.is_none();
-    let file = directory.open(&path, is_written)?;
+    let file = directory.open(&path, mode == Mode::Open && seal.is_none())?;
     let len = file.len().map_err(|error| unavailable(&path, &error))?;
     if len < capacity {
         return Err(corrupt(&path, len, format!("the file ends here, {capacity} bytes belong to it")));
@@ -340,7 +339,6 @@ fn open_segment(
     if header != (SegmentHeader { id, salt }) {
         return Err(corrupt(&path, 0, "the header is that of another segment"));
     }
-    let file = if is_written { directory.filesystem.unbuffered(&path, file) } else { file };
     let file = Handle::keep(descriptors, id, &path, file);
     if seal.is_some() {
         file.release();

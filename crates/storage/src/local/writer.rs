@@ -22,11 +22,8 @@ use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
-mod block;
 mod roll;
 mod witness;
-
-use block::BlockStart;
 
 /// A frame takes no further batch beyond so many operations: bounds the time under the index's lock.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
@@ -79,7 +76,6 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     active: Active,
     frame: FrameBuilder,
-    block: BlockStart,
     /// Of the active segment.
     listing: Listing,
     shadows: Vec<Option<Shadows>>,
@@ -98,7 +94,6 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
         let is_unwitnessed = active.sequence > active.first_sequence;
-        let block = BlockStart::read(&active);
         // What is in the segment already was listed by an earlier owner, if at all.
         let is_empty = active.offset == u64::from(SEGMENT_HEADER_BYTES);
         let listing = if is_empty { Listing::new() } else { Listing::default() };
@@ -106,7 +101,6 @@ impl Writer {
             shared,
             active,
             frame: FrameBuilder::default(),
-            block,
             listing,
             shadows: Vec::new(),
             queue: Queue::default(),
@@ -264,7 +258,7 @@ impl Writer {
             let does_grow = accepted().any(Batch::grows);
             self.roll(bytes, does_grow, is_for_removals)?;
         }
-        self.encode(accepted(), bytes);
+        self.encode(accepted());
         if self.frame.is_empty() {
             return Ok(());
         }
@@ -277,8 +271,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Builds the frame, of at most `frame_bytes`.
-    fn encode<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone, frame_bytes: u64) {
+    fn encode<'a>(&mut self, batches: impl Iterator<Item = &'a Batch> + Clone) {
         self.shadows.clear();
         {
             let mut state = self.shared.state();
@@ -286,8 +279,7 @@ impl Writer {
             let operations = batches.clone().flat_map(Batch::operations);
             self.shadows.extend(operations.map(|operation| shadower.shadows(operation)));
         }
-        let copied = usize::try_from(frame_bytes).unwrap_or(usize::MAX).min(BUFFER_BYTES_MAX);
-        self.frame.begin(self.block.bytes(), copied);
+        self.frame.clear();
         for (operation, shadows) in batches.flat_map(Batch::operations).zip(&self.shadows) {
             if let Some(shadows) = shadows {
                 push(&mut self.frame, operation, *shadows);
@@ -295,9 +287,9 @@ impl Writer {
         }
     }
 
-    fn write_frame(&mut self) -> Result<(), Error> {
+    fn write_frame(&self) -> Result<(), Error> {
         let Active { segment, offset, .. } = &self.active;
-        match self.frame.write_blocks(segment.file.as_ref(), *offset, segment.capacity) {
+        match self.frame.write(segment.file.as_ref(), *offset) {
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 self.shared.is_write_refused.store(true, Ordering::Release);
@@ -322,7 +314,6 @@ impl Writer {
         let id = self.active.segment.id;
         self.frame.list(self.active.offset, &mut self.listing);
         self.active.offset += super::format::align(self.frame.len());
-        self.block.follow(&self.frame, self.active.offset);
         self.active.sequence += 1;
         let mut is_segment_dead = false;
         {

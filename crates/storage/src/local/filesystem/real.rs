@@ -6,13 +6,12 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::io::{Errno, pwritev};
 use rustix::process::{Resource, getrlimit};
 
-use super::{BLOCK_BYTES, File, Filesystem, Lock, OpenDirectory};
+use super::{File, Filesystem, Lock, OpenDirectory};
 
 /// Slices of one system call: every system takes so many (`IOV_MAX`).
 const SLICES_MAX: usize = 1_024;
@@ -81,16 +80,6 @@ impl Filesystem for RealFilesystem {
         Ok(Arc::new(fs::OpenOptions::new().read(true).write(write).open(path)?))
     }
 
-    #[cfg(target_os = "linux")]
-    fn unbuffered(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
-        let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
-        // Not every file system offers it; then the page cache serves.
-        match fs::OpenOptions::new().write(true).custom_flags(flags).open(path) {
-            Ok(direct) => Arc::new(UnbufferedFile { file, direct, is_refused: AtomicBool::new(false) }),
-            Err(_) => file,
-        }
-    }
-
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -119,63 +108,6 @@ impl Filesystem for RealFilesystem {
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         let space = statvfs(directory)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
-    }
-}
-
-/// See [`Filesystem::unbuffered`].
-#[derive(Debug)]
-struct UnbufferedFile {
-    file: Arc<dyn File>,
-    /// The same file, opened with `O_DIRECT`.
-    direct: fs::File,
-    /// The device wants more than [`BLOCK_BYTES`].
-    is_refused: AtomicBool,
-}
-
-fn is_whole_blocks(bytes: &[u8], offset: u64) -> bool {
-    let is_aligned = bytes.as_ptr().align_offset(BLOCK_BYTES) == 0;
-    is_aligned && bytes.len().is_multiple_of(BLOCK_BYTES) && offset.is_multiple_of(BLOCK_BYTES as u64)
-}
-
-impl File for UnbufferedFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if is_whole_blocks(bytes, offset) && !self.is_refused.load(Ordering::Relaxed) {
-            match FileExt::write_all_at(&self.direct, bytes, offset) {
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
-                    self.is_refused.store(true, Ordering::Relaxed);
-                }
-                written => return written,
-            }
-        }
-        self.file.write_all_at(bytes, offset)
-    }
-
-    fn write_all_vectored_at(&self, slices: &mut [IoSlice<'_>], offset: u64) -> io::Result<()> {
-        self.file.write_all_vectored_at(slices, offset)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn allocate(&self, bytes: u64) -> io::Result<()> {
-        self.file.allocate(bytes)
-    }
-
-    fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_len(bytes)
-    }
-
-    fn drop_cached(&self, offset: u64, bytes: u64) {
-        self.file.drop_cached(offset, bytes);
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
     }
 }
 
@@ -245,34 +177,5 @@ mod tests {
         file.read_exact_at(&mut read, 5).unwrap();
         assert!(read == expected && file.len().unwrap() == 5 + expected.len() as u64);
         file.write_all_vectored_at(&mut [IoSlice::new(&[])], 0).unwrap();
-    }
-
-    #[test]
-    fn what_is_written_past_the_page_cache_is_read_with_what_was_not() {
-        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let path = directory.path().join("file");
-        let file = RealFilesystem.create(&path).unwrap();
-        file.allocate(4 * BLOCK_BYTES as u64).unwrap();
-        let file = RealFilesystem.unbuffered(&path, file);
-        let memory = vec![7; 3 * BLOCK_BYTES];
-        let start = memory.as_ptr().align_offset(BLOCK_BYTES);
-        let blocks = &memory[start..start + 2 * BLOCK_BYTES];
-        assert!(
-            is_whole_blocks(blocks, 0) && !is_whole_blocks(&blocks[1..], 0) && !is_whole_blocks(blocks, 8)
-        );
-        file.write_all_at(b"before", BLOCK_BYTES as u64 - 6).unwrap();
-        file.write_all_at(blocks, BLOCK_BYTES as u64).unwrap();
-        file.write_all_at(b"after", 3 * BLOCK_BYTES as u64).unwrap();
-        file.write_all_at(b"inside", 2 * BLOCK_BYTES as u64 - 3).unwrap();
-        file.sync_data().unwrap();
-        let mut expected = vec![0; BLOCK_BYTES];
-        expected[BLOCK_BYTES - 6..].copy_from_slice(b"before");
-        expected.extend_from_slice(blocks);
-        expected[2 * BLOCK_BYTES - 3..2 * BLOCK_BYTES + 3].copy_from_slice(b"inside");
-        expected.extend_from_slice(b"after");
-        let mut found = vec![0; expected.len()];
-        file.read_exact_at(&mut found, 0).unwrap();
-        assert_eq!(found, expected);
-        assert_eq!(file.len().unwrap(), 4 * BLOCK_BYTES as u64);
     }
 }

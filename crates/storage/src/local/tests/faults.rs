@@ -22,14 +22,6 @@ async fn a_failed_sync_loses_the_lease_and_says_so() {
     assert!(matches!(shard.read(vec![body(1)]).await, Err(Error::InDoubt { .. })));
 }
 
-/// A message of which half of a write lacks something.
-fn several_blocks(number: u64) -> Batch {
-    let mut batch = Batch::new();
-    batch.put(head(number), value(number, 20));
-    batch.put(body(number), value(number, 6000));
-    batch
-}
-
 #[tokio::test]
 async fn a_failed_or_short_write_kills_the_handle_and_applies_nothing() {
     for fault in [Fault::WriteError, Fault::ShortWrite] {
@@ -37,7 +29,7 @@ async fn a_failed_or_short_write_kills_the_handle_and_applies_nothing() {
         let (store, shard) = open(&disk);
         shard.submit(send(1)).await.unwrap();
         disk.inject(fault, "0000000001.segment");
-        assert!(matches!(shard.submit(several_blocks(2)).await, Err(Error::InDoubt { .. })), "{fault:?}");
+        assert!(matches!(shard.submit(send(2)).await, Err(Error::InDoubt { .. })), "{fault:?}");
         assert!(store.loss().is_some());
         drop(store);
         let (_store, shard) = open(&disk);
@@ -196,7 +188,7 @@ async fn check_reports_a_torn_tail_and_does_not_touch_it() {
         shard.submit(send(number)).await.unwrap();
     }
     disk.inject(Fault::ShortWrite, "0000000001.segment");
-    assert!(shard.submit(several_blocks(4)).await.is_err());
+    assert!(shard.submit(send(4)).await.is_err());
     drop(store);
     let before = disk.bytes(std::path::Path::new("/data/0000000001.segment"));
     let report = check_on(disk.mount(), DIRECTORY).unwrap();

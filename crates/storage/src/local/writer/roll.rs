@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::block::BlockStart;
 use super::{Active, Writer};
 use crate::Error;
 use crate::local::format::SEGMENT_HEADER_BYTES;
@@ -32,7 +31,6 @@ impl Writer {
             first_sequence: sequence,
             sequence,
         };
-        self.block = BlockStart::of_header(&self.active.segment);
         let listing = std::mem::replace(&mut self.listing, Listing::new());
         let mut exchange = self.shared.pool.lock();
         exchange.keep_listing(rolled.id, listing);

@@ -36,7 +36,7 @@ impl Writer {
         if !has_room || self.shared.dead.get().is_some() {
             return;
         }
-        self.frame.begin(self.block.bytes(), 0);
+        self.frame.clear();
         self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
         // What fails here is announced by what ends the handle, or there is no room.
         if self.write_frame().is_ok() {
