@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where the prefixes of a reference point.
-const FOLDERS: [(&str, &str); 22] = [
+const FOLDERS: [(&str, &str); 25] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -31,6 +31,9 @@ const FOLDERS: [(&str, &str); 22] = [
     ("daemon/", "crates/peeklock/tests/daemon/"),
     ("store/", "crates/storage/src/local/tests/"),
     ("cluster/", "crates/storage/src/cluster/tests/"),
+    ("copy/", "crates/storage/src/copy/"),
+    ("nodes/", "crates/cluster/src/"),
+    ("postgres/", "crates/postgres/tests/servers/"),
 ];
 /// Prefixes of the tests that need no client, and those of each SDK's: the columns of the table, after number and rule.
 const COLUMNS: [(&str, &[&str]); 3] = [
