@@ -137,6 +137,16 @@ impl Member {
         self.states.waiting.borrow().clone()
     }
 
+    /// Takes nothing more from now on, and tells the other nodes that would, as the table knows them now; as it knew them
+    /// last, if it does not answer within `within`. What this node has it keeps.
+    pub async fn look_for_relief(&self, within: Duration) -> Vec<NodeName> {
+        let mut waiting = self.states.waiting.subscribe();
+        self.stop_accepting();
+        // An error: no answer in time, or no task any more.
+        let _ = tokio::time::timeout(within, waiting.changed()).await;
+        self.waiting()
+    }
+
     /// How the table answered last.
     #[must_use]
     pub fn contact(&self) -> Contact {

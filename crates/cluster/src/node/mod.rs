@@ -63,6 +63,8 @@ pub struct Node {
     asked_at: Option<Duration>,
     /// What it was to take.
     asked_takes: Vec<Take>,
+    /// Something may have changed since that request was sent.
+    is_hinted: bool,
     due: Duration,
     moved_at: Option<Duration>,
     was_answered: bool,
@@ -82,6 +84,7 @@ impl Node {
             others: BTreeMap::new(),
             asked_at: None,
             asked_takes: Vec::new(),
+            is_hinted: false,
             due: now,
             moved_at: None,
             was_answered: false,
@@ -97,6 +100,7 @@ impl Node {
     /// What to ask the table now.
     pub fn ask(&mut self, now: Duration) -> Renewal {
         self.asked_at = Some(now);
+        self.is_hinted = false;
         self.asked_takes = self.takes(now);
         // Then there is time for another try before what is held is over.
         self.due = now + self.settings.tenure() / 2;
@@ -126,14 +130,16 @@ impl Node {
         let mut news = self.observe(now, &standing);
         self.note_held(sent_at, &standing.held, &mut news);
         self.give_away(now, &mut news);
-        self.due = self.next(sent_at, now);
+        self.due = if self.is_hinted { now } else { self.next(sent_at, now) };
         news
     }
 
-    /// Something may have changed in the table: asks now, unless a request is under way.
+    /// Something may have changed in the table: asks now, or right after the answer to the request under way, which may be older.
     pub fn hint(&mut self, now: Duration) {
         if self.asked_at.is_none() {
             self.due = now;
+        } else {
+            self.is_hinted = true;
         }
     }
 

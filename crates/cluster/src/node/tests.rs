@@ -71,6 +71,19 @@ fn a_released_lease_is_taken_at_once_by_a_node_that_waits() {
 }
 
 #[test]
+fn a_hint_during_a_request_is_followed_after_its_answer() {
+    let mut node = Node::new(info(0, 1), Settings::default(), ms(0));
+    let _asked = node.ask(ms(0));
+    node.hint(ms(3));
+    assert_eq!(node.due(), Settings::default().tenure() / 2, "the answer is awaited");
+    node.answered(ms(5), Ok(Standing::default()));
+    assert_eq!(node.due(), ms(5));
+    let _asked = node.ask(ms(5));
+    node.answered(ms(6), Ok(Standing::default()));
+    assert_eq!(node.due(), ms(505), "once");
+}
+
+#[test]
 fn without_disturbance_a_lease_is_never_lost_nor_paused() {
     let mut world = World::new(5, 3, &Settings::default());
     world.losses = 0.0;

@@ -70,7 +70,7 @@ impl Node<'_> {
                 }
             };
             match term.serve(process, signals).await? {
-                Over::Stopped if self.standby.has_relief() => {
+                Over::Stopped if self.standby.has_relief().await => {
                     supervisor::stopping("another node takes over");
                     tracing::info!("another node takes over");
                     return term.hand_over(process).await;

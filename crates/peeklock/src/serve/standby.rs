@@ -17,6 +17,9 @@ use crate::database::elapsed;
 /// The table is told so long; without an answer the lease ends by itself.
 const TELL_WITHIN: Duration = Duration::from_secs(2);
 
+/// So long a node that is to stop waits for news of the others.
+const LOOK_WITHIN: Duration = Duration::from_millis(500);
+
 /// This process as a node; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Standby(Arc<Member>);
@@ -48,9 +51,8 @@ impl Standby {
     }
 
     /// Whether another node would take the shard now. From then on this one takes nothing more.
-    pub(super) fn has_relief(&self) -> bool {
-        self.0.stop_accepting();
-        !self.0.waiting().is_empty()
+    pub(super) async fn has_relief(&self) -> bool {
+        !self.0.look_for_relief(LOOK_WITHIN).await.is_empty()
     }
 
     /// Takes the node off the table.
