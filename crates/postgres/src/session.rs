@@ -133,9 +133,14 @@ impl Session {
         Arc::clone(&self.watch)
     }
 
+    /// From now on the session appends: a server may need longer for a large record than the silence that is borne elsewhere.
+    pub(crate) fn appends(&self) {
+        self.watch.appends();
+    }
+
     /// An append was answered: the connection is as fast as it should be.
     pub(crate) fn is_answered(&self) {
-        self.watch.patience().restored();
+        self.watch.answered();
     }
 
     /// Ends the connection without a word. What waits for an answer is [`Failure::Lost`].
@@ -168,8 +173,7 @@ impl Driver {
         S: AsyncRead + AsyncWrite + Unpin,
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let silence = self.watch.patience().stretch(self.silence);
-        let mut ticks = interval((silence / 4).max(Duration::from_millis(1)));
+        let mut ticks = interval((self.silence / 4).max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut moves, mut moved) = (0, Instant::now());
         loop {
@@ -177,11 +181,11 @@ impl Driver {
                 biased;
                 message = poll_fn(|context| connection.poll_message(context)) => message,
                 _ = ticks.tick() => {
-                    let now = Instant::now();
+                    let (now, silence) = (Instant::now(), self.watch.silence(self.silence));
                     if moves != self.watch.moves() || !self.watch.is_owed() {
                         (moves, moved) = (self.watch.moves(), now);
                     } else if now - moved >= silence {
-                        self.watch.patience().lost();
+                        self.watch.given_up();
                         tracing::warn!(server = self.server, ?silence, "no answer: connection given up");
                         return format!("no answer for {silence:?}");
                     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -22,11 +22,14 @@ pub(crate) struct Watch {
     pub(crate) notified: Notify,
     /// Why the connection was given up.
     end: OnceLock<String>,
+    /// Whether patience counts: for appends alone. Several sessions are lost together, and a question is small: each
+    /// would otherwise double the time in which the others notice a dead link.
+    is_appending: AtomicBool,
     patience: Patience,
 }
 
-/// How often connections to a database were given up for their silence since an append was answered. Each time doubles the silence
-/// that is borne: a server that needs longer for a large record would never get it done otherwise. All clones are one.
+/// How often connections that append were given up for their silence since an append was answered. Each time doubles the silence
+/// that is borne there: a server that needs longer for a large record would never get it done otherwise. All clones are one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Patience(Arc<AtomicU32>);
 
@@ -34,15 +37,15 @@ impl Patience {
     /// 2 to the power of this is the most that a silence is multiplied by.
     const DOUBLINGS_MAX: u32 = 4;
 
-    pub(crate) fn lost(&self) {
+    fn lost(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn restored(&self) {
+    fn restored(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    pub(crate) fn stretch(&self, silence: Duration) -> Duration {
+    fn stretch(&self, silence: Duration) -> Duration {
         silence * (1 << self.0.load(Ordering::Relaxed).min(Self::DOUBLINGS_MAX))
     }
 }
@@ -52,8 +55,26 @@ impl Watch {
         Self { patience, ..Self::default() }
     }
 
-    pub(crate) const fn patience(&self) -> &Patience {
-        &self.patience
+    /// The session appends from now on.
+    pub(crate) fn appends(&self) {
+        self.is_appending.store(true, Ordering::Relaxed);
+    }
+
+    /// How long a silence is borne, where it is `silence` at other times.
+    pub(crate) fn silence(&self, silence: Duration) -> Duration {
+        if self.is_appending.load(Ordering::Relaxed) { self.patience.stretch(silence) } else { silence }
+    }
+
+    /// The connection is given up for its silence.
+    pub(crate) fn given_up(&self) {
+        if self.is_appending.load(Ordering::Relaxed) {
+            self.patience.lost();
+        }
+    }
+
+    /// An append was answered.
+    pub(crate) fn answered(&self) {
+        self.patience.restored();
     }
 
     pub(crate) fn moves(&self) -> u64 {
@@ -150,5 +171,34 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SILENCE: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn only_appends_that_were_given_up_are_waited_for_longer_and_until_one_is_answered() {
+        let patience = Patience::default();
+        let session = || Watch::new(patience.clone());
+        let (appending, reading, removing) = (session(), session(), session());
+        appending.appends();
+        for lost in [&appending, &reading, &removing] {
+            lost.given_up();
+        }
+        assert_eq!((appending.silence(SILENCE), reading.silence(SILENCE)), (2 * SILENCE, SILENCE));
+        let next = session();
+        assert_eq!(next.silence(SILENCE), SILENCE, "its first questions are small");
+        next.appends();
+        assert_eq!(next.silence(SILENCE), 2 * SILENCE);
+        for _ in 0..9 {
+            next.given_up();
+        }
+        assert_eq!(next.silence(SILENCE), 16 * SILENCE);
+        next.answered();
+        assert_eq!(next.silence(SILENCE), SILENCE);
     }
 }
