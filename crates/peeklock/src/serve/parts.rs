@@ -10,7 +10,7 @@ use peeklock_budget::throttle::Throttles;
 use peeklock_connections::Register;
 use peeklock_console::{About, Console, DiskBytes};
 use peeklock_engine::runtime::{ElapsedClock, Namespace, NamespaceOptions, ReadRuleProperties};
-use peeklock_storage::{StorageBytes, StorageFigures};
+use peeklock_storage::StorageBytes;
 
 use super::descriptors::Room;
 use super::development::TimeTravel;
@@ -72,16 +72,14 @@ pub(super) fn administer(
     travel: Option<&TimeTravel>,
     log: &LogControl,
     register: Register,
-    figures: Option<StorageFigures>,
+    bytes: Box<dyn Fn() -> Option<StorageBytes> + Send + Sync>,
 ) -> axum::Router {
     let about = About { version: env!("CARGO_PKG_VERSION") };
-    let mut console = Console::new(admin.clone(), about)
+    let console = Console::new(admin.clone(), about)
         .moving(travel.map(TimeTravel::mover))
         .logging(log.ring())
-        .watching(register);
-    if let Some(figures) = figures {
-        console = console.stored_on(Arc::new(move || figures.bytes().map(disk_bytes)));
-    }
+        .watching(register)
+        .stored_on(Arc::new(move || bytes().map(disk_bytes)));
     console.router().fallback_service(admin.router())
 }
 

@@ -9,7 +9,9 @@ use peeklock_cluster::{LeaseTable, NodeInfo, NodeName, Settings};
 use peeklock_postgres::Database;
 use peeklock_storage::cluster::ClusterStore;
 use peeklock_storage::copy::unfinished_copy;
-use peeklock_storage::{Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageFigures, Store};
+use peeklock_storage::{
+    Error, Lease, LocalOptions, LocalStore, ScrubDamage, ShardId, StorageBytes, StorageFigures, Store,
+};
 use tokio::sync::watch;
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
@@ -138,6 +140,20 @@ impl OpenStore {
     /// What a scrape reads of files.
     pub(super) fn figures(&self) -> Option<StorageFigures> {
         Some(self.local()?.figures())
+    }
+
+    /// What the messages take of the disk, or of the database.
+    pub(super) fn bytes(&self) -> Box<dyn Fn() -> Option<StorageBytes> + Send + Sync> {
+        match &self.kept {
+            Kept::Local(store) => {
+                let figures = store.figures();
+                Box::new(move || figures.bytes())
+            }
+            Kept::Cluster(store) => {
+                let figures = store.figures(SHARD);
+                Box::new(move || figures.bytes())
+            }
+        }
     }
 
     /// Answers on the control socket until what this returns is dropped. A cluster has none: nothing of it is in the data directory.

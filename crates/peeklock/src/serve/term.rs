@@ -227,7 +227,7 @@ fn serve_clients(
         parts::service_bus(namespace, access, config, &throttles, monitoring).registered(register.clone());
     let connections = parts::amqp_connections(bus, namespace, config, *memory, *room);
     let admin = parts::admin(namespace, access, throttles, config, (store.lease.limits(), *memory));
-    let router = parts::administer(admin, travel.as_ref(), log, register, store.figures());
+    let router = parts::administer(admin, travel.as_ref(), log, register, store.bytes());
     process.administration.set(Some(router));
     process.network.serve_amqp(connections);
 }
