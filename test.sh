@@ -60,8 +60,13 @@ prepare_python() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/python/requirements.txt
 }
 
+# The JavaScript SDK, for the tests in Python that have clients of both.
+prepare_js() {
+    [ -d tests/js/node_modules/@azure ] || (cd tests/js && npm ci --no-audit --no-fund --loglevel=error)
+}
+
 stage_python() {
-    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+    prepare_python && prepare_js && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
 }
 
 stage_image() {
@@ -102,7 +107,8 @@ stage_java() {
 }
 
 stage_cluster() {
-    prepare_python && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
+    prepare_python && prepare_js &&
+        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
 }
 
 stage_cluster-suites() {
