@@ -16,7 +16,7 @@ from log l where l.shard = $1 order by l.place desc limit 1";
 
 const HOLDS: &str = "select exists (select from log where shard = $1 and place = $2 and epoch = $3)";
 
-/// A page ends where its heads exceed `$3` bytes, or after [`PAGE_RECORDS`]. The inner query looks at lengths only, and at no more
+/// A page ends where its heads exceed `$3` bytes, or after 16384 records. The inner query looks at lengths only, and at no more
 /// rows than the page has.
 const HEADS: &str = "select place, epoch, kind, heads from log
 where shard = $1 and place >= $2 and place <= coalesce((

@@ -1,6 +1,6 @@
 //! Copies everything of a shard into an empty one of any store: from a data directory into a replicated store, and back.
 //!
-//! Neither side may be in use: the copier owns both. While a copy is unfinished, the target has a [`marker`] in a partition
+//! Neither side may be in use: the copier owns both. While a copy is unfinished, the target has a `marker` in a partition
 //! of its own. A broker must refuse such a shard ([`unfinished_copy`]); the copier goes on with it.
 //!
 //! 1. Values are copied in an order that is fixed, the catalogue's last. Every batch puts the marker with the last key it has, so an
