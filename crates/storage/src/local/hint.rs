@@ -184,9 +184,18 @@ impl Hint {
 
     /// Reads the hint of `subject`; the error says why it can't be used.
     pub(super) fn load(directory: &Directory, subject: Subject) -> Result<Self, String> {
+        Self::load_into(Vec::new(), directory, subject)
+    }
+
+    /// The same into a buffer used before: memory that is new to a process costs more than reading into it.
+    pub(super) fn load_into(
+        mut bytes: Vec<u8>,
+        directory: &Directory,
+        subject: Subject,
+    ) -> Result<Self, String> {
         let read = || -> io::Result<Vec<u8>> {
             let file = directory.filesystem.open(&directory.hint_path(subject.id), false)?;
-            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
+            bytes.resize(usize::try_from(file.len()?).unwrap_or(0), 0);
             file.read_exact_at(&mut bytes, 0)?;
             Ok(bytes)
         };

@@ -137,8 +137,9 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
     let mut cold = Vec::new();
     {
         let warm = shared.warm();
+        let mut look_up = warm.look_up();
         for (one, entry) in wanted.into_iter().zip(&mut entries) {
-            match warm.get(one.location) {
+            match look_up.get(one.location) {
                 Some(value) => entry.value = value,
                 None => cold.push(one),
             }
@@ -173,13 +174,16 @@ fn page(
     let mut wanted: Vec<RecordLookup> = Vec::new();
     let mut files = HashMap::new();
     let mut bytes = 0;
+    let mut held = None;
     for (number, location) in state.index.range(space, partition, from) {
         bytes += location.value_len() as usize;
         if wanted.len() == PAGE_ENTRIES_MAX || (bytes > PAGE_BYTES_MAX && !wanted.is_empty()) {
             return (wanted, files, Some(number));
         }
         wanted.push(RecordLookup { place: wanted.len(), key: Key::new(space, partition, number), location });
-        hold(&mut files, &state, location);
+        if held.replace(location.segment) != Some(location.segment) {
+            hold(&mut files, &state, location);
+        }
     }
     (wanted, files, None)
 }

@@ -112,6 +112,14 @@ struct Loader<'a> {
     mode: Mode,
     files: Vec<Arc<SegmentFile>>,
     loaded: Loaded,
+    buffers: Buffers,
+}
+
+/// Memory for one hint after the other.
+#[derive(Debug, Default)]
+struct Buffers {
+    hint: Vec<u8>,
+    values: WarmValues,
 }
 
 impl<'a> Loader<'a> {
@@ -126,7 +134,7 @@ impl<'a> Loader<'a> {
             files.push(file);
         }
         let loaded = Loaded { descriptors, manifest, state, ..Loaded::empty(directory) };
-        Ok(Self { directory, mode, files, loaded })
+        Ok(Self { directory, mode, files, loaded, buffers: Buffers::default() })
     }
 
     fn load_sealed(&mut self) -> Result<(), Error> {
@@ -150,13 +158,15 @@ impl<'a> Loader<'a> {
     /// Replays a segment whose end is on record.
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
-        let hint = Hint::load(self.directory, subject);
-        if self.mode != Mode::Check
-            && let Ok(hint) = &hint
-        {
-            self.replay(file.id, hint, &[]);
-            return Ok(());
-        }
+        let hint = Hint::load_into(std::mem::take(&mut self.buffers.hint), self.directory, subject);
+        let hint = match hint {
+            Ok(hint) if self.mode != Mode::Check => {
+                self.replay(file.id, &hint, &[]);
+                self.buffers.hint = hint.bytes.into();
+                return Ok(());
+            }
+            hint => hint,
+        };
         let damage = self.damage(true);
         let (rebuilt, end, damaged) = scan(file, seal.end, seal.first_sequence, damage)?;
         if end.offset != seal.end || end.next_sequence != seal.next_sequence {
@@ -301,7 +311,8 @@ impl<'a> Loader<'a> {
     }
 
     fn replay(&mut self, id: u32, hint: &Hint, damaged: &[DamagedPut]) {
-        let mut values = WarmValues::default();
+        let values = &mut self.buffers.values;
+        values.clear();
         let Loaded { state, warm, .. } = &mut self.loaded;
         hint.entries(|entry| {
             state.apply(id, &entry.placed);

@@ -24,7 +24,7 @@ pub(super) struct Warm {
 struct WarmSegment {
     bytes: Bytes,
     /// Record position in the segment → value position in `bytes`, ascending.
-    places: Vec<(u32, u32)>,
+    places: Box<[(u32, u32)]>,
 }
 
 /// Values of one segment, to be kept: one behind the other, without what stands between them in a hint.
@@ -35,6 +35,12 @@ pub(super) struct WarmValues {
 }
 
 impl WarmValues {
+    /// Forgets all, but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+    }
+
     /// Adds the value of the record at this offset of the segment; in the order of offsets.
     pub(super) fn push(&mut self, offset: u32, value: &[u8]) {
         if let Ok(at) = u32::try_from(self.bytes.len()) {
@@ -46,14 +52,14 @@ impl WarmValues {
 
 impl Warm {
     /// Keeps the values of a segment.
-    pub(super) fn add(&mut self, id: u32, values: WarmValues) {
-        let WarmValues { mut bytes, mut places } = values;
+    pub(super) fn add(&mut self, id: u32, values: &WarmValues) {
+        let WarmValues { bytes, places } = values;
         let len = bytes.len() + places.len() * size_of::<(u32, u32)>();
         if !places.is_empty() && self.bytes + len <= WARM_BYTES_MAX {
             self.bytes += len;
-            bytes.shrink_to_fit();
-            places.shrink_to_fit();
-            self.segments.insert(id, WarmSegment { bytes: bytes.into(), places });
+            let segment =
+                WarmSegment { bytes: Bytes::copy_from_slice(bytes), places: places.as_slice().into() };
+            self.segments.insert(id, segment);
         }
     }
 
@@ -63,14 +69,9 @@ impl Warm {
         self.drop_if_done();
     }
 
-    /// The value of a record, if it is here.
-    pub(super) fn get(&self, location: Location) -> Option<Bytes> {
-        let segment = self.segments.get(&location.segment)?;
-        let place = segment.places.binary_search_by_key(&location.offset, |(offset, _)| *offset).ok()?;
-        let (_, at) = segment.places.get(place)?;
-        let start = *at as usize;
-        let end = start + location.value_len() as usize;
-        (end <= segment.bytes.len()).then(|| segment.bytes.slice(start..end))
+    /// Looks up values one after the other.
+    pub(super) fn look_up(&self) -> LookUp<'_> {
+        LookUp { warm: self, segment: None, next: 0 }
     }
 
     /// A partition was scanned to its end.
@@ -96,8 +97,57 @@ impl Warm {
     }
 }
 
+/// Finds values; fast where their records mostly follow each other.
+#[derive(Debug)]
+pub(super) struct LookUp<'a> {
+    warm: &'a Warm,
+    /// Where the last value was found, or would be.
+    segment: Option<(u32, &'a WarmSegment)>,
+    next: usize,
+}
+
+impl LookUp<'_> {
+    /// The value of a record, if it is here.
+    pub(super) fn get(&mut self, location: Location) -> Option<Bytes> {
+        let segment = match self.segment {
+            Some((id, segment)) if id == location.segment => segment,
+            _ => {
+                let segment = self.warm.segments.get(&location.segment)?;
+                (self.segment, self.next) = (Some((location.segment, segment)), 0);
+                segment
+            }
+        };
+        let place = self.place(&segment.places, location.offset)?;
+        let (_, at) = segment.places.get(place)?;
+        let start = *at as usize;
+        let end = start + location.value_len() as usize;
+        (end <= segment.bytes.len()).then(|| segment.bytes.slice(start..end))
+    }
+
+    /// Searches from the last place on, in steps that double.
+    fn place(&mut self, places: &[(u32, u32)], offset: u32) -> Option<usize> {
+        let is_before = |place: &(u32, u32)| place.0 < offset;
+        let mut from = self.next;
+        if from > 0 && places.get(from - 1).is_none_or(|before| !is_before(before)) {
+            from = 0;
+        }
+        let mut step = 1;
+        while places.get(from + step - 1).is_some_and(is_before) {
+            from += step;
+            step *= 2;
+        }
+        let searched = places.get(from..(from + step).min(places.len()))?;
+        let found = from + searched.partition_point(is_before);
+        self.next = found;
+        places.get(found).filter(|place| place.0 == offset).map(|_| found)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -107,12 +157,35 @@ mod tests {
             values.push(offset, value);
         }
         let mut warm = Warm::default();
-        warm.add(7, values);
+        warm.add(7, &values);
+        let mut look_up = warm.look_up();
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
             let len = u32::try_from(value.len()).unwrap();
-            assert_eq!(warm.get(Location::new(7, offset, len)).as_deref(), Some(value));
+            assert_eq!(look_up.get(Location::new(7, offset, len)).as_deref(), Some(value));
         }
-        assert_eq!(warm.get(Location::new(7, 65, 3)), None);
-        assert_eq!(warm.get(Location::new(8, 64, 3)), None);
+        assert_eq!(look_up.get(Location::new(7, 65, 3)), None);
+        assert_eq!(look_up.get(Location::new(8, 64, 3)), None);
+    }
+
+    proptest! {
+        /// Whatever is asked for in whatever order is found if it is here, and only then.
+        #[test]
+        fn any_order_of_look_ups_finds_the_same(
+            kept in vec(btree_set(0_u32..400, 0..60), 1..4),
+            asked in vec((0_usize..4, 0_u32..400), 0..200),
+        ) {
+            let mut warm = Warm::default();
+            for (id, offsets) in kept.iter().enumerate() {
+                let mut values = WarmValues::default();
+                offsets.iter().for_each(|offset| values.push(*offset, &offset.to_le_bytes()));
+                warm.add(id as u32, &values);
+            }
+            let mut look_up = warm.look_up();
+            for (id, offset) in asked {
+                let expected = kept.get(id).is_some_and(|kept| kept.contains(&offset)).then(|| offset.to_le_bytes());
+                let found = look_up.get(Location::new(id as u32, offset, 4));
+                prop_assert_eq!(found.as_deref(), expected.as_ref().map(|value| &value[..]));
+            }
+        }
     }
 }
