@@ -30,9 +30,9 @@ pub use key::{Key, PartitionId, Space};
 pub use lease::{Epoch, Lease};
 #[cfg(any(test, feature = "testing"))]
 pub use local::{DiskUse, SimulatedDisk, SteppedStore};
-pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageBytes, StorageFigures};
+pub use local::{LocalOptions, LocalStore, ScrubDamage, StorageFigures};
 pub use memory::MemoryStore;
-pub use metrics::StorageMetrics;
+pub use metrics::{StorageBytes, StorageMetrics};
 pub use shard::{
     Acquiring, Commit, CommitNotifier, DamagedEntry, Entry, Limits, Page, Partitions, PartitionsNotifier,
     Pressure, Read, ReadNotifier, Scan, ScanNotifier, Shard, ShardId, Store, commit, partitions, read, scan,

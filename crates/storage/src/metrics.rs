@@ -62,7 +62,20 @@ pub struct StorageMetrics {
     pub(crate) scrub_damage: Counter,
 }
 
-/// What there is on the disk at a moment.
+/// Bytes of an open store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageBytes {
+    /// Of records that are still needed; in a database, of bodies alone.
+    pub live: u64,
+    /// Of records in full segments that are not; in a database, of bodies.
+    pub dead: u64,
+    /// Of segment files; in a database, of everything that the shard has there.
+    pub allocated: u64,
+    /// Free in the file system, if that can be told.
+    pub free: Option<u64>,
+}
+
+/// What a store takes at a moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     pub(crate) segments: usize,
@@ -94,6 +107,12 @@ impl Figures {
     pub(crate) fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         page.one(&SEGMENTS, self.segments)?;
         self.write_bytes(page)
+    }
+
+    pub(crate) const fn bytes(&self) -> StorageBytes {
+        let Self { live_bytes: live, dead_bytes: dead, allocated_bytes: allocated, free_bytes: free, .. } =
+            *self;
+        StorageBytes { live, dead, allocated, free }
     }
 
     /// What is known of a store without files as well.

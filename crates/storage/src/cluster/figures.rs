@@ -6,8 +6,8 @@ use std::sync::Weak;
 use peeklock_metrics::{Page, Source};
 
 use super::store::Inner;
-use crate::metrics::Figures;
-use crate::{ShardId, StorageBytes};
+use crate::ShardId;
+use crate::metrics::{Figures, StorageBytes};
 
 /// The metrics of a shard while this process has it, without keeping the store open.
 pub struct ClusterFigures {
@@ -29,13 +29,7 @@ impl ClusterFigures {
     /// What the shard takes in the log: of bodies the live and the dead ones, and everything; `None` while another process has it.
     #[must_use]
     pub fn bytes(&self) -> Option<StorageBytes> {
-        let Figures { live_bytes, dead_bytes, allocated_bytes, free_bytes, .. } = self.read()?;
-        Some(StorageBytes {
-            live: live_bytes,
-            dead: dead_bytes,
-            allocated: allocated_bytes,
-            free: free_bytes,
-        })
+        self.read().map(|figures| figures.bytes())
     }
 
     fn read(&self) -> Option<Figures> {

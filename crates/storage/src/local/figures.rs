@@ -7,7 +7,7 @@ use peeklock_metrics::{Page, Source};
 
 use super::shared::Shared;
 use super::store::LockedDirectory;
-use crate::metrics::{Figures, StorageMetrics};
+use crate::metrics::{Figures, StorageBytes, StorageMetrics};
 
 /// The metrics of a store, without keeping it open.
 #[derive(Debug)]
@@ -16,30 +16,11 @@ pub struct StorageFigures {
     pub(super) store: Weak<LockedDirectory>,
 }
 
-/// Bytes of an open store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StorageBytes {
-    /// Of records that are still needed.
-    pub live: u64,
-    /// Of records in full segments that are not.
-    pub dead: u64,
-    /// Of segment files.
-    pub allocated: u64,
-    /// Free in the file system, if that can be told.
-    pub free: Option<u64>,
-}
-
 impl StorageFigures {
     /// What is on the disk now; `None` while the store is not open.
     #[must_use]
     pub fn bytes(&self) -> Option<StorageBytes> {
-        let Figures { live_bytes, dead_bytes, allocated_bytes, free_bytes, .. } = self.read()?;
-        Some(StorageBytes {
-            live: live_bytes,
-            dead: dead_bytes,
-            allocated: allocated_bytes,
-            free: free_bytes,
-        })
+        self.read().map(|figures| figures.bytes())
     }
 
     fn read(&self) -> Option<Figures> {

@@ -210,7 +210,7 @@ pub use backup::{
     check_backup, check_backup_on, is_backup, restore, restore_on, write_backup, write_backup_on,
 };
 pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
-pub use figures::{StorageBytes, StorageFigures};
+pub use figures::StorageFigures;
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
