@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -20,20 +20,20 @@ use crate::options::{OptionsError, TlsOptions, Verification};
 /// [`OptionsError::File`].
 pub(crate) fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, OptionsError> {
     let provider = Arc::new(ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(options, &error))?;
+    let lenient = |authorities| Arc::new(Lenient { algorithms, authorities });
     let builder = match options.verification {
-        Verification::None => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
-        }
+        Verification::None => builder.dangerous().with_custom_certificate_verifier(lenient(None)),
         Verification::Full => builder.with_root_certificates(roots(options)?),
         Verification::Authority => {
             let roots = Arc::new(roots(options)?);
-            let inner = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            let authorities = WebPkiServerVerifier::builder_with_provider(roots, provider)
                 .build()
                 .map_err(|error| unusable(options, &error))?;
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(inner)))
+            builder.dangerous().with_custom_certificate_verifier(lenient(Some(authorities)))
         }
     };
     let config = match &options.identity {
@@ -82,50 +82,15 @@ fn unusable(options: &TlsOptions, error: &impl ToString) -> OptionsError {
     OptionsError::File { parameter: "sslrootcert", path, reason: error.to_string() }
 }
 
-/// `require` and `prefer`: whoever answers is the server.
+/// Wants the signature of the certificate's owner, and less of the certificate than [`WebPkiServerVerifier`].
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    algorithms: WebPkiSupportedAlgorithms,
+    /// `verify-ca`: the certificate is of a known authority, for whatever name. None, as for `require` and `prefer`: any will do.
+    authorities: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// `verify-ca`: a certificate of a known authority, for whatever name.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -134,8 +99,9 @@ impl ServerCertVerifier for AnyName {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
         // The name is the last thing that is checked.
-        match self.0.verify_server_cert(certificate, chain, name, stapled, now) {
+        match authorities.verify_server_cert(certificate, chain, name, stapled, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -149,7 +115,7 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -158,10 +124,10 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }

@@ -48,9 +48,10 @@ fn config(trust: &Trust) -> Result<ClientConfig, TlsError> {
     let builder =
         builder.map_err(|error| TlsError::content("TLS", "versions".as_ref(), error.to_string()))?;
     Ok(match trust {
-        Trust::Anybody => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth()
-        }
+        Trust::Anybody => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate))
+            .with_no_client_auth(),
         Trust::Authority(file) => {
             let mut roots = RootCertStore::empty();
             for certificate in pem::certificates("CA", file)? {
@@ -62,11 +63,11 @@ fn config(trust: &Trust) -> Result<ClientConfig, TlsError> {
     })
 }
 
-/// Takes every certificate, and still wants its owner's signature.
+/// Takes every certificate, and still wants its owner's signature. For peers to which nothing secret is sent.
 #[derive(Debug)]
-struct Anybody;
+pub struct AnyCertificate;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
