@@ -8,7 +8,6 @@ mod first_bytes;
 mod incoming;
 mod ports;
 mod read_ahead;
-mod rewind;
 mod tls;
 mod unauthenticated;
 pub mod websocket;
@@ -16,8 +15,7 @@ pub mod websocket;
 pub use first_bytes::{FirstBytes, Protocol, exercise, read_first_bytes};
 pub use incoming::{ByteStream, Incoming, Peer, Serve};
 pub use ports::{PortOptions, Ports};
-pub use read_ahead::ReadAhead;
-pub use rewind::Rewind;
+pub use read_ahead::{AheadOf, ReadAhead, Rewind};
 pub use tls::client as tls_client;
 pub use tls::{CertificateSource, Certificates, Now, Tls, TlsError, TlsOptions};
 pub use unauthenticated::{

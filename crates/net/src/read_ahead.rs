@@ -1,4 +1,5 @@
-//! Reads more from a stream than is asked for: rustls asks for 4 KiB at a time, and every read is a system call.
+//! A stream whose first bytes were read before, and of which more may be read than is asked for: rustls asks for 4 KiB at a
+//! time, and every read is a system call.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -11,24 +12,31 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 /// What is read ahead, in bytes: what a connection that is not read from for lack of memory holds beside what it reports.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// A stream that is read ahead of. Holds no memory while nothing comes.
+/// A stream that is read ahead of.
+pub type ReadAhead<S> = AheadOf<S, AHEAD_BYTES>;
+
+/// A stream of which nothing more is read than is asked for.
+pub type Rewind<S> = AheadOf<S, 0>;
+
+/// Gives what was read before, then what comes from the stream, of which it reads so many bytes at a time at least. Holds no
+/// memory while nothing comes.
 #[derive(Debug)]
-pub struct ReadAhead<S> {
+pub struct AheadOf<S, const BYTES: usize> {
     ahead: BytesMut,
     stream: S,
 }
 
-impl<S> ReadAhead<S> {
+impl<S, const BYTES: usize> AheadOf<S, BYTES> {
     /// `first` was read before.
     pub fn new(first: BytesMut, stream: S) -> Self {
         Self { ahead: first, stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> ReadAhead<S> {
+impl<S: AsyncRead + Unpin, const BYTES: usize> AheadOf<S, BYTES> {
     /// Reads once into the empty buffer; nothing is in it then at the end of the stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.ahead.reserve(AHEAD_BYTES);
+        self.ahead.reserve(BYTES);
         // Nothing is kept between polls: the future is as good as new.
         let read = pin!(self.stream.read_buf(&mut self.ahead)).poll(context);
         if self.ahead.is_empty() {
@@ -38,14 +46,15 @@ impl<S: AsyncRead + Unpin> ReadAhead<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
+impl<S: AsyncRead + Unpin, const BYTES: usize> AsyncRead for AheadOf<S, BYTES> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.ahead.is_empty() {
-            if buffer.remaining() >= AHEAD_BYTES {
+            if buffer.remaining() >= BYTES {
+                self.ahead = BytesMut::new();
                 return Pin::new(&mut self.stream).poll_read(context, buffer);
             }
             ready!(self.poll_fill(context))?;
@@ -57,7 +66,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAhead<S> {
+impl<S: AsyncWrite + Unpin, const BYTES: usize> AsyncWrite for AheadOf<S, BYTES> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -112,6 +121,17 @@ mod tests {
             }
         }
         assert_eq!(read, [b"first", &sent[..]].concat());
+    }
+
+    #[tokio::test]
+    async fn without_reading_ahead_the_first_bytes_come_first_and_are_not_kept() {
+        let (mut near, far) = duplex(64);
+        near.write_all(b" and the rest").await.unwrap();
+        drop(near);
+        let mut reader = Rewind::new(BytesMut::from("the start"), far);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).await.unwrap();
+        assert_eq!((text.as_str(), reader.ahead.capacity()), ("the start and the rest", 0));
     }
 
     #[tokio::test]
