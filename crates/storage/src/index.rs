@@ -62,12 +62,9 @@ struct Tree {
 }
 
 impl Tree {
-    /// The chunk of this number, made if it is missing. Numbers mostly grow, so it is mostly the last one.
-    fn chunk(&mut self, number: u64) -> Option<&mut Chunk> {
-        match self.chunks.last_key_value() {
-            Some((last, _)) if *last == number => self.chunks.last_entry().map(OccupiedEntry::into_mut),
-            _ => Some(self.chunks.entry(number).or_default()),
-        }
+    /// The last chunk, if it is of this number. Numbers mostly grow, so it mostly is.
+    fn last_chunk(&mut self, number: u64) -> Option<&mut Chunk> {
+        self.chunks.last_entry().filter(|last| *last.key() == number).map(OccupiedEntry::into_mut)
     }
 }
 
@@ -107,7 +104,12 @@ impl Index {
         let tree = self.trees.entry((key.space, key.partition)).or_default();
         tree.numbers_end = tree.numbers_end.max(key.number.saturating_add(1));
         let location = if shadowed_since.is_some() { location.shadowed() } else { location };
-        let before = tree.chunk(key.number / CHUNK_KEYS)?.insert(slot(key.number), location);
+        let number = key.number / CHUNK_KEYS;
+        let chunk = match tree.last_chunk(number) {
+            Some(chunk) => chunk,
+            None => tree.chunks.entry(number).or_default(),
+        };
+        let before = chunk.insert(slot(key.number), location);
         if before.is_none() {
             self.keys += 1;
         }
