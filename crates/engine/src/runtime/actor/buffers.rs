@@ -13,8 +13,8 @@ use crate::partition::Outputs;
 
 /// Sets that are kept: few more actors than processors have something under way at a time, or room matters least.
 const SETS_MAX: usize = 16;
-/// Events beyond which the room of a set is not kept: timers of a large backlog needed it.
-const EVENTS_MAX: usize = 2048;
+/// Elements of one kind beyond which the room of a set is not kept: the timers of a large backlog needed it, or many that wait.
+const CAPACITY_MAX: usize = 2048;
 
 /// What an actor has while it works. All are empty whenever they change hands.
 #[derive(Debug, Default)]
@@ -23,6 +23,23 @@ pub(super) struct Buffers {
     pub(super) accessed: Vec<QueueId>,
     pub(super) event_ends: Vec<usize>,
     pub(super) replies: VecDeque<PendingReply>,
+}
+
+impl Buffers {
+    fn capacity(&self) -> usize {
+        capacity(&self.outputs, &self.accessed, &self.event_ends, &self.replies)
+    }
+}
+
+/// For how many elements of one kind there is room.
+fn capacity(
+    outputs: &Outputs,
+    accessed: &Vec<QueueId>,
+    event_ends: &Vec<usize>,
+    replies: &VecDeque<PendingReply>,
+) -> usize {
+    let outputs = outputs.events.capacity().max(outputs.effects.capacity());
+    outputs.max(accessed.capacity()).max(event_ends.capacity()).max(replies.capacity())
 }
 
 /// See the module.
@@ -37,7 +54,7 @@ impl BufferPool {
 
     /// Keeps a set for others, or drops it where there are enough.
     pub(super) fn give_back(&self, buffers: Buffers) {
-        if buffers.outputs.events.capacity() > EVENTS_MAX {
+        if buffers.capacity() > CAPACITY_MAX {
             return;
         }
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,13 +71,8 @@ impl Actor {
         if self.commits.is_empty() && self.lane.is_empty() {
             self.requests.shrink_to(IDLE_CAPACITY_MAX);
             let is_empty = self.outputs.events.is_empty() && self.replies.is_empty();
-            let rooms = [
-                self.outputs.events.capacity(),
-                self.outputs.effects.capacity(),
-                self.event_ends.capacity(),
-                self.replies.capacity(),
-            ];
-            if is_empty && rooms.iter().any(|room| *room > IDLE_CAPACITY_MAX) {
+            let capacity = capacity(&self.outputs, &self.accessed, &self.event_ends, &self.replies);
+            if is_empty && capacity > IDLE_CAPACITY_MAX {
                 let used = Buffers {
                     outputs: std::mem::take(&mut self.outputs),
                     accessed: std::mem::take(&mut self.accessed),
