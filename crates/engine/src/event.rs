@@ -1,4 +1,4 @@
-//! RuleProperties: what happened to a partition. Only these change its state, and only these are stored.
+//! Events: what happened to a partition. Only these change its state, and only these are stored.
 
 mod details;
 

@@ -68,9 +68,9 @@ use crate::{
 /// What handling produced; reused from turn to turn.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// RuleProperties, already applied to the state, in order.
+    /// Already applied to the state, in order.
     pub events: Vec<Event>,
-    /// Requests, to be carried out once the facts are durable, in order.
+    /// Requests, to be carried out once the events are durable, in order.
     pub effects: Vec<Effect>,
     /// What the copies of messages take in the store, in bytes: an estimate, summed up until whoever stores them takes it.
     pub copies_bytes: usize,

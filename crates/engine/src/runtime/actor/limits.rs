@@ -3,7 +3,7 @@
 /// Requests handled in one turn, and about the most handled before other tasks may run.
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
 
-/// RuleProperties of one turn after which the remaining requests wait for the next: each request may let a thousand messages expire
+/// Events of one turn after which the remaining requests wait for the next: each request may let a thousand messages expire
 /// before it is carried out, and what a turn decides is one batch.
 pub(super) const TURN_EVENTS_MAX: usize = 8 * 1024;
 
