@@ -76,6 +76,7 @@ pub(super) struct Common {
     pub(super) routes: Routes,
     pub(super) rule_limits: RuleLimits,
     pub(super) spans: Option<Arc<dyn Spans>>,
+    pub(super) tenure: Option<Arc<dyn Tenure>>,
 }
 
 impl Namespace {
@@ -104,6 +105,7 @@ impl Namespace {
             routes: Routes::new(options.read_rule_properties),
             rule_limits: options.rule_limits,
             spans: options.spans.clone(),
+            tenure: options.tenure.clone(),
         };
         let directory = Arc::new(Directory::default());
         let host = ShardHost::start(lease, &common, &directory, &options).await?;

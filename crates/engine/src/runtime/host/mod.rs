@@ -74,7 +74,7 @@ impl ShardHost {
     ) -> Result<Self, StartError> {
         let (ended, ended_receiver) = mpsc::unbounded_channel();
         let (joint, jobs) = JointSteps::new();
-        let shared = Shared { tenure: options.tenure.clone(), ..shared(&lease, common, ended, joint) };
+        let shared = shared(&lease, common, ended, joint);
         let random = RandomSource::new(options.seed).map_err(StartError::Randomness)?;
         let spawner = Arc::new(Spawner { shared, random, runtime: Handle::current() });
         let Loaded { next_partition, is_damaged, set_back, latest } = load(&spawner, directory).await?;
@@ -160,7 +160,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
         routes: common.routes.clone(),
         rule_limits: common.rule_limits,
         spans: common.spans.clone(),
-        tenure: None,
+        tenure: common.tenure.clone(),
         buffers: Arc::default(),
     }
 }
