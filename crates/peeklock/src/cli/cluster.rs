@@ -1,16 +1,15 @@
 //! `peeklock cluster`: which node serves, and who should not.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use console::pad_str;
 use peeklock_cluster::{NodeName, Status, TableError};
 use serde_json::{Value, json};
 
 use super::output;
 use super::store_failure::Failure;
+use super::table::Table;
 use crate::config::{self, DatabaseUrl, Durability, StorageConfig, StorageEngine};
 use crate::database::Replicated;
 use crate::exit::Exit;
@@ -165,24 +164,13 @@ fn seconds(duration: Duration) -> String {
 }
 
 fn table(status: &Status) -> String {
-    let head = ["NODE", "STATE", "SEEN", "VERSION", "ADDRESS"].map(str::to_owned);
-    let nodes = status.nodes.iter().map(|(live, since)| {
-        let (name, info) = (&live.info.name, &live.info);
-        let state = state(status, name, live.drained).to_owned();
-        [name.0.clone(), state, seconds(*since), info.release.clone(), info.address.clone()]
-    });
-    let rows: Vec<[String; 5]> = std::iter::once(head).chain(nodes).collect();
-    let width =
-        |column: usize| rows.iter().map(|row| row.get(column).map_or(0, String::len)).max().unwrap_or(0);
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| pad_str(cell, width(column), console::Alignment::Left, None).into_owned());
-        // Writing to a string can't fail.
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    let mut table = Table::new(&["NODE", "STATE", "SEEN", "VERSION", "ADDRESS"]);
+    for (live, since) in &status.nodes {
+        let info = &live.info;
+        let state = state(status, &info.name, live.drained).to_owned();
+        table.row([info.name.0.clone(), state, seconds(*since), info.release.clone(), info.address.clone()]);
     }
+    let mut text = table.lines().join("\n") + "\n";
     let free = status.leases.iter().filter(|(_, left)| left.is_none()).count();
     if free > 0 || status.leases.is_empty() {
         text.push_str("Nobody serves at present.\n");

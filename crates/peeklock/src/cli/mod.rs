@@ -16,6 +16,7 @@ mod store_copy;
 mod store_failure;
 mod store_restore;
 mod store_salvage;
+mod table;
 #[cfg(test)]
 mod tests;
 mod variables;

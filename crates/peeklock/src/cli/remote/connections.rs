@@ -8,9 +8,9 @@ use peeklock_client::Api;
 use serde_json::{Value as Json, json};
 
 use super::rows::{number, shown, text};
-use super::table::Table;
 use super::text::one_line;
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

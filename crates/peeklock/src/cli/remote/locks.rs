@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::address::Address;
 use super::connections::{client, identities};
 use super::rows::{shown, text};
-use super::table::Table;
 use super::text::one_line;
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

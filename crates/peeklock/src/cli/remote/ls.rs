@@ -6,9 +6,9 @@ use clap::Args;
 use peeklock_client::{Admin, Found};
 use serde_json::{Value as Json, json};
 
-use super::table::Table;
 use super::text::shown_bytes;
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

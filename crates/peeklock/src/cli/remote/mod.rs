@@ -30,7 +30,6 @@ mod selection;
 mod send;
 mod sessions;
 mod show;
-mod table;
 mod tail;
 mod target;
 mod text;

@@ -8,9 +8,9 @@ use peeklock_client::{Client, Message, MessageState};
 use super::address::{Address, SubQueue};
 use super::message_json;
 use super::selection::Selection;
-use super::table::Table;
 use super::text::{one_line, shown_instant};
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -8,9 +8,9 @@ use serde_json::{Value as Json, json};
 
 use super::address::Address;
 use super::message_args::MessageArgs;
-use super::table::Table;
 use super::text::shown_instant;
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 use crate::config::value_text;
 
 /// Which rules, and which message.

@@ -6,8 +6,8 @@ use peeklock_client::{Client, Message, MessageState};
 
 use super::address::Address;
 use super::selection::Selection;
-use super::table::Table;
 use super::{Failure, peek};
+use crate::cli::table::Table;
 
 const PAGE: u32 = 250;
 /// Messages in hand at a time.

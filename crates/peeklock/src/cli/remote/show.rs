@@ -6,8 +6,8 @@ use peeklock_engine::{Filter, Rule};
 use serde_json::{Value as Json, json};
 
 use super::address::Address;
-use super::table::Table;
 use super::{ConnectionArgs, Failure, ls, missing, output};
+use crate::cli::table::Table;
 
 /// Which entity.
 #[derive(Debug, Args)]

@@ -13,9 +13,9 @@ use serde_json::{Value as Json, json};
 
 use self::screen::{Key, Screen};
 use super::rows::{number, text};
-use super::table::Table;
 use super::text::{duration, one_line, shown_instant};
 use super::{ConnectionArgs, Failure, output};
+use crate::cli::table::Table;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! Tables for people: columns as wide as their widest cell.
 
-use crate::cli::output;
+use super::output;
 
 /// Rows under a heading.
 #[derive(Debug)]
