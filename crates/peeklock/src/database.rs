@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_cluster::{Elapsed, LeaseTable, Session, Settings};
+use peeklock_cluster::{Elapsed, LeaseTable, NodeInfo, NodeName, Session, Settings};
 use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
     Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
@@ -70,9 +70,14 @@ pub(crate) fn lease_settings(config: &ClusterConfig) -> Settings {
     }
 }
 
-/// A number for this run of a node.
-pub(crate) fn session() -> Session {
-    Session(uuid::Uuid::new_v4().as_u64_pair().0)
+/// This process as a node, with a number for this run of it. `address`: where clients reach it, empty for nowhere.
+pub(crate) fn node(name: String, address: String) -> NodeInfo {
+    NodeInfo {
+        name: NodeName(name),
+        session: Session(uuid::Uuid::new_v4().as_u64_pair().0),
+        address,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// The time by which leases are counted: it goes on while the machine is suspended, as the leases do.

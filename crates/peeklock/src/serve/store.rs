@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_cluster::{LeaseTable, NodeInfo, NodeName, Settings};
+use peeklock_cluster::{LeaseTable, NodeInfo, Settings};
 use peeklock_postgres::Database;
 use peeklock_storage::cluster::ClusterStore;
 use peeklock_storage::copy::unfinished_copy;
@@ -69,12 +69,8 @@ impl Shards {
             return Ok(Self::Local);
         };
         let replicated = Replicated::new(url, &config.storage).map_err(ServeError::Database)?;
-        let node = NodeInfo {
-            name: NodeName(config.cluster.node_name()),
-            session: database::session(),
-            address: config.cluster.advertise.clone().unwrap_or_default(),
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-        };
+        let address = config.cluster.advertise.clone().unwrap_or_default();
+        let node = database::node(config.cluster.node_name(), address);
         tracing::info!(node = %node.name, database = %url, "messages are kept in a database");
         let table = replicated.leases();
         let settings = database::lease_settings(&config.cluster);

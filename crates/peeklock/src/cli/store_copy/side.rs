@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_cluster::{Ended, Member, Membership, NodeInfo, NodeName, Settings};
+use peeklock_cluster::{Ended, Member, Membership, Settings};
 use peeklock_storage::{Error, LocalOptions, LocalStore, ShardId, Store};
 
 use super::super::output;
@@ -150,12 +150,7 @@ impl Side {
 /// Takes part in the cluster like a node, so that no broker serves from the database meanwhile.
 fn member(replicated: &Replicated) -> Member {
     let host = crate::config::ClusterConfig::default().node_name();
-    let info = NodeInfo {
-        name: NodeName(format!("store-copy-{host}-{}", std::process::id())),
-        session: database::session(),
-        address: String::new(),
-        release: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let info = database::node(format!("store-copy-{host}-{}", std::process::id()), String::new());
     Member::start(replicated.leases(), info, Settings::default(), database::elapsed())
 }
 
