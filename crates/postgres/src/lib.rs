@@ -42,7 +42,7 @@ pub use failure::Failure;
 pub use leases::PostgresLeases;
 pub use log::{PostgresLogs, RECORDS_AHEAD};
 pub use metrics::PostgresMetrics;
-pub use options::{DatabaseOptions, Durability, OptionsError};
+pub use options::{DatabaseOptions, Durability, OptionsError, URL_SCHEMES};
 pub use session::{Parameters, Session};
 pub use surroundings::TokioSurroundings;
 pub use watch::DatabaseWatch;

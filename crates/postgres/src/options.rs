@@ -1,9 +1,11 @@
 //! Where the database is and how it is reached: a connection URL as libpq reads it, and what is asked of the servers.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
@@ -12,6 +14,9 @@ use crate::failure::with_source;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(5);
 const SCHEMA: &str = "peeklock";
+
+/// How a URL of PostgreSQL begins.
+pub const URL_SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// What makes commits survive the loss of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,7 +114,7 @@ impl DatabaseOptions {
     /// # Errors
     /// [`OptionsError`], without the URL in it.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
-        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        if !URL_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(OptionsError::Scheme);
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -299,17 +304,10 @@ fn parameter(name: &str, reason: &str) -> OptionsError {
 
 /// Resolves percent-encoding (RFC 3986 §2.1).
 fn decode(value: &str) -> Option<String> {
-    let mut bytes = value.bytes();
-    let mut decoded = Vec::with_capacity(value.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(bytes.next()?).to_digit(16);
-        decoded.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-    }
-    String::from_utf8(decoded).ok()
+    // The library leaves a % alone that no two digits follow.
+    let is_whole = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    let is_encoded = value.split('%').skip(1).all(is_whole);
+    is_encoded.then(|| percent_decode_str(value).decode_utf8().ok())?.map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -357,7 +355,9 @@ mod tests {
         assert!(refusal("postgres://h/d?sslcert=x").contains("needs sslkey"));
         assert!(refusal("postgres://h/d?target_session_attrs=any").contains("must be read-write"));
         assert!(refusal("postgres://h/d?colour=red").contains("colour"));
-        assert!(refusal("postgres://h/d?sslrootcert=%zz").contains("percent-encoded"));
+        for wrong in ["%zz", "%", "a%2", "%%41", "%ff"] {
+            assert!(refusal(&format!("postgres://h/d?sslrootcert={wrong}")).contains("percent-encoded"));
+        }
         assert!(refusal("postgres:///d").contains("no host"));
         for url in ["postgres://u:secret@h/d?sslmode=maybe", "postgres://u:secret@h:x/d"] {
             assert!(!refusal(url).contains("secret"));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use peeklock_engine::Secret;
-use peeklock_postgres::DatabaseOptions;
+use peeklock_postgres::{DatabaseOptions, URL_SCHEMES};
 
 /// What keeps messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,14 +56,12 @@ impl FromStr for Durability {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DatabaseUrl(Secret);
 
-/// How such a URL begins.
-const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
 
 impl DatabaseUrl {
     /// Whether a text is meant to be one.
     pub(crate) fn is_like(text: &str) -> bool {
-        SCHEMES.iter().any(|scheme| text.starts_with(scheme))
+        URL_SCHEMES.iter().any(|scheme| text.starts_with(scheme))
     }
 
     /// With the password, for the connection.
@@ -94,7 +92,7 @@ impl FromStr for DatabaseUrl {
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.expose();
-        let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or_default();
+        let rest = URL_SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or_default();
         let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
         let user = credentials.split(':').next().unwrap_or_default();
         let place = place.split('?').next().unwrap_or_default();
