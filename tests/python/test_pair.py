@@ -362,6 +362,21 @@ def test_a_stopped_owner_hands_out_nothing_when_it_goes_on(pair):
     assert other.is_ready()
 
 
+def test_a_reload_that_waits_for_the_database_keeps_no_term_from_ending(pair, server):
+    active = pair.active
+    active.config.write_text(active.config.read_text() + '\n[[queues]]\nname = "late"\n')
+    says = lambda text: lambda: text in active.log.read_text()
+    server.pause()
+    try:
+        active.process.send_signal(signal.SIGHUP)
+        postgres.until(says("reading the configuration again"), "the reload begins")
+        active.process.send_signal(signal.SIGTERM)
+        postgres.until(says("reloaded; changes: 0"), "the reload gives way")
+    finally:
+        server.resume()
+    assert active.process.wait(timeout=TAKE_OVER_SECS) == 0
+
+
 def receive_or_fail(receiver) -> list:
     try:
         return receiver.receive_messages(max_message_count=10, max_wait_time=20)

@@ -8,9 +8,10 @@ use peeklock_engine::runtime::Namespace;
 use peeklock_net::Certificates;
 use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::entities;
+use super::error::ServeError;
 use super::metrics::Monitoring;
 use super::pages::Pages;
 use super::supervisor;
@@ -37,6 +38,22 @@ pub(super) struct Served {
     pub(super) access: Access,
     /// What the store takes.
     pub(super) limits: Limits,
+    /// Its sender lasts as long as they are served.
+    pub(super) lasting: watch::Receiver<()>,
+}
+
+impl Served {
+    /// Declares what a configuration says. False when they cease to be served before that is done, so that a store that does not
+    /// answer keeps no term from ending: the next one declares it.
+    async fn declare(&self, next: &Config) -> Result<bool, ServeError> {
+        let mut lasting = self.lasting.clone();
+        tokio::select! {
+            biased;
+            declared = entities::declare(&self.namespace, next, self.limits) => declared.map(|()| true),
+            // Nothing is ever sent.
+            _ = lasting.changed() => Ok(false),
+        }
+    }
 }
 
 impl InForce {
@@ -106,10 +123,13 @@ impl Reload {
         // Addresses can't change at run time, so those of the start are checked.
         next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
         let mut changed = Vec::new();
-        if let Some(Served { namespace, limits, .. }) = served {
-            changed = changes(namespace, &next);
+        if let Some(served) = served {
+            let changes = changes(&served.namespace, &next);
             // First, because only this may fail: entities may refuse a change.
-            entities::declare(namespace, &next, *limits).await.map_err(|error| error.to_string())?;
+            match served.declare(&next).await.map_err(|error| error.to_string())? {
+                true => changed = changes,
+                false => tracing::info!("entities change when they are served the next time"),
+            }
         }
         let mut count = changed.len();
         for change in changed {

@@ -9,6 +9,7 @@ use peeklock_budget::throttle::Throttles;
 use peeklock_cluster::{Ended, NodeName};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -54,6 +55,8 @@ pub(super) struct Term {
     ready_file: Option<ReadyFile>,
     reporting: JoinHandle<()>,
     watchdog: Option<JoinHandle<()>>,
+    /// A reload that waits for the store waits no longer once it is dropped.
+    lasting: Option<watch::Sender<()>>,
     _following: Following,
 }
 
@@ -92,9 +95,20 @@ impl Term {
         process.set_ready(Some(&namespace));
         let watchdog = supervised(&namespace, &store, held.is_some());
         emulator::greet(&config);
-        in_force.served = Some(Served { namespace: namespace.clone(), access, limits });
+        let (lasting, lasts) = watch::channel(());
+        in_force.served = Some(Served { namespace: namespace.clone(), access, limits, lasting: lasts });
         let reporting = tokio::spawn(dead_letters::report(namespace.clone()));
-        Ok(Self { namespace, store, held, control, ready_file, reporting, watchdog, _following: following })
+        Ok(Self {
+            namespace,
+            store,
+            held,
+            control,
+            ready_file,
+            reporting,
+            watchdog,
+            lasting: Some(lasting),
+            _following: following,
+        })
     }
 
     /// Serves until there is a reason not to.
@@ -180,6 +194,7 @@ impl Term {
     async fn leave(&mut self, process: &Process) {
         self.ready_file = None;
         process.set_ready(None);
+        self.lasting = None;
         process.in_force.lock().await.served = None;
         self.reporting.abort();
     }
