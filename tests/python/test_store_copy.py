@@ -121,6 +121,7 @@ def documented_metrics() -> set[str]:
     return set(re.findall(r"^\| `(peeklock_(?:postgres|cluster)_\w+)`", document, re.MULTILINE))
 
 
+@pytest.mark.local_store("a copy of its files")
 @pytest.mark.timeout(600)
 async def test_a_broker_on_the_copy_serves_the_same_there_and_back(database, daemons, tmp_path):
     flavour = "aio"
@@ -163,6 +164,7 @@ async def test_a_broker_on_the_copy_serves_the_same_there_and_back(database, dae
         assert bodies(await take(session, 3)) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.local_store("a copy of its files")
 @pytest.mark.timeout(600)
 def test_a_copy_that_is_killed_goes_on_and_is_not_served_before(database, daemons):
     config = entities_text({"q": {}})

@@ -18,6 +18,7 @@ pub(super) fn settle(store: &LocalStore) {
     let shard = store.current();
     let shared = shard.shared();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut idle_in_round = None;
     loop {
         assert!(std::time::Instant::now() < deadline, "the cleaner never came to rest");
         let round = shared.pool.lock().rounds_begun;
@@ -36,8 +37,12 @@ pub(super) fn settle(store: &LocalStore) {
             state.segments.in_order().any(|one| one.cleaning || is_dead(one))
         };
         let exchange = shared.pool.lock();
-        if !is_busy && exchange.rolled.is_empty() && exchange.retired.is_empty() {
-            return;
+        let is_due =
+            !exchange.rolled.is_empty() || !exchange.retired.is_empty() || !exchange.hints_due.is_empty();
+        // The last hint may still be written until another round begins.
+        match idle_in_round.filter(|_| !is_busy && !is_due) {
+            Some(round) if round < exchange.rounds_begun => return,
+            _ => idle_in_round = (!is_busy && !is_due).then_some(exchange.rounds_begun),
         }
     }
 }
