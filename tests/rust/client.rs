@@ -60,7 +60,11 @@ impl Client {
 
     /// A TCP connection on which nothing has been said.
     pub fn plug(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+        Self::over(TcpStream::connect(address)?)
+    }
+
+    /// A connection that somebody else has made.
+    pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -18,6 +18,7 @@ pub mod codec;
 pub mod daemon;
 pub mod http;
 pub mod load;
+pub mod loopback;
 pub mod recorded;
 pub mod seed;
 pub mod session_audit;
