@@ -27,6 +27,7 @@ pub(super) fn settle(store: &LocalStore) {
             std::thread::yield_now();
         }
         if crate::local::cleaner::clean_once(shared, false) {
+            idle_in_round = None;
             continue;
         }
         let is_busy = {
