@@ -6,6 +6,7 @@
 mod append;
 mod read;
 mod remove;
+mod reserve;
 mod side;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -191,6 +192,14 @@ impl ReplicatedLog for PostgresLog {
         self.detached(move |inner| {
             async move { inner.remover.get(&inner).await?.trim(inner.shard, epoch, before).await }.boxed()
         })
+    }
+
+    fn keep_reserve(&self) -> Answer<()> {
+        self.detached(|inner| async move { inner.remover.get(&inner).await?.keep_reserve().await }.boxed())
+    }
+
+    fn release_reserve(&self) -> Answer<()> {
+        self.detached(|inner| async move { inner.remover.get(&inner).await?.release_reserve().await }.boxed())
     }
 
     fn limits(&self) -> LogLimits {

@@ -91,6 +91,48 @@ async fn a_full_disk_refuses_records_and_takes_them_once_there_is_room() {
     assert_eq!(all(&log).await.len(), 3);
 }
 
+/// Bytes of the table that room is set aside in; 0 if there is none.
+fn reserve_bytes(server: &Server, schema: &str) -> u64 {
+    let asked = format!("select coalesce(pg_total_relation_size(to_regclass('\"{schema}\".reserve')), 0)");
+    server.sql(&asked).trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_reserve_takes_room_until_it_is_released_and_none_that_is_not_there() {
+    let Some(trio) = Trio::shared() else { return };
+    let log = log(trio.database("reserve"));
+    let owned = own(&log, 1).await;
+    let server = &trio.primary;
+    for _ in 0..2 {
+        log.keep_reserve().await.unwrap();
+        let bytes = reserve_bytes(server, "reserve");
+        assert!(bytes > 16 << 20 && bytes < 18 << 20, "{bytes}");
+    }
+    for _ in 0..2 {
+        log.release_reserve().await.unwrap();
+        assert_eq!(reserve_bytes(server, "reserve"), 0);
+    }
+    // Interrupted before it was full.
+    server.sql(
+        "create table \"reserve\".reserve (number int primary key, data bytea not null);
+         insert into \"reserve\".reserve values (1, '')",
+    );
+    log.keep_reserve().await.unwrap();
+    assert!(reserve_bytes(server, "reserve") > 15 << 20);
+    // A disk with room for some of it.
+    server.sql(
+        "delete from \"reserve\".reserve where number > 3;
+         create function \"reserve\".no_room() returns trigger language plpgsql as $$ begin
+           raise exception 'could not extend file: No space left on device' using errcode = '53100'; end $$;
+         create trigger no_room before insert on \"reserve\".reserve for each row when (new.number > 5)
+           execute function \"reserve\".no_room()",
+    );
+    let answer = log.keep_reserve().await;
+    assert!(matches!(&answer, Err(Error::Full { reason }) if reason.contains("53100")), "{answer:?}");
+    assert_eq!(reserve_bytes(server, "reserve"), 0);
+    log.append(record(owned + 1, 1, "removal", "")).await.unwrap();
+}
+
 /// A disk that has no room for bodies.
 pub(crate) fn fill(schema: &str) -> String {
     format!(

@@ -28,8 +28,10 @@ const COPIED_BYTES: u32 = 1 << 20;
 const LIVE_PART: u64 = 2;
 /// The same while the shard is full: any garbage worth a copy.
 const LIVE_PART_FULL: (u64, u64) = (7, 8);
-/// Rounds after which an engine that had no room is asked again.
-const REFUSED_ROUNDS: u32 = 5;
+/// Rounds after which an engine that had no room is asked for its reserve; each further failure in a row doubles them, so often at
+/// most.
+const RESERVE_ROUNDS: u32 = 5;
+const RESERVE_DOUBLINGS_MAX: u32 = 3;
 
 /// See the module.
 struct Keeper {
@@ -42,7 +44,11 @@ struct Keeper {
     sparse: BTreeSet<RecordPlace>,
     /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
     trim: Option<(RecordPlace, u64)>,
-    refused_rounds: u32,
+    /// The engine has room set aside, as far as is known here.
+    has_reserve: bool,
+    /// Rounds until it is asked to, and how often it could not in a row.
+    rounds_to_reserve: u32,
+    reserve_failures: u32,
     /// In which it last asked for something to be dropped.
     epoch: Epoch,
 }
@@ -56,7 +62,9 @@ pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Reque
         damaged: BTreeSet::new(),
         sparse: BTreeSet::new(),
         trim: None,
-        refused_rounds: 0,
+        has_reserve: false,
+        rounds_to_reserve: 0,
+        reserve_failures: 0,
         epoch,
     };
     while keeper.shared.cause().is_none() {
@@ -95,23 +103,47 @@ impl Keeper {
         if self.shared.cause().is_some() {
             return Ok(());
         }
-        self.ask_again();
+        self.see_to_reserve().await;
         self.drop_dead().await?;
         self.trim().await?;
-        if self.is_checkpoint_due() {
+        // Both take room before they free any: not what was set aside for removals.
+        let has_room = !self.shared.is_refused();
+        if self.is_checkpoint_due() && (has_room || self.is_checkpoint_small()) {
             self.checkpoint().await?;
         }
-        self.clean().await?;
+        if has_room {
+            self.clean().await?;
+        }
         self.shared.announce();
         Ok(())
     }
 
-    /// An engine that had no room may have it now; the next batch that grows finds out.
-    fn ask_again(&mut self) {
-        self.refused_rounds = if self.shared.is_refused() { self.refused_rounds + 1 } else { 0 };
-        if self.refused_rounds > REFUSED_ROUNDS {
-            self.refused_rounds = 0;
-            self.shared.set_refused(false);
+    /// Has room set aside, without which no batch that grows is accepted. It was given up if the engine refused a record; the engine may
+    /// have it again now.
+    async fn see_to_reserve(&mut self) {
+        if self.shared.is_refused() && std::mem::take(&mut self.has_reserve) {
+            self.rounds_to_reserve = RESERVE_ROUNDS;
+        }
+        if self.has_reserve {
+            return;
+        }
+        if self.rounds_to_reserve > 0 {
+            self.rounds_to_reserve -= 1;
+            return;
+        }
+        match self.shared.log.keep_reserve().await {
+            Ok(()) => {
+                (self.has_reserve, self.reserve_failures) = (true, 0);
+                self.shared.set_refused(false);
+            }
+            Err(error) => {
+                self.rounds_to_reserve = RESERVE_ROUNDS << self.reserve_failures.min(RESERVE_DOUBLINGS_MAX);
+                self.reserve_failures += 1;
+                match error {
+                    Error::Full { .. } => self.shared.set_refused(true),
+                    error => self.note(&error),
+                }
+            }
         }
     }
 
@@ -155,6 +187,12 @@ impl Keeper {
             || records >= options.checkpoint_records.max(2 * account.checkpoint_records)
     }
 
+    /// Whether it takes little of what is set aside, because little is left alive.
+    fn is_checkpoint_small(&self) -> bool {
+        let part = self.shared.state().part(Bound::START, self.shared.options.part_bytes);
+        part.to == Bound::End
+    }
+
     /// Has all parts of a checkpoint written, then its mark. Before the mark, everything that is in no part for being dead is
     /// dropped: whoever begins reading there would not know of it.
     async fn checkpoint(&mut self) -> Result<(), Error> {
@@ -183,12 +221,16 @@ impl Keeper {
         self.trim().await
     }
 
-    /// Has something written, again when the log could not be reached.
+    /// Has something written, again when the log could not be reached; not where it has no room: what is dead goes first then.
     async fn patiently(&self, errand: impl Fn() -> Errand) -> Result<Written, Error> {
         let mut attempt = 0;
         loop {
             match self.errand(errand()).await {
-                Err(Error::Unavailable { .. }) if self.shared.cause().is_none() => attempt += 1,
+                Err(Error::Unavailable { .. })
+                    if self.shared.cause().is_none() && !self.shared.is_refused() =>
+                {
+                    attempt += 1;
+                }
                 result => return result,
             }
             let pause: Duration = pause_before(attempt);

@@ -170,6 +170,20 @@ pub trait ReplicatedLog: Send + Sync + 'static {
     /// As [`Self::drop_bodies`].
     fn trim(&self, epoch: Epoch, before: RecordPlace) -> Answer<()>;
 
+    /// Sees to it that the engine has room set aside: without any, not even a removal could be appended. What it takes may be
+    /// what dropped bodies and trimmed records left. All logs of an engine share one reserve.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when there is not so much; nothing is set aside then. [`Error::Unavailable`] and [`Error::InDoubt`]:
+    /// perhaps nothing is.
+    fn keep_reserve(&self) -> Answer<()>;
+
+    /// Gives the reserve up: its room is for records.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] and [`Error::InDoubt`]: perhaps it is still set aside.
+    fn release_reserve(&self) -> Answer<()>;
+
     /// Sizes this log accepts.
     fn limits(&self) -> LogLimits;
 }

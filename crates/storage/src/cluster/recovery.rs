@@ -51,6 +51,7 @@ impl Writer {
             _ => {}
         }
         tracing::info!(shard = self.shared.shard.0, error = %cause, "an append failed; the log is read back");
+        self.shared.make_room(&cause).await;
         let Seized { owner, stored } = self.seize_again().await?;
         self.last = owner;
         self.shared.seized(owner);
@@ -94,8 +95,9 @@ impl Writer {
             }
             let epoch = epoch_after(tail.epoch, self.shared.surroundings.draw());
             attempted.push(epoch);
-            if self.shared.log.seize(tail, epoch).await.is_ok() {
-                return Ok(Seized { owner: RecordId { place: tail.place.next(), epoch }, stored });
+            match self.shared.log.seize(tail, epoch).await {
+                Ok(()) => return Ok(Seized { owner: RecordId { place: tail.place.next(), epoch }, stored }),
+                Err(error) => self.shared.make_room(&error).await,
             }
         }
     }

@@ -85,6 +85,10 @@ impl TakeOver<'_> {
                 Err(error @ Error::Corrupt { .. }) => return Err(error),
                 Err(error) => last_error = unavailable(error),
             }
+            if matches!(last_error, Error::Full { .. }) {
+                // Where that fails as well, the next attempt does, and says so.
+                let _ = self.log.release_reserve().await;
+            }
         }
         Err(last_error)
     }

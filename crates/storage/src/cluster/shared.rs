@@ -184,6 +184,15 @@ impl Shared {
         self.is_refused.load(Ordering::Acquire)
     }
 
+    /// After an engine had no room for a record: an owner record and removals find it in what was set aside.
+    pub(super) async fn make_room(&self, cause: &Error) {
+        if matches!(cause, Error::Full { .. })
+            && let Err(error) = self.log.release_reserve().await
+        {
+            tracing::info!(shard = self.shard.0, %error, "the reserve of the log can't be released yet");
+        }
+    }
+
     /// Announces whether there is room, if that is news.
     pub(super) fn announce(&self) {
         let is_beyond = self.options.size_bytes_max.is_some_and(|most| {

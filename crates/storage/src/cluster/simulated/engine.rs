@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
+use super::node::Node;
 use super::table::{Call, Footprint, Outcome, Table};
-use crate::cluster::{
-    Answer, LogLimits, Logs, NewRecord, RecordId, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
-};
-use crate::{Epoch, Error, ShardId};
+use crate::cluster::{LogLimits, Logs, RecordPlace, Tail};
+use crate::{Error, ShardId};
 
 /// What every log here accepts unless changed with [`SimulatedEngine::set_limits`].
 const LIMITS: LogLimits = LogLimits { heads_bytes_max: 1 << 30, bodies_bytes_max: 1 << 30 };
+
+/// What it sets aside of a limited room ([`SimulatedEngine::set_bytes_max`]).
+pub const RESERVE_BYTES: u64 = 4 << 10;
 
 /// An engine in memory. Calls are carried out at once, or one step at a time under a test's control
 /// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and an append looks for its predecessor, then it
@@ -24,7 +24,7 @@ const LIMITS: LogLimits = LogLimits { heads_bytes_max: 1 << 30, bodies_bytes_max
 pub struct SimulatedEngine(Arc<Mutex<Engine>>);
 
 #[derive(Debug)]
-struct Engine {
+pub(super) struct Engine {
     tables: BTreeMap<ShardId, Table>,
     /// In the order of their making.
     pending: Vec<Pending>,
@@ -37,7 +37,9 @@ struct Engine {
     bodies_read: u64,
     is_holding: bool,
     bytes_max: Option<u64>,
-    limits: LogLimits,
+    /// Of these, bytes set aside.
+    pub(super) reserve_bytes: u64,
+    pub(super) limits: LogLimits,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,7 @@ impl Default for Engine {
             bodies_read: 0,
             is_holding: false,
             bytes_max: None,
+            reserve_bytes: 0,
             limits: LIMITS,
         }
     }
@@ -85,7 +88,7 @@ impl SimulatedEngine {
         Arc::new(Node { engine: self.clone(), node })
     }
 
-    fn engine(&self) -> MutexGuard<'_, Engine> {
+    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,7 +169,7 @@ impl SimulatedEngine {
         self.engine().failures.push_back(error);
     }
 
-    /// Bytes that all records may take, none: no limit. Owner records always fit.
+    /// Bytes that all records and the reserve may take, none: no limit.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.engine().bytes_max = bytes_max;
     }
@@ -196,7 +199,12 @@ impl SimulatedEngine {
 }
 
 impl Engine {
-    fn call(&mut self, node: u32, shard: ShardId, call: Call) -> oneshot::Receiver<Result<Outcome, Error>> {
+    pub(super) fn call(
+        &mut self,
+        node: u32,
+        shard: ShardId,
+        call: Call,
+    ) -> oneshot::Receiver<Result<Outcome, Error>> {
         let (reply, answer) = oneshot::channel();
         if matches!(call, Call::Open) {
             let appends = |pending: &Pending| {
@@ -277,9 +285,22 @@ impl Engine {
         if let Call::Bodies(slices) = call {
             self.bodies_read += slices.len() as u64;
         }
-        let used: u64 = self.tables.values().map(|table| table.footprint().bytes()).sum();
-        let room = self.bytes_max.map_or(u64::MAX, |most| most.saturating_sub(used));
+        let room = self.room();
         self.tables.entry(shard).or_default().carry_out(call, room)
+    }
+
+    fn room(&self) -> u64 {
+        let used: u64 = self.tables.values().map(|table| table.footprint().bytes()).sum();
+        self.bytes_max.map_or(u64::MAX, |most| most.saturating_sub(used + self.reserve_bytes))
+    }
+
+    pub(super) fn keep_reserve(&mut self) -> Result<(), Error> {
+        self.reserve_bytes = 0;
+        if self.room() < RESERVE_BYTES {
+            return Err(Error::Full { reason: "the engine has no room for its reserve".to_owned() });
+        }
+        self.reserve_bytes = RESERVE_BYTES;
+        Ok(())
     }
 
     fn answer(&mut self, pending: Pending) {
@@ -306,81 +327,5 @@ impl Engine {
         }
         let may_arrive = |pending: &Pending| arrive && pending.call.is_change() && pending.outcome.is_none();
         self.pending.retain(|pending| pending.reply.is_some() || !which(pending) || may_arrive(pending));
-    }
-}
-
-struct Node {
-    engine: SimulatedEngine,
-    node: u32,
-}
-
-impl Logs for Node {
-    fn log(&self, shard: ShardId) -> Arc<dyn ReplicatedLog> {
-        Arc::new(NodeLog { engine: self.engine.clone(), node: self.node, shard })
-    }
-}
-
-struct NodeLog {
-    engine: SimulatedEngine,
-    node: u32,
-    shard: ShardId,
-}
-
-impl NodeLog {
-    fn call<T: Send + 'static>(&self, call: Call, read: fn(Outcome) -> Option<T>) -> Answer<T> {
-        let answer = self.engine.engine().call(self.node, self.shard, call);
-        let gone = || Error::Unavailable { reason: "the engine is gone".to_owned() };
-        answer
-            .map(move |answer| {
-                answer.unwrap_or_else(|_| Err(gone())).and_then(|it| read(it).ok_or_else(gone))
-            })
-            .boxed()
-    }
-
-    fn change(&self, call: Call) -> Answer<()> {
-        self.call(call, |outcome| matches!(outcome, Outcome::Done).then_some(()))
-    }
-}
-
-impl ReplicatedLog for NodeLog {
-    fn open(&self) -> Answer<Tail> {
-        self.call(Call::Open, |outcome| match outcome {
-            Outcome::Tail(tail) => Some(tail),
-            _ => None,
-        })
-    }
-
-    fn seize(&self, after: RecordId, epoch: Epoch) -> Answer<()> {
-        self.change(Call::Seize(after, epoch))
-    }
-
-    fn append(&self, record: NewRecord) -> Answer<()> {
-        self.change(Call::Append(record))
-    }
-
-    fn heads(&self, from: RecordPlace) -> Answer<Vec<StoredRecord>> {
-        self.call(Call::Heads(from), |outcome| match outcome {
-            Outcome::Heads(heads) => Some(heads),
-            _ => None,
-        })
-    }
-
-    fn bodies(&self, slices: Vec<Slice>) -> Answer<Vec<Option<Bytes>>> {
-        self.call(Call::Bodies(slices), |outcome| match outcome {
-            Outcome::Bodies(bodies) => Some(bodies),
-            _ => None,
-        })
-    }
-
-    fn drop_bodies(&self, epoch: Epoch, places: Vec<RecordPlace>) -> Answer<()> {
-        self.change(Call::DropBodies(epoch, places))
-    }
-
-    fn trim(&self, epoch: Epoch, before: RecordPlace) -> Answer<()> {
-        self.change(Call::Trim(epoch, before))
-    }
-
-    fn limits(&self) -> LogLimits {
-        self.engine.engine().limits
     }
 }

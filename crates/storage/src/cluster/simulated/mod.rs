@@ -1,9 +1,10 @@
 //! A replicated log in memory and surroundings without threads, for tests: every history is a function of its choices.
 
 mod engine;
+mod node;
 mod stepper;
 mod table;
 
-pub use engine::SimulatedEngine;
+pub use engine::{RESERVE_BYTES, SimulatedEngine};
 pub use stepper::Stepper;
 pub use table::Footprint;

@@ -93,7 +93,7 @@ impl Table {
     pub(super) fn carry_out(&mut self, call: &Call, room: u64) -> Result<Outcome, Error> {
         match call {
             Call::Open => Ok(Outcome::Tail(self.tail())),
-            Call::Seize(after, epoch) => self.seize(*after, *epoch),
+            Call::Seize(after, epoch) => self.seize(*after, *epoch, room),
             Call::Append(record) => self.append(record, room),
             Call::Heads(from) => {
                 let records = self.log.range(*from..).map(|(_, record)| record.clone());
@@ -123,10 +123,13 @@ impl Table {
         Tail { last, mark: marks.map(|(place, _)| *place).next() }
     }
 
-    fn seize(&mut self, after: RecordId, epoch: Epoch) -> Result<Outcome, Error> {
+    fn seize(&mut self, after: RecordId, epoch: Epoch, room: u64) -> Result<Outcome, Error> {
         let last = self.tail().last;
         if last != after || epoch <= last.epoch {
             return Err(fenced("there is a record behind the one given"));
+        }
+        if room == 0 {
+            return Err(no_room());
         }
         let id = RecordId { place: after.place.next(), epoch };
         self.log.insert(id.place, StoredRecord { id, kind: RecordKind::Owner, heads: Bytes::new() });
@@ -141,7 +144,7 @@ impl Table {
             return Err(if is_own { Error::InDoubt { reason } } else { fenced("the place is taken") });
         }
         if (heads.len() + bodies.len()) as u64 > room {
-            return Err(Error::Full { reason: "the engine has no room".to_owned() });
+            return Err(no_room());
         }
         self.log.insert(id.place, StoredRecord { id: *id, kind: *kind, heads: heads.clone() });
         if !bodies.is_empty() {
@@ -203,4 +206,8 @@ impl Table {
 
 fn fenced(reason: &str) -> Error {
     Error::Fenced { reason: reason.to_owned() }
+}
+
+fn no_room() -> Error {
+    Error::Full { reason: "the engine has no room".to_owned() }
 }

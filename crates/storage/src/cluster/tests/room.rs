@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Pressure;
+use crate::cluster::simulated::RESERVE_BYTES;
 
 fn bounded() -> ClusterOptions {
     ClusterOptions { size_bytes_max: Some(64 << 10), ..options() }
@@ -20,6 +21,16 @@ fn fill(world: &World, lease: &Lease) -> u64 {
         }
     }
     panic!("never full");
+}
+
+/// The same on an engine with little room beyond its reserve.
+fn fill_engine(world: &World, lease: &Lease) -> u64 {
+    world.rounds(1);
+    let used = world.engine.footprint(SHARD).bytes();
+    world.engine.set_bytes_max(Some(used + RESERVE_BYTES + (64 << 10)));
+    let accepted = fill(world, lease);
+    assert!(accepted > 100, "{accepted}");
+    accepted
 }
 
 fn pressure(lease: &Lease) -> Pressure {
@@ -91,6 +102,54 @@ fn an_engine_without_room_is_pressure_and_asked_again_after_a_while() {
     world.rounds(8);
     assert_eq!((pressure(&lease), lease.loss()), (Pressure::Normal, None));
     world.commit(&lease, send(4)).unwrap();
+}
+
+/// What was set aside takes the removals, and room comes back with them.
+#[test]
+fn removals_find_room_on_an_engine_that_is_full_of_waiting_messages() {
+    let world = World::new();
+    let lease = world.lease(0);
+    let accepted = fill_engine(&world, &lease);
+    for number in 1..=accepted {
+        world.commit(&lease, complete(number)).unwrap();
+    }
+    world.rounds(40);
+    assert_eq!((pressure(&lease), lease.loss()), (Pressure::Normal, None));
+    world.commit(&lease, send(20_000)).unwrap();
+}
+
+#[test]
+fn a_take_over_finds_room_on_an_engine_without_any() {
+    let world = World::new();
+    let lease = world.lease(0);
+    world.commit(&lease, send(1)).unwrap();
+    world.rounds(1);
+    world.engine.set_bytes_max(Some(world.engine.footprint(SHARD).bytes() + RESERVE_BYTES));
+    let taken_over = world.lease(1);
+    world.commit(&taken_over, complete(1)).unwrap();
+    // With the reserve used in part, messages wait until there is room for all of it.
+    world.rounds(1);
+    assert_eq!(pressure(&taken_over), Pressure::Full);
+    world.engine.set_bytes_max(None);
+    world.rounds(8);
+    assert_eq!((pressure(&taken_over), taken_over.loss()), (Pressure::Normal, None));
+}
+
+/// What is left for removals is not given to messages, however often they are tried.
+#[test]
+fn messages_do_not_take_the_reserve() {
+    let world = World::new();
+    let lease = world.lease(0);
+    let accepted = fill_engine(&world, &lease);
+    for _ in 0..20 {
+        world.rounds(8);
+        if world.commit(&lease, send(20_000)).is_err() {
+            lease.resume(QUEUE);
+        }
+    }
+    for number in 1..=accepted {
+        world.commit(&lease, complete(number)).unwrap();
+    }
 }
 
 #[test]
