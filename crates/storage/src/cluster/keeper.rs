@@ -141,7 +141,13 @@ impl Keeper {
                 self.reserve_failures += 1;
                 match error {
                     Error::Full { .. } => self.shared.set_refused(true),
-                    error => self.note(&error),
+                    error => {
+                        self.note(&error);
+                        // Perhaps it never can: the next batch that grows finds out whether there is room.
+                        if self.reserve_failures > RESERVE_DOUBLINGS_MAX {
+                            self.shared.set_refused(false);
+                        }
+                    }
                 }
             }
         }

@@ -39,6 +39,8 @@ pub(super) struct Engine {
     bytes_max: Option<u64>,
     /// Of these, bytes set aside.
     pub(super) reserve_bytes: u64,
+    /// Why none can be.
+    reserve_error: Option<Error>,
     pub(super) limits: LogLimits,
 }
 
@@ -70,6 +72,7 @@ impl Default for Engine {
             is_holding: false,
             bytes_max: None,
             reserve_bytes: 0,
+            reserve_error: None,
             limits: LIMITS,
         }
     }
@@ -172,6 +175,11 @@ impl SimulatedEngine {
     /// Bytes that all records and the reserve may take, none: no limit.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.engine().bytes_max = bytes_max;
+    }
+
+    /// Answers every request to set room aside with this error.
+    pub fn refuse_reserve(&self, error: Error) {
+        self.engine().reserve_error = Some(error);
     }
 
     /// Sets what the logs accept.
@@ -296,6 +304,9 @@ impl Engine {
 
     pub(super) fn keep_reserve(&mut self) -> Result<(), Error> {
         self.reserve_bytes = 0;
+        if let Some(error) = &self.reserve_error {
+            return Err(error.clone());
+        }
         if self.room() < RESERVE_BYTES {
             return Err(Error::Full { reason: "the engine has no room for its reserve".to_owned() });
         }

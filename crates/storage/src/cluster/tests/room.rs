@@ -153,6 +153,21 @@ fn messages_do_not_take_the_reserve() {
 }
 
 #[test]
+fn an_engine_that_sets_no_room_aside_is_asked_for_room_nevertheless() {
+    let world = World::new();
+    world.engine.refuse_reserve(Error::Unavailable { reason: "permission denied".to_owned() });
+    let lease = world.lease(0);
+    world.rounds(1);
+    world.commit(&lease, send(1)).unwrap();
+    world.engine.fail_next(Error::Full { reason: "no room".to_owned() });
+    assert!(matches!(world.commit(&lease, send(2)), Err(Error::Full { .. })));
+    lease.resume(QUEUE);
+    world.rounds(120);
+    assert_eq!((pressure(&lease), lease.loss()), (Pressure::Normal, None));
+    world.commit(&lease, send(2)).unwrap();
+}
+
+#[test]
 fn a_partition_without_a_refusal_is_not_held_up_by_one_with() {
     let world = World::new();
     let lease = world.lease(0);
