@@ -14,6 +14,7 @@ use super::log::{RecordPlace, Slice};
 use super::part::{Bound, Mark};
 use super::record::{Copy, FrameRead, Position, read_frame};
 use super::recovery::pause_before;
+use super::reserve::Reserve;
 use super::rows::Row;
 use super::shard::closed;
 use super::shared::Shared;
@@ -28,10 +29,6 @@ const COPIED_BYTES: u32 = 1 << 20;
 const LIVE_PART: u64 = 2;
 /// The same while the shard is full: any garbage worth a copy.
 const LIVE_PART_FULL: (u64, u64) = (7, 8);
-/// Rounds after which an engine that had no room is asked for its reserve; each further failure in a row doubles them, so often at
-/// most.
-const RESERVE_ROUNDS: u32 = 5;
-const RESERVE_DOUBLINGS_MAX: u32 = 3;
 
 /// See the module.
 struct Keeper {
@@ -44,11 +41,7 @@ struct Keeper {
     sparse: BTreeSet<RecordPlace>,
     /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
     trim: Option<(RecordPlace, u64)>,
-    /// The engine has room set aside, as far as is known here.
-    has_reserve: bool,
-    /// Rounds until it is asked to, and how often it could not in a row.
-    rounds_to_reserve: u32,
-    reserve_failures: u32,
+    reserve: Reserve,
     /// In which it last asked for something to be dropped.
     epoch: Epoch,
 }
@@ -62,9 +55,7 @@ pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Reque
         damaged: BTreeSet::new(),
         sparse: BTreeSet::new(),
         trim: None,
-        has_reserve: false,
-        rounds_to_reserve: 0,
-        reserve_failures: 0,
+        reserve: Reserve::default(),
         epoch,
     };
     while keeper.shared.cause().is_none() {
@@ -103,7 +94,9 @@ impl Keeper {
         if self.shared.cause().is_some() {
             return Ok(());
         }
-        self.see_to_reserve().await;
+        if let Err(error) = self.reserve.round(&self.shared).await {
+            self.note(&error);
+        }
         self.drop_dead().await?;
         self.trim().await?;
         // Both take room before they free any: not what was set aside for removals.
@@ -116,41 +109,6 @@ impl Keeper {
         }
         self.shared.announce();
         Ok(())
-    }
-
-    /// Has room set aside, without which no batch that grows is accepted. It was given up if the engine refused a record; the engine may
-    /// have it again now.
-    async fn see_to_reserve(&mut self) {
-        if self.shared.is_refused() && std::mem::take(&mut self.has_reserve) {
-            self.rounds_to_reserve = RESERVE_ROUNDS;
-        }
-        if self.has_reserve {
-            return;
-        }
-        if self.rounds_to_reserve > 0 {
-            self.rounds_to_reserve -= 1;
-            return;
-        }
-        match self.shared.log.keep_reserve().await {
-            Ok(()) => {
-                (self.has_reserve, self.reserve_failures) = (true, 0);
-                self.shared.set_refused(false);
-            }
-            Err(error) => {
-                self.rounds_to_reserve = RESERVE_ROUNDS << self.reserve_failures.min(RESERVE_DOUBLINGS_MAX);
-                self.reserve_failures += 1;
-                match error {
-                    Error::Full { .. } => self.shared.set_refused(true),
-                    error => {
-                        self.note(&error);
-                        // Perhaps it never can: the next batch that grows finds out whether there is room.
-                        if self.reserve_failures > RESERVE_DOUBLINGS_MAX {
-                            self.shared.set_refused(false);
-                        }
-                    }
-                }
-            }
-        }
     }
 
     /// Drops all bodies that are dead now.

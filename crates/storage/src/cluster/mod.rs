@@ -58,6 +58,7 @@ mod reader;
 mod record;
 mod recovery;
 mod replay;
+mod reserve;
 mod rows;
 mod shard;
 mod shared;
