@@ -132,6 +132,19 @@ fn the_clock_is_moved_under_no_foreign_name() {
 }
 
 #[test]
+fn the_broker_is_healthy_and_moves_its_clock_once_the_ready_file_is_there() {
+    let mut daemon = Daemon::stopped("[development]\ntime_travel = true\n");
+    for _ in 0..10 {
+        daemon.start();
+        let local = "Host: localhost\r\n";
+        let advance = r#"{"advance":"PT1S"}"#;
+        assert_eq!(browse(daemon.http(), "POST /development/clock", local, advance).0, 200);
+        assert_eq!(browse(daemon.http(), "GET /health", local, "").0, 200);
+        daemon.kill();
+    }
+}
+
+#[test]
 fn keys_of_ones_own_make_every_name_good_unless_names_are_listed() {
     let rule = "[[authorization.rules]]\nname = \"own\"\nrights = [\"Listen\"]\nprimary_key = \"a-key-of-ones-own\"\nsecondary_key = \"another-key-of-ones-own\"\n";
     for (network, expected) in [("", 401), ("[network]\nallowed_hosts = [\"*.example.org\"]\n", 421)] {

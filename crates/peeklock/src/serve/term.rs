@@ -88,11 +88,12 @@ impl Term {
         process.page.show(&store, &access, &namespace);
         serve_clients(process, &namespace, &store, &config, &access);
         let control = store.control(&config);
-        let ready_file = process.announce(&config, &namespace)?;
         if let Some(damage) = store.scrub_damage() {
             process.health.set_scrub_damage(damage);
         }
         process.set_ready(Some(&namespace));
+        // Last: who waits for the ready file asks all of the above at once.
+        let ready_file = process.announce(&config, &namespace)?;
         let watchdog = supervised(&namespace, &store, held.is_some());
         emulator::greet(&config);
         let (lasting, lasts) = watch::channel(());
