@@ -1,8 +1,8 @@
 //! Sends at a fixed rate, each due at its time: a stall counts for every message that was due meanwhile.
 
-use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use peeklock_tests::client::Client;
 use peeklock_tests::codec;
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::wire::{DISPOSITION, Wire, range};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::beside;
 use crate::figures::{Figure, Latencies};
@@ -34,19 +35,19 @@ pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside) -> Vec<Figure>
     beside.prepare(&daemon);
     let per_s = saturated.per_s / 2.0;
     let is_over = AtomicBool::new(false);
-    let latencies: Latencies = thread::scope(|scope| {
+    let Through::Queues(queues) = load.through else { panic!("only queues are paced") };
+    let mut clients: Vec<Client> = (0..load.connections)
+        .map(|connection| {
+            let mut client = Client::connect(daemon.amqp()).unwrap();
+            client.attach_sender(0, &format!("q{}", connection % queues)).unwrap().unwrap();
+            client
+        })
+        .collect();
+    let Paced { latencies, lateness } = thread::scope(|scope| {
         scope.spawn(|| beside.go_on(binary, &daemon, &is_over));
-        let each_per_s = per_s / f64::from(load.connections);
-        let senders: Vec<_> = (0..load.connections)
-            .map(|connection| {
-                let Through::Queues(queues) = load.through else { panic!("only queues are paced") };
-                let (queue, address) = (format!("q{}", connection % queues), daemon.amqp());
-                scope.spawn(move || pace(address, &queue, load.body_bytes, each_per_s))
-            })
-            .collect();
-        let parts: Vec<Latencies> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+        let paced = pace(&mut clients, load.body_bytes, per_s);
         is_over.store(true, Ordering::Relaxed);
-        parts.into_iter().collect()
+        paced
     });
     vec![
         Figure::higher("rate_per_s", per_s),
@@ -54,55 +55,98 @@ pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside) -> Vec<Figure>
         Figure::lower("ack_p99_ms", latencies.quantile_ms(0.99)),
         Figure::lower("ack_p999_ms", latencies.quantile_ms(0.999)),
         Figure::lower("ack_longest_ms", latencies.longest_ms()),
+        Figure::lower("sent_late_p999_ms", lateness.quantile_ms(0.999)),
     ]
 }
 
-/// Sends message after message, each at its time; latencies count from then.
-fn pace(address: SocketAddr, queue: &str, body_bytes: usize, per_s: f64) -> Latencies {
-    let mut client = Client::connect(address).unwrap();
-    client.attach_sender(0, queue).unwrap().unwrap();
-    let message = codec::data_message(&vec![b'x'; body_bytes]);
-    let count = (TIME.as_secs_f64() * per_s) as u32;
-    let start = Instant::now();
-    let due = |id: u32| start + Duration::from_secs_f64(f64::from(id) / per_s);
-    let answered = AtomicU32::new(0);
-    let mut answers = client.stream().try_clone().unwrap();
-    thread::scope(|scope| {
-        let reading = scope.spawn(|| read_answers(&mut answers, count, &answered, due));
-        let mut wire = Wire::new(client.stream());
-        let mut sent = 0;
-        while sent < count {
-            let now = Instant::now();
-            let room = UNDER_WAY_MAX - (sent - answered.load(Ordering::Relaxed));
-            let first = sent;
-            while sent < count && sent - first < room && due(sent) <= now {
-                wire.put_transfer(sent, &message, false);
-                sent += 1;
-            }
-            wire.flush();
-            thread::sleep(TICK);
-        }
-        reading.join().unwrap()
-    })
+/// What the generator has seen.
+#[derive(Default)]
+struct Paced {
+    /// From when a message was due to its answer.
+    latencies: Latencies,
+    /// From when a message was due to when it left: what the generator, not the daemon, had to wait for.
+    lateness: Latencies,
 }
 
-fn read_answers(
-    stream: &mut std::net::TcpStream,
-    count: u32,
-    answered: &AtomicU32,
-    due: impl Fn(u32) -> Instant,
-) -> Latencies {
-    let mut latencies = Latencies::default();
-    let mut wire = Wire::new(stream);
-    while answered.load(Ordering::Relaxed) < count {
-        wire.read_frames(|code, frame| {
+/// One connection of the generator.
+struct Sender<'a> {
+    wire: Wire<'a>,
+    sent: u32,
+    answered: u32,
+    /// When the first message is due, after the start.
+    first_due: Duration,
+    /// From one message to the next.
+    interval: Duration,
+}
+
+/// Sends message after message, each at its time; latencies count from then. One thread serves all connections, so that the
+/// daemon has nearly all of the machine.
+fn pace(clients: &mut [Client], body_bytes: usize, per_s: f64) -> Paced {
+    let message = codec::data_message(&vec![b'x'; body_bytes]);
+    let interval = Duration::from_secs_f64(clients.len() as f64 / per_s);
+    let count = (TIME.as_secs_f64() * per_s) as u32 / clients.len() as u32;
+    let sockets: Vec<TcpStream> =
+        clients.iter_mut().map(|client| client.stream().try_clone().unwrap()).collect();
+    let mut senders: Vec<Sender<'_>> = (clients.iter_mut().enumerate())
+        .map(|(number, client)| {
+            let first_due = Duration::from_secs_f64(number as f64 / per_s);
+            Sender { wire: Wire::new(client.stream()), sent: 0, answered: 0, first_due, interval }
+        })
+        .collect();
+    let mut paced = Paced::default();
+    let start = Instant::now();
+    let mut tick = start;
+    while senders.iter().any(|sender| sender.answered < count) {
+        for sender in &mut senders {
+            sender.write(start, count, &message, &mut paced.lateness);
+        }
+        tick = (tick + TICK).max(Instant::now());
+        while let Some(left) = tick.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            let mut polled: Vec<PollFd<'_>> =
+                sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+            poll(&mut polled, Some(&left.try_into().unwrap())).unwrap();
+            for (sender, polled) in senders.iter_mut().zip(&polled) {
+                if !polled.revents().is_empty() {
+                    sender.read(start, &mut paced.latencies);
+                }
+            }
+        }
+    }
+    paced
+}
+
+impl Sender<'_> {
+    /// How long after `start` a message is due.
+    fn due(&self, id: u32) -> Duration {
+        self.first_due + self.interval * id
+    }
+
+    /// Writes the messages that are due.
+    fn write(&mut self, start: Instant, count: u32, message: &[u8], lateness: &mut Latencies) {
+        let passed = start.elapsed();
+        while self.sent < count
+            && self.sent - self.answered < UNDER_WAY_MAX
+            && let Some(late) = passed.checked_sub(self.due(self.sent))
+        {
+            lateness.add(late, 1);
+            self.wire.put_transfer(self.sent, message, false);
+            self.sent += 1;
+        }
+        self.wire.flush();
+    }
+
+    /// Takes the answers that are there.
+    fn read(&mut self, start: Instant, latencies: &mut Latencies) {
+        let (first_due, interval) = (self.first_due, self.interval);
+        let answered = &mut self.answered;
+        self.wire.read_frames(|code, frame| {
             if code == DISPOSITION {
                 let (first, last) = range(frame);
-                let now = Instant::now();
-                (first..=last).for_each(|id| latencies.add(now.saturating_duration_since(due(id)), 1));
-                answered.fetch_add(last - first + 1, Ordering::Relaxed);
+                let passed = start.elapsed();
+                let due = (first..=last).map(|id| first_due + interval * id);
+                due.for_each(|due| latencies.add(passed.saturating_sub(due), 1));
+                *answered += last - first + 1;
             }
         });
     }
-    latencies
 }
