@@ -37,7 +37,12 @@ pub(super) struct HintBuilder {
 
 impl HintBuilder {
     pub(super) fn new(subject: Subject) -> Self {
-        let mut bytes = MAGIC.to_vec();
+        Self::in_buffer(Vec::new(), subject)
+    }
+
+    /// The same in an empty buffer that was used before.
+    pub(super) fn in_buffer(mut bytes: Vec<u8>, subject: Subject) -> Self {
+        bytes.extend_from_slice(MAGIC);
         bytes.append_u32(FORMAT_VERSION);
         bytes.append_u32(subject.id);
         bytes.append_u64(subject.salt);
@@ -119,9 +124,14 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Of a segment without records.
-    pub(super) const fn new() -> Self {
-        Self { bytes: Vec::new(), is_complete: true }
+    /// Of a segment without records, in an empty buffer.
+    pub(super) const fn new(buffer: Vec<u8>) -> Self {
+        Self { bytes: buffer, is_complete: true }
+    }
+
+    /// Its buffer.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Adds a record. `encoded` is as it lies in its segment, with its value if [`is_value_kept`].

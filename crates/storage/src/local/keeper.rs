@@ -46,7 +46,9 @@ pub(super) fn run(shared: &Shared) {
     let mut supplier = Supplier::default();
     while !shared.is_stopping() {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
-        shared.keeper_bell.wait(Duration::from_millis(patrol_ms));
+        if !shared.keeper_bell.wait(Duration::from_millis(patrol_ms)) {
+            shared.pool.lock().drop_buffers();
+        }
         tidy(shared, &mut supplier);
         if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {
             shared.warm().clear();
@@ -277,6 +279,9 @@ fn write_one_hint(shared: &Shared) {
         // Only the next opening is slower.
         tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
     }
+    if let Some(listing) = listing {
+        shared.pool.lock().give_buffer_back(listing.into_buffer());
+    }
 }
 
 /// Writes the hints still due.
@@ -301,7 +306,7 @@ pub(super) fn write_hint(
     listing: Option<&Listing>,
 ) -> io::Result<()> {
     let subject = Subject { id: segment.id, salt: segment.salt, end: seal.end };
-    let mut hint = HintBuilder::new(subject);
+    let mut hint = HintBuilder::in_buffer(shared.pool.lock().take_buffer(), subject);
     match listing {
         Some(listing) => {
             let mut entries = listing.entries();
@@ -315,7 +320,10 @@ pub(super) fn write_hint(
         }
         None => read_hint(shared, segment, seal, &mut hint)?,
     }
-    store_hint_in(&shared.directory, segment.id, &hint.finish(), HINT_PIECE_BYTES, || pause(shared))
+    let bytes = hint.finish();
+    let stored = store_hint_in(&shared.directory, segment.id, &bytes, HINT_PIECE_BYTES, || pause(shared));
+    shared.pool.lock().give_buffer_back(bytes);
+    stored
 }
 
 fn read_hint(shared: &Shared, segment: &SegmentFile, seal: Seal, hint: &mut HintBuilder) -> io::Result<()> {

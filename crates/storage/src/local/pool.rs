@@ -16,6 +16,8 @@ pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
 
 /// Listings of full segments that wait for the keeper at most.
 const LISTINGS_MAX: usize = 2;
+/// Buffers kept for the next listing and the next hint.
+const BUFFERS_MAX: usize = 2;
 
 /// How often a waiting writer asks again.
 const WAIT_MS: u64 = 20;
@@ -64,6 +66,8 @@ pub(super) struct Exchange {
     pub(super) hints_due: VecDeque<Rolled>,
     /// What the writer collected of some of them, and of segments that are about to be among them.
     pub(super) listings: Vec<(u32, Listing)>,
+    /// Of listings and hints that are done, to be filled again: memory that is new to a process costs more than filling it.
+    buffers: Vec<Vec<u8>>,
     /// Out of the manifest; reused once no reader holds them.
     pub(super) retired: Vec<Arc<SegmentFile>>,
     pub(super) spares: Vec<Spare>,
@@ -82,6 +86,24 @@ impl Exchange {
     pub(super) fn take_listing(&mut self, id: u32) -> Option<Listing> {
         let place = self.listings.iter().position(|(listed, _)| *listed == id)?;
         Some(self.listings.swap_remove(place).1)
+    }
+
+    /// An empty buffer of megabytes, if one was given back lately.
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for the next listing or hint.
+    pub(super) fn give_buffer_back(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < BUFFERS_MAX {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Nothing was filled for a while: gives the memory back.
+    pub(super) fn drop_buffers(&mut self) {
+        self.buffers = Vec::new();
     }
 }
 
@@ -195,11 +217,11 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// Returns when rung or when `timeout` has passed.
-    pub(super) fn wait(&self, timeout: Duration) {
+    /// Returns when rung or when `timeout` has passed; true when rung.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(rung, timeout, |rung| !*rung);
         let (mut rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *rung = false;
+        std::mem::take(&mut *rung)
     }
 }

@@ -96,7 +96,7 @@ impl Writer {
         let is_unwitnessed = active.sequence > active.first_sequence;
         // What is in the segment already was listed by an earlier owner, if at all.
         let is_empty = active.offset == u64::from(SEGMENT_HEADER_BYTES);
-        let listing = if is_empty { Listing::new() } else { Listing::default() };
+        let listing = if is_empty { Listing::new(Vec::new()) } else { Listing::default() };
         Self {
             shared,
             active,

@@ -78,7 +78,21 @@ fn a_segment_that_was_not_filled_from_its_beginning_by_one_owner_has_no_listing(
 fn listings_that_nobody_works_off_do_not_pile_up() {
     let mut exchange = crate::local::pool::Exchange::default();
     for id in 0..10 {
-        exchange.keep_listing(id, crate::local::hint::Listing::new());
+        exchange.keep_listing(id, crate::local::hint::Listing::new(Vec::new()));
     }
     assert!(exchange.take_listing(1).is_some() && exchange.take_listing(2).is_none());
+}
+
+#[test]
+fn buffers_are_empty_when_they_are_used_again_and_few_are_kept() {
+    let mut exchange = crate::local::pool::Exchange::default();
+    for _ in 0..10 {
+        exchange.give_buffer_back(vec![1; 100]);
+    }
+    let taken = [exchange.take_buffer(), exchange.take_buffer(), exchange.take_buffer()];
+    assert!(taken.iter().all(Vec::is_empty));
+    assert_eq!(taken.map(|buffer| buffer.capacity() > 0), [true, true, false]);
+    exchange.give_buffer_back(vec![1; 100]);
+    exchange.drop_buffers();
+    assert_eq!(exchange.take_buffer().capacity(), 0);
 }

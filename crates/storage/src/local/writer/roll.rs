@@ -31,8 +31,8 @@ impl Writer {
             first_sequence: sequence,
             sequence,
         };
-        let listing = std::mem::replace(&mut self.listing, Listing::new());
         let mut exchange = self.shared.pool.lock();
+        let listing = std::mem::replace(&mut self.listing, Listing::new(exchange.take_buffer()));
         exchange.keep_listing(rolled.id, listing);
         exchange.rolled.push_back(rolled);
         drop(exchange);
