@@ -79,6 +79,11 @@ impl Daemon {
 
     /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
     pub fn start(&mut self) {
+        self.start_within(PATIENCE);
+    }
+
+    /// The same for a store that takes longer to open.
+    pub fn start_within(&mut self, patience: Duration) {
         // What a killed daemon left would pass for the new one's.
         let ready = self.path("ready.json");
         let _ = fs::remove_file(&ready);
@@ -87,7 +92,7 @@ impl Daemon {
         while !ready.exists() {
             let ended = child.try_wait().unwrap();
             assert!(
-                ended.is_none() && start.elapsed() < PATIENCE,
+                ended.is_none() && start.elapsed() < patience,
                 "the daemon does not start:\n{}",
                 self.log()
             );

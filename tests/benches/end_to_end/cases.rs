@@ -11,6 +11,13 @@ pub(crate) struct Case {
     pub(crate) work: Work,
 }
 
+impl Case {
+    /// Whether it runs only when it is named: it takes a quarter of an hour and more than most machines have.
+    pub(crate) const fn is_experiment(&self) -> bool {
+        matches!(self.work, Work::Waiting(Load { messages: 10_000_001.., .. }))
+    }
+}
+
 /// What happens in it.
 pub(crate) enum Work {
     /// Everything is sent, then everything is received and completed, on a warm store.
@@ -106,5 +113,10 @@ pub(crate) const CASES: &[Case] = &[
         work: Work::Waiting(Load { body_bytes: 100, ..sixteen(16, 10_000_000) }),
     },
     Case { name: "10M-1KB-waiting", work: Work::Waiting(sixteen(16, 10_000_000)) },
+    // 20 GB on disk, 8 GB of memory.
+    Case {
+        name: "100M-100B-waiting",
+        work: Work::Waiting(Load { body_bytes: 100, ..sixteen(16, 100_000_000) }),
+    },
     Case { name: "100000-sessions", work: Work::Sessions(SESSIONS) },
 ];

@@ -136,6 +136,9 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// A hundred million messages take most of a minute to open.
+const REOPEN_PATIENCE: Duration = Duration::from_secs(600);
+
 /// So many messages of `load` wait: memory, the start after a kill, and the disk after half of them were completed.
 pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     let mut daemon = Daemon::of_binary(binary, &load.config());
@@ -145,7 +148,7 @@ pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     let disk = disk_bytes(&daemon);
     daemon.kill();
     let start = Instant::now();
-    daemon.start();
+    daemon.start_within(REOPEN_PATIENCE);
     let (reopened, reopened_cpu) = (start.elapsed(), daemon.cpu_time());
     let restarted = at_rest(|| daemon.resident_bytes());
     let half = Load { messages: load.messages / 2, ..*load };
