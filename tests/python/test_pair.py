@@ -248,7 +248,8 @@ class Traffic:
 
 def test_one_node_serves_and_the_other_stands_by(pair):
     active, standby = pair.active, pair.other(pair.active)
-    assert standby.is_standby() and standby.get("/health/live")[0] == 200
+    pair.wait_for_standby(standby)
+    assert standby.get("/health/live")[0] == 200
     assert standby.get("/health")[0] == 503 and active.get("/health")[0] == 200
     assert standby.get("/orders")[0] == 503, "nobody administers a node that stands by"
     assert re.search(r"^peeklock_ready 0$", standby.get("/metrics")[1], re.M)

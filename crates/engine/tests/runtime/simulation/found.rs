@@ -234,3 +234,41 @@ fn a_large_batch_does_not_count_against_the_bound_of_the_disk_before_its_segment
         Step::Read,
     ]);
 }
+
+/// The topic was reading its state back when the power failed; nobody but a dead process would have waited for that.
+#[test]
+fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
+    let send = |to, flavours: &[usize]| Step::Send { to, flavours: flavours.to_vec(), delay_ms: None };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    let receive = |credit| Step::Receive {
+        from: Place::Subscription(0),
+        sub_queue: SubQueue::Main,
+        mode: ReceiveMode::PeekLock,
+        credit,
+    };
+    play_on_disk(&[
+        Step::Transact { to: vec![], completes: 0 },
+        send(Place::Topic, &[0, 0]),
+        commit(1),
+        Step::CrashBehind { behind_ms: 300_001 },
+        receive(2),
+        send(Place::Queue(1), &[0]),
+        Step::Read,
+        Step::Settle { which: 0, how: How::Defer },
+        send(Place::Queue(0), &[0]),
+        commit(1),
+        send(Place::Queue(0), &[0]),
+        send(Place::Queue(0), &[0]),
+        send(Place::Topic, &[0]),
+        send(Place::Queue(0), &[0]),
+        send(Place::Queue(0), &[0]),
+        Step::Topic(TopicStep::Delete { name: 1 }),
+        Step::FullOnce,
+        Step::Advance { duration_ms: 60_000 },
+        commit(2),
+        Step::Transact { to: vec![0], completes: 1 },
+        receive(1),
+        Step::CrashBehind { behind_ms: 1 },
+        Step::TakeDeferred { which: 0, mode: ReceiveMode::PeekLock },
+    ]);
+}

@@ -355,11 +355,24 @@ impl World {
         let (store, clock) = (self.broker.store.clone(), self.broker.clock.restarted());
         (self.broker, self.slow) = boot(store, clock, self.starts).await;
         self.time.restarted(self.broker.clock.now(), self.broker.clock.machine.boot_ms());
+        self.find_deferred_again();
         if was_in_doubt {
             self.resolve_topic().await;
         }
         self.compare_subscriptions();
         self.resolve_transactions().await;
+    }
+
+    /// Deferred messages are asked for where they are now: the handles of the broker before lead nowhere.
+    fn find_deferred_again(&mut self) {
+        let queues = (0..QUEUES.len()).map(Place::Queue);
+        let subscriptions = (0..super::topic::SUBSCRIPTIONS.len()).map(Place::Subscription);
+        let places = queues.chain(subscriptions).chain([Place::Sessions, Place::Temporary]);
+        let there: Vec<Address> = places.filter_map(|place| self.find(place)).collect();
+        self.deferred.retain_mut(|taken| {
+            let now = there.iter().find(|address| address.queue == taken.address.queue);
+            now.inspect(|address| taken.address = (*address).clone()).is_some()
+        });
     }
 
     /// The tag of the question asked last.
