@@ -226,6 +226,13 @@ impl Index {
         Some(end)
     }
 
+    /// Adds the keys of `other`, which are of other spaces or partitions.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.trees.extend(other.trees);
+        self.shadowed.extend(other.shadowed);
+        self.keys += other.keys;
+    }
+
     /// The spaces and partitions that have live keys, with their number of chunks.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
         self.trees.iter().filter(|(_, tree)| !tree.chunks.is_empty()).map(|(place, _)| *place)

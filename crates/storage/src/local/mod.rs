@@ -188,6 +188,7 @@ mod pool;
 mod prepare;
 mod reader;
 mod recovery;
+mod replay;
 mod reserve;
 mod salvage;
 mod scan;

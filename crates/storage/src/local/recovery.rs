@@ -2,6 +2,7 @@
 //! is refused with file and offset.
 
 use std::sync::Arc;
+use std::thread::Scope;
 
 use super::descriptors::{Descriptors, Handle};
 use super::directory::{Directory, Name, corrupt, unavailable};
@@ -10,6 +11,7 @@ use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
 use super::pool::Rolled;
+use super::replay::Replay;
 use super::salvage::check_unfinished;
 use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
@@ -98,33 +100,34 @@ fn missing_manifest(directory: &Directory) -> &'static str {
 
 /// Reads what `manifest` lists.
 pub(super) fn load_listed(directory: &Directory, mode: Mode, manifest: Manifest) -> Result<Loaded, Error> {
-    let mut loader = Loader::open(directory, mode, manifest)?;
-    loader.load_sealed()?;
-    loader.load_open()?;
-    let mut loaded = loader.loaded;
-    loaded.warm.expect(loaded.state.index.partitions());
-    Ok(loaded)
+    std::thread::scope(|scope| {
+        let mut loader = Loader::open(scope, directory, mode, manifest)?;
+        loader.load_sealed()?;
+        loader.load_open()?;
+        Ok(loader.finish())
+    })
 }
 
 /// Loading in progress.
-struct Loader<'a> {
-    directory: &'a Directory,
+struct Loader<'scope> {
+    directory: &'scope Directory,
     mode: Mode,
     files: Vec<Arc<SegmentFile>>,
+    /// What goes into the state at the end.
+    replay: Replay<'scope>,
     loaded: Loaded,
-    buffers: Buffers,
-}
-
-/// Memory for one hint after the other.
-#[derive(Debug, Default)]
-struct Buffers {
-    hint: Vec<u8>,
+    /// Memory for those of one hint after the other.
     values: WarmValues,
 }
 
-impl<'a> Loader<'a> {
+impl<'scope> Loader<'scope> {
     /// Opens all files and checks their headers. The state knows all segments before any record is replayed.
-    fn open(directory: &'a Directory, mode: Mode, manifest: Manifest) -> Result<Self, Error> {
+    fn open(
+        scope: &'scope Scope<'scope, '_>,
+        directory: &'scope Directory,
+        mode: Mode,
+        manifest: Manifest,
+    ) -> Result<Self, Error> {
         let mut state = State::default();
         let mut files = Vec::new();
         let descriptors = Descriptors::new(Arc::clone(&directory.filesystem));
@@ -133,8 +136,16 @@ impl<'a> Loader<'a> {
             state.segments.add(Arc::clone(&file), listed.ranks, listed.seal.map(|seal| seal.end));
             files.push(file);
         }
+        let replay = Replay::start(scope, &state.segments)?;
         let loaded = Loaded { descriptors, manifest, state, ..Loaded::empty(directory) };
-        Ok(Self { directory, mode, files, loaded, buffers: Buffers::default() })
+        Ok(Self { directory, mode, files, replay, loaded, values: WarmValues::default() })
+    }
+
+    fn finish(self) -> Loaded {
+        let mut loaded = self.loaded;
+        self.replay.finish(&mut loaded.state);
+        loaded.warm.expect(loaded.state.index.partitions());
+        loaded
     }
 
     fn load_sealed(&mut self) -> Result<(), Error> {
@@ -158,11 +169,9 @@ impl<'a> Loader<'a> {
     /// Replays a segment whose end is on record.
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
-        let hint = Hint::load_into(std::mem::take(&mut self.buffers.hint), self.directory, subject);
-        let hint = match hint {
+        let hint = match Hint::load_into(self.replay.buffer(), self.directory, subject) {
             Ok(hint) if self.mode != Mode::Check => {
-                self.replay(file.id, &hint, &[]);
-                self.buffers.hint = hint.bytes.into();
+                self.replay(file.id, hint, &[]);
                 return Ok(());
             }
             hint => hint,
@@ -187,7 +196,7 @@ impl<'a> Loader<'a> {
                 tracing::debug!(path = %path.display(), %error, "the hint can't be written");
             }
         }
-        self.replay(file.id, &rebuilt, &damaged);
+        self.replay(file.id, rebuilt, &damaged);
         self.note_damaged(file, damaged);
         Ok(())
     }
@@ -209,7 +218,7 @@ impl<'a> Loader<'a> {
         while let Some((file, later)) = rest.split_first() {
             let damage = self.damage(false);
             let (hint, end, damaged) = scan(file, file.capacity, sequence, damage)?;
-            self.replay(file.id, &hint, &damaged);
+            self.replay(file.id, hint, &damaged);
             self.note_damaged(file, damaged);
             let seal = Seal { end: end.offset, first_sequence: sequence, next_sequence: end.next_sequence };
             let Some(next) = position_of(later, end.next_sequence)? else {
@@ -310,23 +319,20 @@ impl<'a> Loader<'a> {
         self.loaded.damaged_puts.extend(damaged);
     }
 
-    fn replay(&mut self, id: u32, hint: &Hint, damaged: &[DamagedPut]) {
-        let values = &mut self.buffers.values;
-        values.clear();
-        let Loaded { state, warm, .. } = &mut self.loaded;
+    fn replay(&mut self, id: u32, hint: Hint, damaged: &[DamagedPut]) {
+        let hint = self.replay.add(id, hint);
+        self.values.clear();
         hint.entries(|entry| {
-            state.apply(id, &entry.placed);
             let header = entry.placed.header;
             if header.kind == Kind::Put
                 && header.key.space != Space::Body
                 && let Some(value) = entry.value
                 && damaged.iter().all(|put| put.offset != entry.placed.offset)
             {
-                values.push(entry.placed.offset, value);
+                self.values.push(entry.placed.offset, value);
             }
         });
-        hint.numbers(|space, partition, number| state.index.note_number(space, partition, number));
-        warm.add(id, values);
+        self.loaded.warm.add(id, &self.values);
     }
 }
 

@@ -43,7 +43,7 @@ impl Ranks {
 }
 
 /// What is known about one segment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) file: Arc<SegmentFile>,
     pub(super) ranks: Ranks,
@@ -60,7 +60,7 @@ pub(super) struct Segment {
 }
 
 /// All segments.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Segments {
     by_id: BTreeMap<u32, Segment>,
     /// Lowest rank → id: the order of replay.
@@ -146,6 +146,17 @@ impl Segments {
     pub(super) fn removal(&mut self, id: u32, shadows: Shadows, bytes: u32) {
         if let Some(segment) = self.by_id.get_mut(&id) {
             *segment.removals.entry(shadows).or_default() += u64::from(bytes);
+        }
+    }
+
+    /// Adds the accounts of `other`, the same segments with other records.
+    pub(super) fn absorb(&mut self, other: Self) {
+        for (id, other) in other.by_id {
+            let Some(segment) = self.by_id.get_mut(&id) else { continue };
+            segment.live_bytes += other.live_bytes;
+            for (shadows, bytes) in other.removals {
+                *segment.removals.entry(shadows).or_default() += bytes;
+            }
         }
     }
 

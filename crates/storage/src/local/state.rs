@@ -68,6 +68,12 @@ impl State {
         }
     }
 
+    /// Adds `other`, to which records of other spaces were applied: of the same segments, in the same order.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.index.absorb(other.index);
+        self.segments.absorb(other.segments);
+    }
+
     /// Points the index at a put record; true when some segment lost its last live value.
     fn point(&mut self, key: Key, id: u32, placed: &Placed, shadowed_since: Option<u32>) -> bool {
         let location = Location::new(id, placed.offset, placed.header.value_len);

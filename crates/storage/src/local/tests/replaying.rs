@@ -1,0 +1,169 @@
+//! Replay in threads beside the reading of hints.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::local::format::{Kind, RecordHeader, Shadows};
+use crate::local::hint::{Hint, HintBuilder, Subject};
+use crate::local::replay::{AHEAD_BYTES_MAX, Replay};
+use crate::local::segments::{Ranks, SegmentFile};
+use crate::local::state::{Placed, State};
+use crate::local::{Event, check_on};
+
+const SEGMENTS: u32 = 4;
+const NUMBERS: u64 = 40;
+const EIO: i32 = 5;
+
+fn segments() -> State {
+    let mut state = State::default();
+    let disk = SimulatedDisk::new().mount();
+    for id in 1..=SEGMENTS {
+        let path = std::path::PathBuf::from(format!("{id}"));
+        let file = disk.create(&path).unwrap();
+        let file = Arc::new(SegmentFile { id, salt: 0, capacity: 1 << 20, path, file });
+        state.segments.add(file, Ranks::one(id), Some(1 << 20));
+    }
+    state
+}
+
+fn subject(id: u32) -> Subject {
+    Subject { id, salt: 0, end: 1 << 20 }
+}
+
+fn shadows() -> impl Strategy<Value = Shadows> {
+    prop_oneof![
+        3 => Just(Shadows::Nothing),
+        1 => (1..=SEGMENTS).prop_map(Shadows::Exact),
+        1 => (1..=SEGMENTS).prop_map(Shadows::Since),
+    ]
+}
+
+/// Any record of a few keys; of a range `last_number` says how far it goes.
+fn record() -> impl Strategy<Value = Placed> {
+    let kind = prop_oneof![5 => Just(Kind::Put), 3 => Just(Kind::Delete), 1 => Just(Kind::DeleteRange)];
+    let space = prop::sample::select(Space::ALL.to_vec());
+    let key = (space, 1..=2_u64, 0..NUMBERS)
+        .prop_map(|(space, partition, number)| Key::new(space, PartitionId(partition), number));
+    (kind, key, 0..50_u32, 0..10_u64, shadows()).prop_map(|(kind, key, len, reach, shadows)| {
+        let (value_len, last_number) = match kind {
+            Kind::Put => (len, 0),
+            Kind::Delete => (0, 0),
+            Kind::DeleteRange => (8, key.number + reach),
+        };
+        Placed { header: RecordHeader { kind, key, value_len, shadows }, offset: 0, last_number }
+    })
+}
+
+fn hint(id: u32, records: &[Placed]) -> Hint {
+    let mut builder = HintBuilder::new(subject(id));
+    for placed in records {
+        let header = placed.header;
+        let value = match header.kind {
+            Kind::DeleteRange => placed.last_number.to_le_bytes().to_vec(),
+            _ => vec![7; header.value_len as usize],
+        };
+        builder.push(placed, &value);
+        if header.kind == Kind::Put {
+            builder.note_put(header);
+        }
+    }
+    Hint::decode(builder.finish().into(), subject(id)).unwrap()
+}
+
+/// Everything that a state says, as text.
+fn told(state: &State) -> Vec<String> {
+    let mut told = vec![format!("{} keys", state.index.len())];
+    for space in Space::ALL {
+        for partition in [1, 2].map(PartitionId) {
+            told.push(format!("{space:?} {partition:?} to {}", state.index.numbers_end(space, partition)));
+            for (number, location) in state.index.range(space, partition, 0) {
+                let since = state.index.shadowed_since(Key::new(space, partition, number), location);
+                told.push(format!("{number} {location:?} {since:?}"));
+            }
+        }
+    }
+    for segment in state.segments.in_order() {
+        told.push(format!("{}: {} {:?}", segment.file.id, segment.live_bytes, segment.removals));
+    }
+    told
+}
+
+proptest! {
+    /// Whatever the records, threads that share them amount to one that replays all of them in order.
+    #[test]
+    fn threads_amount_to_what_one_would(segments_records in vec(vec(record(), 0..120), SEGMENTS as usize)) {
+        let (mut expected, mut found) = (segments(), segments());
+        std::thread::scope(|scope| {
+            let mut replay = Replay::start(scope, &found.segments).unwrap();
+            for (id, mut records) in (1..).zip(segments_records) {
+                for (at, placed) in (1..).zip(&mut records) {
+                    placed.offset = 64 * at;
+                    expected.apply(id, placed);
+                }
+                let hint = hint(id, &records);
+                hint.numbers(|space, partition, number| expected.index.note_number(space, partition, number));
+                drop(replay.add(id, hint));
+            }
+            replay.finish(&mut found);
+        });
+        prop_assert_eq!(told(&found), told(&expected));
+    }
+}
+
+#[test]
+fn reading_waits_while_much_is_not_replayed_and_goes_on_in_the_same_memory() {
+    let is_done = AtomicBool::new(false);
+    let large = u32::try_from(AHEAD_BYTES_MAX).unwrap() + 1;
+    let header = RecordHeader { kind: Kind::Put, key: head(1), value_len: large, shadows: Shadows::Nothing };
+    let hint = hint(1, &[Placed { header, offset: 64, last_number: 0 }]);
+    let memory = hint.bytes.as_ptr();
+    let mut state = segments();
+    std::thread::scope(|scope| {
+        let mut replay = Replay::start(scope, &state.segments).unwrap();
+        let in_use = replay.add(1, hint);
+        scope.spawn(|| {
+            is_done.store(true, Ordering::SeqCst);
+            drop(in_use);
+        });
+        let buffer = replay.buffer();
+        assert!(is_done.load(Ordering::SeqCst), "the memory of a hint in use is given to the next");
+        assert_eq!(buffer.as_ptr(), memory, "memory used before is used again");
+        replay.finish(&mut state);
+    });
+    assert_eq!(state.index.len(), 1);
+}
+
+#[tokio::test]
+async fn whatever_call_of_an_opening_fails_is_the_same_however_threads_run() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=200 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    store.close();
+    let hints = disk.paths().into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "hint"));
+    for (at, path) in hints.enumerate() {
+        match at % 3 {
+            0 => disk.rot(&path, 40),
+            1 => disk.remove_file(&path),
+            _ => {}
+        }
+    }
+    let look = |fail_at: Option<u64>| {
+        let before = disk.calls();
+        if let Some(call) = fail_at {
+            disk.plan(None, "", call, Event::Fail(EIO));
+        }
+        let report = check_on(disk.mount(), DIRECTORY);
+        (disk.calls() - before, format!("{report:?}"))
+    };
+    let (calls, sound) = look(None);
+    assert!(sound.contains("refusal: None"), "{sound}");
+    for call in 0..calls {
+        let first = look(Some(call));
+        assert_eq!(look(Some(call)), first, "call {call} of {calls} fails");
+    }
+}
