@@ -50,6 +50,9 @@
 //! They share the index and the segments' accounts under one lock, held for microseconds (state.rs), and the
 //! manifest under another that only the keeper and the cleaner take.
 //!
+//! While the store opens, one thread reads hints and segments, in order, and two replay them, one the bodies and one
+//! everything else (replay.rs). At most 16 MiB of hints are read ahead, or one.
+//!
 //! # Life of a segment file
 //! ```text
 //!              keeper                writer               keeper             all its records dead
