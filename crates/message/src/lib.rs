@@ -7,6 +7,7 @@
 pub mod annotation;
 pub mod decimal;
 pub mod delivery;
+pub mod room;
 pub mod rule_properties;
 pub mod selection;
 pub mod submission;

@@ -70,7 +70,8 @@ pub trait ApplicationFactory: Send + Sync + 'static {
 /// 3. [`Self::handle_timeout`] when its deadline has passed;
 /// 4. [`Self::end_of_turn`], once;
 /// 5. what the connection has to say is taken for one vectored write;
-/// 6. [`Self::after_transmit`], once.
+/// 6. [`Self::after_transmit`], once;
+/// 7. [`Self::hand_over`], once, after whatever else happened.
 ///
 /// No method may block or wait. A method changes the connection through the reference it is given and nothing else
 /// does, so an id that came with an event stays valid until the event that ends it (`Detached`, `SessionEnded`,
@@ -97,6 +98,9 @@ pub trait Application: Send {
     fn after_transmit(&mut self, connection: &mut Connection) {
         let _ = connection;
     }
+
+    /// The turn is over: what the application still keeps for the engine goes on its way.
+    fn hand_over(&mut self) {}
 
     /// The application's own deadline has passed. Disarm before acting.
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {

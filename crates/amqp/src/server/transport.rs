@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use peeklock_budget::Budget;
-use peeklock_engine::runtime::{Account, Clock, MailboxReceiver, Output as EngineOutput};
+use peeklock_engine::runtime::{Account, Clock, MailboxReceiver};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::application::Application;
@@ -61,7 +61,6 @@ pub struct Transport<S, A> {
     application: A,
     mailbox: MailboxReceiver,
     mailbox_open: bool,
-    engine_outputs: Vec<EngineOutput>,
     input: Input,
     output: Output,
     memory: Memory,
@@ -108,7 +107,6 @@ where
             application,
             mailbox,
             mailbox_open: true,
-            engine_outputs: Vec::new(),
             input: Input::new(first_bytes),
             output: Output::default(),
             memory: Memory::new(&Budget::default(), None),
@@ -223,11 +221,10 @@ where
             }
         }
         if self.mailbox_open
-            && let Poll::Ready(outputs) =
-                self.mailbox.poll_recv_many(context, &mut self.engine_outputs, OUTPUTS_PER_TURN)
+            && let Poll::Ready(is_open) = self.mailbox.poll_ready(context)
         {
             woken.any = true;
-            self.mailbox_open = outputs > 0;
+            self.mailbox_open = is_open;
         }
         if woken.any {
             return Poll::Ready(woken);
@@ -307,6 +304,7 @@ where
         }
         self.report_memory(now);
         self.drain_events(now);
+        self.application.hand_over();
         self.connection.set_reading(self.may_read(), now);
     }
 
@@ -323,13 +321,12 @@ where
     }
 
     fn take_engine_outputs(&mut self, now: NowMs) {
-        let mut outputs = std::mem::take(&mut self.engine_outputs);
-        for output in outputs.drain(..) {
+        for _ in 0..OUTPUTS_PER_TURN {
+            let Ok(output) = self.mailbox.try_recv() else { return };
             if self.ended.is_none() {
                 self.application.handle_output(output, &mut self.connection, now);
             }
         }
-        self.engine_outputs = outputs;
     }
 
     fn take_time(&mut self, now: NowMs) {

@@ -82,7 +82,7 @@ impl ConnectionHandler {
         link: LinkId,
         confirmed: Option<Confirmed>,
         creating: Creating,
-        create: impl FnOnce(&Self, u64) -> Hold,
+        create: impl FnOnce(&mut Self, u64) -> Hold,
     ) {
         let tag = self.pending.insert(Pending::Create { link, creating: Box::new(creating) });
         let hold = create(self, u64::try_from(tag).unwrap_or(u64::MAX));

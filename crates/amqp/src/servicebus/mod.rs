@@ -20,6 +20,7 @@ mod holds;
 mod links;
 mod lock_token;
 mod management;
+mod outbox;
 mod pending;
 mod presence;
 mod receiver;
@@ -50,8 +51,9 @@ use std::task::{Context, Poll};
 use peeklock_access::Failures;
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_connections::Register;
-use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Request, Response};
+use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Response};
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
+use peeklock_message::room::Room;
 use peeklock_message::{delivery, rule_properties, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
@@ -76,6 +78,7 @@ use entities::Entity;
 use errors::Tracker;
 use holds::Held;
 use links::{Completions, Link, ReplyTo, ResponseLink};
+use outbox::Outbox;
 use pending::Pending;
 use presence::Watched;
 use receiver::{Receiver, Window};
@@ -96,7 +99,9 @@ const CLOSED_RECEIVERS_MAX: usize = 1024;
 pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
-    mailbox: Mailbox,
+    outbox: Outbox,
+    /// For messages of this turn that are not kept as they came.
+    room: Room,
     random: StdRng,
     peer: Peer,
     authorization: Authorization,
@@ -168,7 +173,8 @@ impl ConnectionHandler {
             late: Late::default(),
             entities,
             config,
-            mailbox,
+            outbox: Outbox::new(mailbox),
+            room: Room::default(),
             random,
             hostname: "localhost".into(),
             client: Client::default(),
@@ -219,12 +225,12 @@ impl ConnectionHandler {
     fn ask(&mut self, partition: &PartitionHandle, command: Command, pending: Pending) {
         let tag = self.pending.insert(pending);
         let tag = u64::try_from(tag).ok();
-        partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
+        self.outbox.add(partition, tag, command);
     }
 
     /// Submits a command whose answer interests nobody.
-    fn tell(&self, partition: &PartitionHandle, command: Command) {
-        partition.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
+    fn tell(&mut self, partition: &PartitionHandle, command: Command) {
+        self.outbox.add(partition, None, command);
     }
 
     fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
@@ -322,6 +328,7 @@ impl Application for ConnectionHandler {
         self.submit_completions();
         self.tend_authorization(connection, now);
         self.answer_watchers(connection, now);
+        self.outbox.hand_over();
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
@@ -355,6 +362,11 @@ impl Application for ConnectionHandler {
         self.ask_parked(connection);
         self.tend_receivers(connection);
         self.tend_browsers(connection);
+    }
+
+    fn hand_over(&mut self) {
+        self.outbox.hand_over();
+        self.room.clear();
     }
 
     fn set_room(&mut self, bytes: usize) {

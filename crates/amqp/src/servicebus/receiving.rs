@@ -38,7 +38,7 @@ impl ConnectionHandler {
             self.count_question(0);
         }
         if let Some(receiver) = self.receivers.get(&id) {
-            self.tell(&receiver.entity.partition, Command::Credit { receiver: id, limit, drain });
+            self.outbox.add(&receiver.entity.partition, None, Command::Credit { receiver: id, limit, drain });
         }
     }
 
@@ -80,20 +80,19 @@ impl ConnectionHandler {
     }
 
     /// Says which messages match the selector of a receiver.
-    pub(super) fn examine(&self, id: ReceiverId, messages: &[Received]) {
+    pub(super) fn examine(&mut self, id: ReceiverId, messages: &[Received]) {
         let Some(receiver) = self.receivers.get(&id) else { return };
         let Some(selector) = &receiver.selector else { return };
         let matching = messages.iter().filter(|one| selection::matches(selector, &one.content, &one.view));
         let matching = matching.map(|one| one.view.sequence_number).collect();
-        self.tell(&receiver.entity.partition, Command::Examined { receiver: id, matching });
+        self.outbox.add(&receiver.entity.partition, None, Command::Examined { receiver: id, matching });
     }
 
     /// A message for a receiver that was closed while it was on its way.
-    fn give_back(&self, receiver: ReceiverId, lock: Lock) {
+    fn give_back(&mut self, receiver: ReceiverId, lock: Lock) {
         let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
-        if let Some((_, entity)) = closed {
-            let tokens = SmallVec::from_iter([lock.token]);
-            self.release(entity, tokens);
+        if let Some(entity) = closed.map(|(_, entity)| Arc::clone(entity)) {
+            self.release(&entity, SmallVec::from_iter([lock.token]));
         }
     }
 
@@ -170,7 +169,7 @@ impl ConnectionHandler {
         self.closed_receivers.push_back((id, receiver.entity));
     }
 
-    pub(super) fn release(&self, entity: &Entity, tokens: SmallVec<[LockToken; 1]>) {
+    pub(super) fn release(&mut self, entity: &Entity, tokens: SmallVec<[LockToken; 1]>) {
         let settlement = Settlement::Release;
         self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
     }

@@ -125,8 +125,9 @@ impl ConnectionHandler {
         payload: &Bytes,
     ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
         check_size(entity, message_format, payload.len())?;
-        let random = &mut self.random;
-        let messages = read_transfer(message_format, payload, entity.wanted(), &mut || random.random())?;
+        let (random, room) = (&mut self.random, &mut self.room);
+        let messages =
+            read_transfer(message_format, payload, entity.wanted(), &mut || random.random(), room)?;
         self.check_rates(entity, messages.len())?;
         Ok(messages)
     }

@@ -156,7 +156,7 @@ impl ConnectionHandler {
         let (topic, options) = (topic.address.name.clone(), self.options_of_subscription(affinity));
         self.hold(link, Some(confirmed), creating, |handler, tag| {
             let wanted = Temporary::Subscription { topic, name, options, selector };
-            handler.entities.create_temporary(wanted, handler.mailbox.clone(), tag)
+            handler.entities.create_temporary(wanted, handler.outbox.return_address(), tag)
         });
         Ok(())
     }
@@ -176,7 +176,7 @@ impl ConnectionHandler {
         let (topic, options) = (topic.address.name.clone(), self.options_of_subscription(affinity));
         self.hold(link, Some(confirmed), creating, |handler, tag| {
             let wanted = ClientSubscription { topic, name, options, selector, may_create };
-            handler.entities.subscribe(wanted, handler.mailbox.clone(), tag)
+            handler.entities.subscribe(wanted, handler.outbox.return_address(), tag)
         });
     }
 
@@ -230,7 +230,7 @@ impl ConnectionHandler {
         let name = name.clone();
         let tag = self.pending.insert(Pending::Unsubscribe { link });
         let tag = u64::try_from(tag).unwrap_or(u64::MAX);
-        self.entities.unsubscribe(&name, self.mailbox.clone(), tag);
+        self.entities.unsubscribe(&name, self.outbox.return_address(), tag);
     }
 
     /// The subscription is gone, or not.

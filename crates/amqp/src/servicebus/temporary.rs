@@ -51,7 +51,7 @@ impl ConnectionHandler {
         let creating = Creating { session, attach, address: name.clone(), missing: None };
         self.hold(link, None, creating, |handler, tag| {
             let wanted = Temporary::Entity { name, options };
-            handler.entities.create_temporary(wanted, handler.mailbox.clone(), tag)
+            handler.entities.create_temporary(wanted, handler.outbox.return_address(), tag)
         });
         Ok(())
     }

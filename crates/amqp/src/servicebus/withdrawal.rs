@@ -75,10 +75,10 @@ impl ConnectionHandler {
     }
 
     /// Says again how far a receiver may be served; an answer to a drain that is under way is awaited already.
-    fn regrant(&self, id: ReceiverId, Grant { limit, drain }: Grant) {
+    fn regrant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
         if let Some(receiver) = self.receivers.get(&id) {
             let command = peeklock_engine::Command::Credit { receiver: id, limit, drain };
-            self.tell(&receiver.entity.partition, command);
+            self.outbox.add(&receiver.entity.partition, None, command);
         }
     }
 }

@@ -13,18 +13,20 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn answer(&self, response: Response) {
-        self.mailbox.put(match (self.kind, response) {
+    /// The answer as its mailbox gets it.
+    pub(super) fn output(&self, response: Response) -> Output {
+        match (self.kind, response) {
             // What could not be read is left out: it matches nothing.
             (AnswerKind::Examination { receiver }, Response::Received(messages)) => {
                 Output::Examine { receiver, messages: messages.unwrap_or_default() }
             }
             (_, response) => Output::Response { tag: self.tag, response },
-        });
+        }
     }
 
-    pub(super) fn refuse(&self, refusal: Refusal) {
-        self.answer(self.kind.refused(refusal));
+    /// The answer that it is not done.
+    pub(super) fn refusal(&self, refusal: Refusal) -> Output {
+        self.output(self.kind.refused(refusal))
     }
 }
 
@@ -33,20 +35,20 @@ pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, kind: Option<AnswerKind
     Some(Waiter { mailbox, tag: tag?, kind: kind? })
 }
 
-/// Answers a request that will not be carried out. Receivers learn that they are closed.
-pub(super) fn refuse(request: Request, refusal: &Refusal) {
+/// Answers a request that will not be carried out, by way of `put`. Receivers learn that they are closed.
+pub(super) fn refuse(request: Request, refusal: &Refusal, put: impl FnOnce(&Mailbox, Output)) {
     let Request { mailbox, tag, command } = request;
     let described = command.describe();
     match described.link {
         Link::Credits(receiver) | Link::Watches(receiver) => {
-            mailbox.put(Output::ReceiverClosed { receiver, refusal: refusal.clone() });
+            put(&mailbox, Output::ReceiverClosed { receiver, refusal: refusal.clone() });
         }
         Link::Opens(receiver) if tag.is_none() => {
-            mailbox.put(Output::ReceiverClosed { receiver, refusal: refusal.clone() });
+            put(&mailbox, Output::ReceiverClosed { receiver, refusal: refusal.clone() });
         }
         Link::Unchanged | Link::Opens(_) | Link::Closes(_) => {
             if let Some(waiter) = waiter(mailbox, tag, described.answer) {
-                waiter.refuse(refusal.clone());
+                put(&waiter.mailbox, waiter.refusal(refusal.clone()));
             }
         }
     }

@@ -1,10 +1,16 @@
-//! How connections and partitions talk: requests in, outputs out, both in batches. `partition_handle` is where requests go.
+//! How connections and partitions talk: requests in, outputs out, both in parcels. `partition_handle` is where requests go.
+//!
+//! A parcel is what one turn of the sender has for one receiver. Each hand-over wakes the receiver's task and writes to memory
+//! that two processors share, so it is done for a parcel and not for each item.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::vec;
 
 use peeklock_budget::Share;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TryRecvError};
 
 use crate::{Command, Delivery, Received, ReceiverId, Refusal, Reply};
 
@@ -52,7 +58,7 @@ pub struct Mailbox(Arc<Sending>);
 #[derive(Debug)]
 struct Sending {
     /// Bounded by the requests and credit the owner has outstanding, so the channel itself needs no bound.
-    outputs: mpsc::UnboundedSender<Output>,
+    parcels: mpsc::UnboundedSender<Vec<Output>>,
     account: Arc<Account>,
 }
 
@@ -79,15 +85,66 @@ impl Account {
     }
 }
 
-/// The receiving half: drain it with `recv_many`.
-pub type MailboxReceiver = mpsc::UnboundedReceiver<Output>;
+/// The receiving half: outputs come in the order in which they were sent.
+#[derive(Debug)]
+pub struct MailboxReceiver {
+    parcels: mpsc::UnboundedReceiver<Vec<Output>>,
+    /// What is left of the parcel that came last.
+    opened: vec::IntoIter<Output>,
+}
+
+impl MailboxReceiver {
+    /// Waits for the next output; `None` once there will be none.
+    pub async fn recv(&mut self) -> Option<Output> {
+        if poll_fn(|context| self.poll_ready(context)).await { self.opened.next() } else { None }
+    }
+
+    /// Waits until there are outputs and adds at most `limit` of those that are there to `outputs`; returns how many, 0
+    /// once there will be none.
+    pub async fn recv_many(&mut self, outputs: &mut Vec<Output>, limit: usize) -> usize {
+        let before = outputs.len();
+        poll_fn(|context| self.poll_ready(context)).await;
+        outputs.extend(std::iter::from_fn(|| self.try_recv().ok()).take(limit));
+        outputs.len() - before
+    }
+
+    /// The next output, if there is one.
+    ///
+    /// # Errors
+    /// There is none now, or there will be none.
+    pub fn try_recv(&mut self) -> Result<Output, TryRecvError> {
+        loop {
+            if let Some(output) = self.opened.next() {
+                return Ok(output);
+            }
+            self.opened = self.parcels.try_recv()?.into_iter();
+        }
+    }
+
+    /// Ready when there is an output to take, with false once there will be none.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        while self.opened.as_slice().is_empty() {
+            match ready!(self.parcels.poll_recv(context)) {
+                Some(parcel) => self.opened = parcel.into_iter(),
+                None => return Poll::Ready(false),
+            }
+        }
+        Poll::Ready(true)
+    }
+
+    /// Takes no further outputs; what was sent before can still be received.
+    pub fn close(&mut self) {
+        self.parcels.close();
+    }
+}
 
 impl Mailbox {
     /// A connected pair.
     #[must_use]
     pub fn new() -> (Self, MailboxReceiver) {
-        let (outputs, receiver) = mpsc::unbounded_channel();
-        (Self(Arc::new(Sending { outputs, account: Arc::default() })), receiver)
+        let (sender, parcels) = mpsc::unbounded_channel();
+        let sending = Sending { parcels: sender, account: Arc::default() };
+        (Self(Arc::new(sending)), MailboxReceiver { parcels, opened: Vec::new().into_iter() })
     }
 
     /// What owner and senders know about memory.
@@ -101,14 +158,19 @@ impl Mailbox {
         self.0.account.is_full.load(Ordering::Relaxed)
     }
 
-    /// Delivers an output; nothing happens when the owner is gone.
-    pub fn put(&self, output: Output) {
-        let _ = self.0.outputs.send(output);
+    /// Whether both lead to the same owner.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Delivers an output, or hands it back when the owner is gone.
-    pub(super) fn try_put(&self, output: Output) -> Result<(), Output> {
-        self.0.outputs.send(output).map_err(|refused| refused.0)
+    /// Delivers an output; nothing happens when the owner is gone.
+    pub fn put(&self, output: Output) {
+        let _ = self.put_all(vec![output]);
+    }
+
+    /// Delivers outputs in their order, or hands them back when the owner is gone.
+    pub(super) fn put_all(&self, outputs: Vec<Output>) -> Result<(), Vec<Output>> {
+        self.0.parcels.send(outputs).map_err(|refused| refused.0)
     }
 }
 
@@ -119,6 +181,15 @@ pub struct Request {
     pub mailbox: Mailbox,
     /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer. `Watch`, `Credit`,
     /// `CloseReceiver` and `Tick` have no answer, so their tag is ignored.
+    pub tag: Option<u64>,
+    /// What to do.
+    pub command: Command,
+}
+
+/// A request of a parcel, whose return address all have in common.
+#[derive(Debug)]
+pub struct Asked {
+    /// As that of [`Request`].
     pub tag: Option<u64>,
     /// What to do.
     pub command: Command,

@@ -61,7 +61,7 @@ pub use figures::NamespaceFigures;
 pub use forwarder::ReadRuleProperties;
 pub use host::LostShard;
 pub use joint::Transaction;
-pub use mailbox::{Account, Mailbox, MailboxReceiver, Output, Request, Response};
+pub use mailbox::{Account, Asked, Mailbox, MailboxReceiver, Output, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
 pub use partition_handle::{PartitionHandle, Requests};
 pub use peeklock_storage::Error as StorageError;

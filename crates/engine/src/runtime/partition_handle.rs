@@ -1,13 +1,14 @@
 //! Where requests go: a partition as its users see it, wherever it runs.
 
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::vec;
 
 use peeklock_storage::Epoch;
 use tokio::sync::mpsc;
 
 use super::joint::LoanRequest;
-use super::{Mailbox, Output, Request, Response, answer};
+use super::{Asked, Mailbox, Output, Request, Response, answer};
 use crate::{Command, ReceiverId, Refusal};
 
 /// A partition as its users see it; cheap to clone.
@@ -21,7 +22,14 @@ pub struct PartitionHandle {
 #[derive(Debug, Clone)]
 enum Transport {
     /// The actor is a task of this process.
-    Local { requests: mpsc::UnboundedSender<Request>, loans: mpsc::UnboundedSender<LoanRequest> },
+    Local { requests: mpsc::UnboundedSender<Parcel>, loans: mpsc::UnboundedSender<LoanRequest> },
+}
+
+/// Requests with one return address, in order.
+#[derive(Debug)]
+struct Parcel {
+    mailbox: Mailbox,
+    asked: vec::IntoIter<Asked>,
 }
 
 /// What all handles of one actor share.
@@ -46,17 +54,34 @@ impl PartitionHandle {
         let (requests, receiver) = mpsc::unbounded_channel();
         let (loans, loan_requests) = mpsc::unbounded_channel();
         let subject = Arc::new(Subject { epoch, gone: OnceLock::new() });
-        (Self { transport: Transport::Local { requests, loans }, subject }, Requests(receiver), loan_requests)
+        (
+            Self { transport: Transport::Local { requests, loans }, subject },
+            Requests { parcels: receiver, opened: None },
+            loan_requests,
+        )
     }
 
     /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
     /// [`Refusal::EntityDeleted`] if its entity is as well, or [`Refusal::EntityDamaged`]; commands that name a receiver and
     /// have no answer of their own get [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
+        let Request { mailbox, tag, command } = request;
+        self.submit_all(mailbox, vec![Asked { tag, command }]);
+    }
+
+    /// Queues commands in their order, as [`Self::submit`] does, for less than each by itself.
+    pub fn submit_all(&self, mailbox: Mailbox, asked: Vec<Asked>) {
         let Transport::Local { requests, .. } = &self.transport;
-        if let Err(refused) = requests.send(request) {
-            answer::refuse(refused.0, self.subject.gone.get().unwrap_or(&Refusal::Unavailable));
+        if let Err(refused) = requests.send(Parcel { mailbox, asked: asked.into_iter() }) {
+            let refusal = self.subject.gone.get().unwrap_or(&Refusal::Unavailable);
+            refused.0.for_each(|request| answer::refuse(request, refusal, Mailbox::put));
         }
+    }
+
+    /// Whether both lead to the same partition.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.subject, &other.subject)
     }
 
     /// Hands over a command and waits for its answer; `None` for a command that has none.
@@ -104,33 +129,68 @@ impl PartitionHandle {
     }
 }
 
+impl Iterator for Parcel {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let Asked { tag, command } = self.asked.next()?;
+        Some(Request { mailbox: self.mailbox.clone(), tag, command })
+    }
+}
+
 /// The actor's end of a [`PartitionHandle`]. What is still in it when the actor goes is refused, so that nobody waits for
 /// ever.
 #[derive(Debug)]
-pub struct Requests(mpsc::UnboundedReceiver<Request>);
+pub struct Requests {
+    parcels: mpsc::UnboundedReceiver<Parcel>,
+    /// What is left of the parcel that came last.
+    opened: Option<Parcel>,
+}
 
 impl Requests {
     /// The next request, if one waits.
     pub fn try_next(&mut self) -> Option<Request> {
-        self.0.try_recv().ok()
+        loop {
+            if let Some(request) = self.next_opened() {
+                return Some(request);
+            }
+            self.opened = Some(self.parcels.try_recv().ok()?);
+        }
     }
 
     /// The next request; `None` once there will be none.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Request>> {
-        self.0.poll_recv(context)
+        loop {
+            if let Some(request) = self.next_opened() {
+                return Poll::Ready(Some(request));
+            }
+            match ready!(self.parcels.poll_recv(context)) {
+                Some(parcel) => self.opened = Some(parcel),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// Of the parcel that came last. It keeps a mailbox, so it goes as soon as it is empty.
+    fn next_opened(&mut self) -> Option<Request> {
+        let request = self.opened.as_mut()?.next();
+        if self.opened.as_ref().is_some_and(|parcel| parcel.asked.len() == 0) {
+            self.opened = None;
+        }
+        request
     }
 
     /// Accepts no further ones.
     pub(super) fn close(&mut self) {
-        self.0.close();
+        self.parcels.close();
     }
 }
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        self.0.close();
-        while let Ok(request) = self.0.try_recv() {
-            answer::refuse(request, &Refusal::Unavailable);
+        self.parcels.close();
+        while let Some(request) = self.try_next() {
+            answer::refuse(request, &Refusal::Unavailable, Mailbox::put);
         }
     }
 }

@@ -1,3 +1,4 @@
+use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::*;
@@ -300,6 +301,7 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         &batch(&[good.clone(), good.clone()]),
         RequiredProperties::default(),
         next,
+        &mut Room::default(),
     )
     .unwrap();
     assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
@@ -313,11 +315,12 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         batch(&[]),
         good.clone(),
     ] {
-        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, RequiredProperties::default(), next);
+        let wanted = RequiredProperties::default();
+        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, wanted, next, &mut Room::default());
         assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
     }
     assert!(matches!(
-        read_transfer(7, &good, RequiredProperties::default(), next),
+        read_transfer(7, &good, RequiredProperties::default(), next, &mut Room::default()),
         Err(Unfit::NotImplemented(_))
     ));
 }
@@ -332,7 +335,8 @@ proptest! {
     fn never_panics_on_rubbish(bytes in prop::collection::vec(any::<u8>(), 0..200), format in prop_oneof![
         Just(0), Just(BATCH_MESSAGE_FORMAT)
     ]) {
-        let _ = read_transfer(format, &Bytes::from(bytes), RequiredProperties::default(), &mut || 1);
+        let (wanted, room) = (RequiredProperties::default(), &mut Room::default());
+        let _ = read_transfer(format, &Bytes::from(bytes), wanted, &mut || 1, room);
     }
 
     #[test]
@@ -342,6 +346,7 @@ proptest! {
         let mut bytes = payload.to_vec();
         let index = at % bytes.len();
         bytes[index] = with;
-        let _ = read_transfer(0, &Bytes::from(bytes), RequiredProperties::default(), &mut || 1);
+        let (wanted, room) = (RequiredProperties::default(), &mut Room::default());
+        let _ = read_transfer(0, &Bytes::from(bytes), wanted, &mut || 1, room);
     }
 }

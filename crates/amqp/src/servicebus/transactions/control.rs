@@ -129,7 +129,7 @@ impl ConnectionHandler {
         let number = self.transactions.order.begin(touched, bytes);
         let committing = Committing { id, delivery, staged, forgotten, number, bytes };
         let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
-        step.commit(self.mailbox.clone(), u64::try_from(tag).unwrap_or(u64::MAX));
+        step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
     }
 
     /// The engine has carried out a commit, or refused it.

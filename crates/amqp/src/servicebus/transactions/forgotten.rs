@@ -19,7 +19,7 @@ pub(super) struct Forgotten {
 
 impl ConnectionHandler {
     /// Their transaction is not committed.
-    pub(super) fn give_back_forgotten(&self, forgotten: Vec<Forgotten>) {
+    pub(super) fn give_back_forgotten(&mut self, forgotten: Vec<Forgotten>) {
         for Forgotten { entity, tokens } in forgotten {
             let settlement = Settlement::Abandon { modify: Vec::new() };
             self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });

@@ -101,7 +101,7 @@ impl ConnectionHandler {
         let mut step = self.entities.begin_transaction();
         step.add_transfer(&via.root.place, &sender.entity.place(), messages);
         let tag = self.pending.insert(Pending::Send { delivery, bytes });
-        step.commit(self.mailbox.clone(), u64::try_from(tag).unwrap_or(u64::MAX));
+        step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
     }
 }
 

@@ -16,6 +16,7 @@ mod intake;
 mod lane;
 mod lending;
 mod limits;
+mod outgoing;
 mod quarantine;
 mod reads;
 mod recovery;
@@ -45,6 +46,7 @@ use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
+use self::outgoing::Outgoing;
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
@@ -172,6 +174,7 @@ pub(super) struct Actor {
     receivers: HashMap<ReceiverId, Mailbox>,
     commits: Commits,
     replies: VecDeque<PendingReply>,
+    outgoing: Outgoing,
     lane: DeliveryLane,
     browses: Browses,
     forwarders: Forwarders,
@@ -240,6 +243,7 @@ impl Actor {
             receivers: HashMap::new(),
             commits: Commits::default(),
             replies: VecDeque::new(),
+            outgoing: Outgoing::default(),
             lane: DeliveryLane::new(id, shared.cache.process()),
             browses: Browses::new(id),
             forwarders: Forwarders::default(),

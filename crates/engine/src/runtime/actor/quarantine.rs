@@ -68,7 +68,7 @@ impl Actor {
         match refusal {
             Some(refusal) if is_all_or_none || messages.is_empty() => {
                 messages.iter().for_each(|message| self.give_back(message));
-                waiter.refuse(refusal);
+                self.outgoing.put(&waiter.mailbox, waiter.refusal(refusal));
             }
             _ => {
                 if takes || messages.iter().any(|message| message.lock.is_some()) {
@@ -79,7 +79,8 @@ impl Actor {
                 if takes {
                     messages.iter_mut().for_each(|message| message.lock = None);
                 }
-                waiter.answer(Response::Received(Ok(messages)));
+                let answer = waiter.output(Response::Received(Ok(messages)));
+                self.outgoing.put(&waiter.mailbox, answer);
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::runtime::damage::Unreadable;
 use crate::runtime::joint::LoanRequest;
 use crate::runtime::patience::Patience;
 use crate::runtime::restore::{FirstPages, restore};
-use crate::runtime::{Output, Request};
+use crate::runtime::{Mailbox, Output, Request};
 use crate::{Command, EntityOptions, QueueId, Refusal, Timestamp};
 
 impl Actor {
@@ -143,7 +143,7 @@ impl Actor {
                 // A close is sent once, so pending closes must not be refused.
                 match is_closing(&request) {
                     true => self.requests.push(request),
-                    false => answer::refuse(request, &Refusal::Unavailable),
+                    false => answer::refuse(request, &Refusal::Unavailable, Mailbox::put),
                 }
             }
             if self.stopping || self.is_lost { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
@@ -179,20 +179,22 @@ impl Actor {
     /// Answers all who wait with `refusal`, closes all receivers and forgets what was under way.
     pub(super) fn refuse_everything(&mut self, refusal: &Refusal) {
         for reply in self.replies.drain(..) {
-            reply.waiter.refuse(refusal.clone());
+            self.outgoing.put(&reply.waiter.mailbox, reply.waiter.refusal(refusal.clone()));
         }
         for browse in self.browses.drain() {
-            browse.waiter.refuse(refusal.clone());
+            self.outgoing.put(&browse.waiter.mailbox, browse.waiter.refusal(refusal.clone()));
         }
         for waiter in self.waiters.drain() {
-            waiter.refuse(refusal.clone());
+            self.outgoing.put(&waiter.mailbox, waiter.refusal(refusal.clone()));
         }
         for request in self.requests.drain(..) {
-            answer::refuse(request, refusal);
+            answer::refuse(request, refusal, |mailbox, output| self.outgoing.put(mailbox, output));
         }
         for (receiver, mailbox) in self.receivers.drain() {
-            mailbox.put(Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable });
+            let closed = Output::ReceiverClosed { receiver, refusal: Refusal::Unavailable };
+            self.outgoing.put(&mailbox, closed);
         }
+        self.outgoing.send();
         self.loan = None;
         self.lane = DeliveryLane::new(self.owned.id, self.shared.cache.process());
         self.browses = Browses::new(self.owned.id);

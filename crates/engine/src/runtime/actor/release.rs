@@ -60,7 +60,7 @@ impl Actor {
                 // What became durable a moment ago may not have been answered yet.
                 let is_durable = after <= self.commits.durable();
                 if is_durable && self.replies.is_empty() && !self.tenancy.is_away() {
-                    waiter.answer(response);
+                    self.answer(&waiter, response);
                 } else {
                     self.replies.push_back(PendingReply { after, is_proven: !is_durable, waiter, response });
                 }
@@ -92,11 +92,11 @@ impl Actor {
     pub(super) fn release(&mut self) {
         let durable = self.note_durable();
         if !self.tenancy.look() || self.tenancy.is_away() {
-            return;
+            return self.hand_over();
         }
         while self.replies.front().is_some_and(|reply| reply.after <= durable) {
             if let Some(reply) = self.replies.pop_front() {
-                reply.waiter.answer(reply.response);
+                self.answer(&reply.waiter, reply.response);
             }
         }
         while self.tenancy.delivers()
@@ -111,6 +111,7 @@ impl Actor {
         while let Some(browse) = self.browses.pop(durable) {
             self.answer_browse(browse);
         }
+        self.hand_over();
     }
 
     /// The same before everything that waits is refused. Without the right to hand out anything, only those are answered whose
@@ -125,11 +126,30 @@ impl Actor {
         let is_proven = |reply: &mut PendingReply| reply.is_proven && reply.after <= durable;
         let proven =
             self.replies.iter_mut().position(|reply| !is_proven(reply)).unwrap_or(self.replies.len());
-        for reply in self.replies.drain(..proven) {
-            reply.waiter.answer(reply.response);
+        for PendingReply { waiter, response, .. } in self.replies.drain(..proven) {
+            self.outgoing.put(&waiter.mailbox, waiter.output(response));
         }
         while let Some(browse) = self.browses.pop_taken(durable) {
             self.answer_browse(browse);
+        }
+        self.hand_over();
+    }
+
+    fn answer(&mut self, waiter: &Waiter, response: Response) {
+        self.outgoing.put(&waiter.mailbox, waiter.output(response));
+    }
+
+    /// Sends what was collected for mailboxes. Who is gone has no receivers any more, and locks what it was to get for
+    /// nobody.
+    fn hand_over(&mut self) {
+        self.outgoing.send();
+        for output in self.outgoing.take_undeliverable() {
+            let Output::Delivery(delivery) = output else { continue };
+            let receiver = delivery.receiver;
+            if self.receivers.remove(&receiver).is_some() {
+                self.internal.push_back(Command::CloseReceiver { receiver });
+            }
+            self.give_back(&delivery.message);
         }
     }
 
@@ -158,11 +178,7 @@ impl Actor {
             let OwnedPartition { name, partition, .. } = &self.owned;
             self.traces.delivered(&delivery.message, Some(receiver), Names { entity: name, partition });
         }
-        if let Err(Output::Delivery(delivery)) = mailbox.try_put(Output::Delivery(delivery)) {
-            self.receivers.remove(&receiver);
-            self.internal.push_back(Command::CloseReceiver { receiver });
-            self.give_back(&delivery.message);
-        }
+        self.outgoing.put(mailbox, Output::Delivery(delivery));
     }
 
     pub(super) fn give_back(&mut self, message: &Received) {
@@ -178,7 +194,7 @@ impl Actor {
 
     fn drained(&mut self, receiver: ReceiverId) {
         if let Some(mailbox) = self.receivers.get(&receiver) {
-            mailbox.put(Output::Drained { receiver });
+            self.outgoing.put(mailbox, Output::Drained { receiver });
         }
     }
 
@@ -192,13 +208,13 @@ impl Actor {
     /// The partition has closed it already.
     fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
-            mailbox.put(Output::ReceiverClosed { receiver, refusal });
+            self.outgoing.put(&mailbox, Output::ReceiverClosed { receiver, refusal });
         }
     }
 
     fn close_receiver(&mut self, receiver: ReceiverId, refusal: Refusal) {
         let Some(mailbox) = self.receivers.remove(&receiver) else { return };
-        mailbox.put(Output::ReceiverClosed { receiver, refusal });
+        self.outgoing.put(&mailbox, Output::ReceiverClosed { receiver, refusal });
         self.internal.push_back(Command::CloseReceiver { receiver });
     }
 }

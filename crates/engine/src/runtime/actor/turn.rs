@@ -9,8 +9,8 @@ use super::weight::{check_weight, weight};
 use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
 use crate::partition::persist;
-use crate::runtime::Request;
 use crate::runtime::answer;
+use crate::runtime::{Mailbox, Request};
 use crate::{Command, Durability, Event, QueueId, Refusal, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
@@ -137,7 +137,8 @@ impl Actor {
                 let attempt = self.traces.begin(&request.command);
                 let OwnedPartition { name, partition, .. } = &self.owned;
                 self.traces.refused(attempt, &refusal, Names { entity: name, partition });
-                return answer::refuse(request, &refusal);
+                let put = |mailbox: &Mailbox, output| self.outgoing.put(mailbox, output);
+                return answer::refuse(request, &refusal, put);
             }
         };
         let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);

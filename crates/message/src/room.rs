@@ -1,0 +1,63 @@
+//! Memory for the copies of messages that come together: one block for many of them, instead of one for each.
+
+use bytes::{Bytes, BytesMut};
+
+/// A block is no larger, in bytes, unless a message is: it stays as long as one of its messages is held.
+const BLOCK_BYTES_MAX: usize = 64 * 1024;
+
+/// See the module. Empty, it takes no memory; each block is twice as large as the one before, so that few messages take little.
+#[derive(Debug, Default)]
+pub struct Room {
+    block: BytesMut,
+    /// Of the last block.
+    block_bytes: usize,
+}
+
+impl Room {
+    /// Gives what `write` appends, which should take no more than `bytes`.
+    pub fn write(&mut self, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
+        if self.block.capacity() < bytes {
+            self.block_bytes = (2 * self.block_bytes).min(BLOCK_BYTES_MAX).max(bytes);
+            self.block = BytesMut::with_capacity(self.block_bytes);
+        }
+        write(&mut self.block);
+        self.block.split().freeze()
+    }
+
+    /// Lets go of what is left of the block.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(room: &mut Room, bytes: usize, octet: u8) -> Bytes {
+        room.write(bytes, |block| block.resize(bytes, octet))
+    }
+
+    #[test]
+    fn many_copies_share_a_block_and_one_takes_no_more_than_it_needs() {
+        let mut room = Room::default();
+        let first = fill(&mut room, 1000, 0);
+        assert_eq!(room.block.capacity(), 0);
+        let copies: Vec<Bytes> = (1..200_u8).map(|octet| fill(&mut room, 1000, octet)).collect();
+        let follows = |pair: &&[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
+        assert!(copies.windows(2).filter(follows).count() > 180);
+        assert!(copies.iter().zip(1..).all(|(copy, octet)| copy[..] == [octet; 1000]));
+        assert_eq!(first[..], [0; 1000]);
+        room.clear();
+        assert_eq!(room.block.capacity(), 0);
+    }
+
+    #[test]
+    fn a_large_message_and_one_that_takes_more_than_was_said_have_room() {
+        let mut room = Room::default();
+        let large = fill(&mut room, 3 * BLOCK_BYTES_MAX, 7);
+        let longer = room.write(10, |block| block.resize(5_000, 8));
+        assert_eq!(large.len(), 3 * BLOCK_BYTES_MAX);
+        assert_eq!(longer[..], [8; 5_000]);
+    }
+}
