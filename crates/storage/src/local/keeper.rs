@@ -15,7 +15,7 @@ use crate::{Error, Pressure};
 
 mod hints;
 
-use hints::write_one_hint;
+use hints::{Rest, write_one_hint};
 pub(super) use hints::{store_hint, write_hint, write_hints};
 
 /// How often the disk is looked at without being asked.
@@ -40,33 +40,34 @@ const WARM_MS_MAX: u64 = 60_000;
 pub(super) fn run(shared: &Shared) {
     let started = Instant::now();
     let mut supplier = Supplier::default();
+    let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
         if !shared.keeper_bell.wait(Duration::from_millis(patrol_ms)) {
             shared.pool.lock().drop_buffers();
         }
-        tidy(shared, &mut supplier);
+        tidy(shared, &mut supplier, &mut rest);
         if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {
             shared.warm().clear();
         }
     }
 }
 
-/// One round of a store that a test steps: nothing that failed before is waited for.
+/// One round of a store that a test steps: nothing that failed before is waited for, and a round that seals nothing is rest.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn round(shared: &Shared) {
-    tidy(shared, &mut Supplier::default());
+    tidy(shared, &mut Supplier::default(), &mut Rest::new(Duration::ZERO));
 }
 
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
-fn tidy(shared: &Shared, supplier: &mut Supplier) {
+fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
-    seal_rolled(shared);
+    let has_sealed = seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
     let is_supplied = supplier.supply(shared);
-    write_one_hint(shared);
+    write_one_hint(shared, rest.has_come(has_sealed));
     if shared.is_stopping() {
         // A supply cut short says nothing about room.
         return;
@@ -227,16 +228,16 @@ fn starve(shared: &Shared, reason: Option<String>) {
     shared.pool.notify();
 }
 
-/// Writes down that full segments are complete.
-pub(super) fn seal_rolled(shared: &Shared) {
+/// Writes down that full segments are complete; true if there were any.
+pub(super) fn seal_rolled(shared: &Shared) -> bool {
     let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();
     if rolled.is_empty() {
-        return;
+        return false;
     }
     let sealed = shared.update_manifest(|manifest| rolled.iter().for_each(|rolled| seal(manifest, *rolled)));
     if let Err(error) = sealed {
         shared.warnings.warn(SEAL, &error);
-        return;
+        return false;
     }
     shared.warnings.end(SEAL);
     let mut exchange = shared.pool.lock();
@@ -252,6 +253,7 @@ pub(super) fn seal_rolled(shared: &Shared) {
     }
     drop(state);
     shared.cleaner_bell.ring();
+    true
 }
 
 fn seal(manifest: &mut Manifest, rolled: Rolled) {

@@ -1,8 +1,12 @@
 //! Hints of sealed segments: when and how they are written.
+//!
+//! A hint of small messages has a tenth of its segment's bytes and more. Where messages are consumed as fast as they come, a segment
+//! dies soon after its seal. So a hint waits until another segment is sealed behind its own, until nothing was sealed for a
+//! while, or until the store is closed; what has died by then gets none. After a crash, opening reads what waited.
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::directory::Directory;
 use super::super::format::Kind;
@@ -19,12 +23,31 @@ use super::{FILL_BYTES, demand};
 const HINT_PIECE_BYTES: usize = 256 << 10;
 const HINT_PAUSE_MS: u64 = 5;
 
-/// Writes the hint of one sealed segment and comes back for the next.
-pub(super) fn write_one_hint(shared: &Shared) {
-    let mut exchange = shared.pool.lock();
-    let Some(due) = exchange.hints_due.pop_front() else { return };
-    let listing = exchange.take_listing(due.id);
-    drop(exchange);
+/// Tells when no segment was sealed for a while: then hints wait no longer for another one behind them.
+#[derive(Debug)]
+pub(super) struct Rest {
+    sealed_at: Instant,
+    patience: Duration,
+}
+
+impl Rest {
+    /// From now on.
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { sealed_at: Instant::now(), patience }
+    }
+
+    /// Whether it has come, in a round that sealed something or did not.
+    pub(super) fn has_come(&mut self, has_sealed: bool) -> bool {
+        if has_sealed {
+            self.sealed_at = Instant::now();
+        }
+        !has_sealed && self.sealed_at.elapsed() >= self.patience
+    }
+}
+
+/// Writes the hint of one sealed segment that still lives, and comes back for the next.
+pub(super) fn write_one_hint(shared: &Shared, is_at_rest: bool) {
+    let Some((due, listing)) = shared.pool.lock().next_hint(is_at_rest) else { return };
     shared.keeper_bell.ring();
     let file = {
         let state = shared.state();
@@ -42,10 +65,10 @@ pub(super) fn write_one_hint(shared: &Shared) {
     }
 }
 
-/// Writes the hints still due.
+/// Writes the hints still due, also those that wait.
 pub(in crate::local) fn write_hints(shared: &Shared) {
     while !shared.pool.lock().hints_due.is_empty() {
-        write_one_hint(shared);
+        write_one_hint(shared, true);
     }
 }
 

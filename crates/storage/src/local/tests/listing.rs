@@ -5,7 +5,7 @@ use crate::local::directory::Directory;
 use crate::local::format::{Kind, RecordHeader, Shadows};
 use crate::local::hint::{HintBuilder, Listing, Subject};
 use crate::local::keeper;
-use crate::local::pool::PREPARED_SEGMENTS;
+use crate::local::pool::{LISTINGS_MAX, PREPARED_SEGMENTS};
 use crate::local::shard::{LocalShard, ScrubDamageSender, Workers};
 use crate::local::state::Placed;
 
@@ -54,6 +54,12 @@ fn send_one(shard: &LocalShard, number: u64) {
 
 fn hint_bytes(disk: &SimulatedDisk) -> Vec<u8> {
     disk.bytes(std::path::Path::new("/data/0000000001.hint"))
+}
+
+/// The segments that have hints.
+fn hinted(disk: &SimulatedDisk) -> Vec<String> {
+    let hints = disk.paths().into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "hint"));
+    hints.map(|path| path.file_stem().unwrap().to_string_lossy().trim_start_matches('0').to_owned()).collect()
 }
 
 /// Asserts that the full segment has the same hint from its listing and by reading it, and returns that.
@@ -132,7 +138,8 @@ fn listings_that_nobody_works_off_do_not_pile_up() {
     for id in 0..10 {
         exchange.keep_listing(id, Listing::new(Vec::new()));
     }
-    assert!(exchange.take_listing(1).is_some() && exchange.take_listing(2).is_none());
+    let kept = (0..10).filter(|id| exchange.take_listing(*id).is_some()).count();
+    assert_eq!(kept, LISTINGS_MAX);
 }
 
 #[test]
@@ -147,4 +154,53 @@ fn buffers_are_empty_when_they_are_used_again_and_few_are_kept() {
     exchange.give_buffer_back(vec![1; 100]);
     exchange.drop_buffers();
     assert_eq!(exchange.take_buffer().capacity(), 0);
+}
+
+#[test]
+fn a_hint_waits_until_another_segment_is_sealed_behind_its_own_or_nothing_is_sealed() {
+    let disk = SimulatedDisk::new();
+    let (shard, mut workers) = open_prepared(&disk);
+    let mut last = 0;
+    for (sealed, hints) in [(1, &[][..]), (2, &["1"]), (3, &["1", "2"])] {
+        last = fill_with(&shard, &mut workers, last + 1, send_one);
+        keeper::round(&workers.shared);
+        assert_eq!(hinted(&disk), hints, "{sealed} sealed");
+    }
+    keeper::round(&workers.shared);
+    assert_eq!(hinted(&disk), ["1", "2", "3"], "at rest");
+}
+
+#[test]
+fn a_segment_that_dies_before_another_is_sealed_never_has_a_hint() {
+    let disk = SimulatedDisk::new();
+    let (shard, mut workers) = open_prepared(&disk);
+    let mut next = 1;
+    for _ in 0..6 {
+        let last = fill_with(&shard, &mut workers, next, send_one);
+        keeper::round(&workers.shared);
+        (next..=last).for_each(|number| drop(shard.submit(complete(number))));
+        while workers.writer.step(&workers.write_requests, usize::MAX) > 0 {}
+        next = last + 1;
+        assert_eq!(hinted(&disk), <[&str; 0]>::default());
+    }
+    // Not one of the listings is left: they are given back.
+    let exchange = workers.shared.pool.lock();
+    assert!(exchange.listings.len() <= 1 && exchange.hints_due.len() <= 1);
+}
+
+#[tokio::test]
+async fn a_store_at_rest_writes_the_hints_that_waited() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=60 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    let current = store.current();
+    let sealed = || {
+        let state = current.shared().state();
+        state.segments.in_order().filter(|segment| segment.sealed_end.is_some()).count()
+    };
+    eventually("full segments are sealed", || sealed() >= 2).await;
+    // Nothing rings: the patrol finds that nothing was sealed since.
+    eventually("every sealed segment has a hint", || hinted(&disk).len() == sealed()).await;
 }
