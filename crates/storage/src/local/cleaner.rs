@@ -26,6 +26,7 @@ use crate::index::Location;
 use crate::{Error, Key};
 
 mod choice;
+mod doomed;
 mod refresh;
 
 use choice::{Choice, choose};

@@ -126,7 +126,7 @@ impl FrameBuilder {
             let header = placed.header;
             let len = RECORD_HEADER_BYTES + if is_value_kept(header) { header.value_len } else { 0 };
             let at = usize::try_from(u64::from(placed.offset) - offset).unwrap_or(usize::MAX);
-            listing.push(placed.offset, self.bytes.get(at..at + len as usize).unwrap_or_default());
+            listing.push(placed, self.bytes.get(at..at + len as usize).unwrap_or_default());
         }
     }
 

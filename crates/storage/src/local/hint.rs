@@ -4,15 +4,16 @@
 //! in log order, with the values of the spaces that are read on start. It is derived: a missing or damaged hint
 //! is rebuilt from its segment.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use super::directory::Directory;
 use super::fields::{Append, Fields};
-use super::format::{FORMAT_VERSION, Kind, RecordHeader};
+use super::format::{FORMAT_VERSION, Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::state::{Placed, State};
+use super::walk::VISIT_RECORDS_MAX;
 use crate::{PartitionId, Space};
 
 const MAGIC: &[u8; 8] = b"PKLKHNT\n";
@@ -28,11 +29,24 @@ pub(super) struct Subject {
     pub(super) end: u64,
 }
 
+impl Subject {
+    /// The beginning of its hint.
+    fn header(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.append_u32(FORMAT_VERSION);
+        bytes.append_u32(self.id);
+        bytes.append_u64(self.salt);
+        bytes.append_u64(self.end);
+        bytes
+    }
+}
+
 /// Builds the entries of a hint.
 #[derive(Debug)]
 pub(super) struct HintBuilder {
     bytes: Vec<u8>,
-    numbers: BTreeMap<(Space, PartitionId), u64>,
+    numbers: FxHashMap<(Space, PartitionId), u64>,
 }
 
 impl HintBuilder {
@@ -42,12 +56,69 @@ impl HintBuilder {
 
     /// The same in an empty buffer that was used before.
     pub(super) fn in_buffer(mut bytes: Vec<u8>, subject: Subject) -> Self {
-        bytes.extend_from_slice(MAGIC);
-        bytes.append_u32(FORMAT_VERSION);
-        bytes.append_u32(subject.id);
-        bytes.append_u64(subject.salt);
-        bytes.append_u64(subject.end);
-        Self { bytes, numbers: BTreeMap::new() }
+        bytes.extend_from_slice(&subject.header());
+        Self { bytes, numbers: FxHashMap::default() }
+    }
+
+    /// Of a complete listing, in its memory: those entries that `choose` wants. It is given a few records at a time, and
+    /// adds to its second argument for each whether it is wanted.
+    pub(super) fn from_listing(
+        listing: Listing,
+        subject: Subject,
+        choose: impl FnMut(&[Placed], &mut Vec<bool>),
+    ) -> io::Result<Self> {
+        let mut hint = Self { bytes: listing.bytes, numbers: FxHashMap::default() };
+        if let Some(place) = hint.bytes.get_mut(..HEADER_BYTES) {
+            place.copy_from_slice(&subject.header());
+        }
+        hint.sift(choose)?;
+        Ok(hint)
+    }
+
+    /// Moves the wanted entries together. Where all are wanted, no byte moves.
+    fn sift(&mut self, mut choose: impl FnMut(&[Placed], &mut Vec<bool>)) -> io::Result<()> {
+        let (mut from, mut kept_end) = (HEADER_BYTES, HEADER_BYTES);
+        let (mut some, mut ends, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+        while from < self.bytes.len() {
+            some.clear();
+            ends.clear();
+            wanted.clear();
+            self.look_ahead(from, &mut some, &mut ends);
+            if some.is_empty() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a listing is cut short"));
+            }
+            choose(&some, &mut wanted);
+            let next = ends.last().copied().unwrap_or(self.bytes.len());
+            let mut seen = 0;
+            for run in wanted.chunk_by(|one, next| one == next) {
+                seen += run.len();
+                let end = ends.get(seen - 1).copied().unwrap_or(from);
+                if run.first() == Some(&true) {
+                    if kept_end < from {
+                        self.bytes.copy_within(from..end, kept_end);
+                    }
+                    kept_end += end - from;
+                }
+                from = end;
+            }
+            from = next;
+        }
+        self.bytes.truncate(kept_end);
+        Ok(())
+    }
+
+    /// Decodes a few entries from `from` on, each with where it ends, and notes the numbers of puts among them.
+    fn look_ahead(&mut self, from: usize, some: &mut Vec<Placed>, ends: &mut Vec<usize>) {
+        let mut fields = Fields(self.bytes.get(from..).unwrap_or_default());
+        while some.len() < VISIT_RECORDS_MAX
+            && let Some(entry) = entry(&mut fields)
+        {
+            some.push(entry.placed);
+            ends.push(self.bytes.len() - fields.0.len());
+        }
+        for placed in some.iter().filter(|placed| placed.header.kind == Kind::Put) {
+            self.note_put(placed.header);
+        }
     }
 
     /// Adds a record of the segment.
@@ -71,10 +142,12 @@ impl HintBuilder {
     /// The hint's bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let numbers_at = self.bytes.len() as u64;
-        for ((space, partition), number) in &self.numbers {
-            self.bytes.append_u8(*space as u8);
+        let mut numbers: Vec<_> = self.numbers.into_iter().collect();
+        numbers.sort_unstable();
+        for ((space, partition), number) in numbers {
+            self.bytes.append_u8(space as u8);
             self.bytes.append_u64(partition.0);
-            self.bytes.append_u64(*number);
+            self.bytes.append_u64(number);
         }
         self.bytes.append_u64(numbers_at);
         let crc = crc32c::crc32c(&self.bytes);
@@ -92,19 +165,43 @@ pub(super) fn is_value_kept(header: RecordHeader) -> bool {
     }
 }
 
-/// Whether a hint written now must list this record of segment `id`.
-pub(super) fn is_needed(state: &State, id: u32, placed: &Placed) -> bool {
-    let header = placed.header;
-    match header.kind {
-        Kind::Put => {
-            let location = state.index.get(header.key);
-            location.is_some_and(|location| location.segment == id && location.offset == placed.offset)
+/// Adds to `needed`, for each of some records of segment `id`, whether a hint written now must list it. `put_bytes` are the
+/// bytes of all puts of the segment, live or not, where that is known.
+pub(super) fn choose_needed<'a>(
+    state: &State,
+    id: u32,
+    put_bytes: Option<u64>,
+    some: impl Iterator<Item = &'a Placed>,
+    needed: &mut Vec<bool>,
+) {
+    let Some(segment) = state.segments.get(id) else {
+        needed.extend(some.map(|_| false));
+        return;
+    };
+    // Each put counts with all its bytes while the index points at it, and not at all afterwards.
+    let all_puts_live = put_bytes == Some(segment.live_bytes);
+    // Removals that follow one another mostly speak of the same segment.
+    let mut last = (Shadows::Nothing, false);
+    for placed in some {
+        let shadows = placed.header.shadows;
+        let is_needed = match placed.header.kind {
+            Kind::Put => all_puts_live || is_live(state, id, placed),
+            Kind::Delete | Kind::DeleteRange if shadows == last.0 => last.1,
+            Kind::Delete | Kind::DeleteRange => state.segments.is_shadow_alive(shadows, segment.ranks),
+        };
+        if placed.header.kind == Kind::Put {
+            debug_assert!(!is_needed || is_live(state, id, placed), "{placed:?} is dead in segment {id}");
+        } else {
+            last = (shadows, is_needed);
         }
-        Kind::Delete | Kind::DeleteRange => {
-            let ranks = state.segments.get(id).map(|segment| segment.ranks);
-            ranks.is_some_and(|ranks| state.segments.is_shadow_alive(header.shadows, ranks))
-        }
+        needed.push(is_needed);
     }
+}
+
+/// Whether the index points at this put of segment `id`.
+fn is_live(state: &State, id: u32, placed: &Placed) -> bool {
+    let location = state.index.get(placed.header.key);
+    location.is_some_and(|location| location.segment == id && location.offset == placed.offset)
 }
 
 /// An entry of a hint.
@@ -116,17 +213,20 @@ pub(super) struct HintEntry<'a> {
 }
 
 /// The records of a segment as the entries of a hint, collected while the segment is filled, so that its hint is made without
-/// reading and checking it again.
+/// reading and checking it again, and mostly without copying.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
+    /// The place of a hint's header, then entries.
     bytes: Vec<u8>,
+    put_bytes: u64,
     is_complete: bool,
 }
 
 impl Listing {
     /// Of a segment without records, in an empty buffer.
-    pub(super) const fn new(buffer: Vec<u8>) -> Self {
-        Self { bytes: buffer, is_complete: true }
+    pub(super) fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.resize(HEADER_BYTES, 0);
+        Self { bytes: buffer, put_bytes: 0, is_complete: true }
     }
 
     /// Its buffer.
@@ -135,9 +235,13 @@ impl Listing {
     }
 
     /// Adds a record. `encoded` is as it lies in its segment, with its value if [`is_value_kept`].
-    pub(super) fn push(&mut self, offset: u32, encoded: &[u8]) {
+    pub(super) fn push(&mut self, placed: &Placed, encoded: &[u8]) {
         if self.is_complete {
-            self.bytes.append_u32(offset);
+            let header = placed.header;
+            if header.kind == Kind::Put {
+                self.put_bytes += u64::from(RECORD_HEADER_BYTES + header.value_len);
+            }
+            self.bytes.append_u32(placed.offset);
             // The position has the place of the checksum.
             self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
             if self.bytes.len() > LISTING_BYTES_MAX {
@@ -156,11 +260,9 @@ impl Listing {
         self.is_complete
     }
 
-    /// All records in log order, each with its value if that is kept.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (Placed, &[u8])> {
-        let mut fields = Fields(&self.bytes);
-        std::iter::from_fn(move || entry(&mut fields))
-            .map(|entry| (entry.placed, entry.value.unwrap_or_default()))
+    /// Bytes of all listed put records, values included.
+    pub(super) const fn put_bytes(&self) -> u64 {
+        self.put_bytes
     }
 }
 

@@ -1,23 +1,22 @@
 //! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, watches
 //! the disk's room.
 
-use std::io;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::directory::Directory;
 use super::format::SEGMENT_HEADER_BYTES;
 use super::handover;
-use super::hint::{HintBuilder, Listing, Subject, is_needed};
-use super::manifest::{Manifest, Seal};
+use super::manifest::Manifest;
 use super::pool::{PREPARED_SEGMENTS, Rolled, SPARE_SEGMENTS_MAX, Spare};
 use super::prepare::prepare;
-use super::segments::SegmentFile;
 use super::shared::Shared;
-use super::state::Placed;
-use super::walk::{VISIT_RECORDS_MAX, walk};
 use crate::{Error, Pressure};
+
+mod hints;
+
+use hints::{Rest, write_one_hint};
+pub(super) use hints::{store_hint, write_hint, write_hints};
 
 /// How often the disk is looked at without being asked.
 const PATROL_MS: u64 = 1000;
@@ -25,9 +24,6 @@ const PATROL_MS: u64 = 1000;
 const PATROL_FULL_MS: u64 = 100;
 /// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
 pub(super) const FILL_BYTES: usize = 1 << 20;
-/// The same for a hint that is written beside commits, which only the next opening needs, and the pause after so many bytes.
-const HINT_PIECE_BYTES: usize = 256 << 10;
-const HINT_PAUSE_MS: u64 = 5;
 /// The first pause after a segment could not be prepared; each further failure in a row doubles it, so often at most.
 const RETRY_MS: u64 = 100;
 const RETRY_DOUBLINGS_MAX: u32 = 5;
@@ -44,33 +40,34 @@ const WARM_MS_MAX: u64 = 60_000;
 pub(super) fn run(shared: &Shared) {
     let started = Instant::now();
     let mut supplier = Supplier::default();
+    let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
         if !shared.keeper_bell.wait(Duration::from_millis(patrol_ms)) {
             shared.pool.lock().drop_buffers();
         }
-        tidy(shared, &mut supplier);
+        tidy(shared, &mut supplier, &mut rest);
         if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {
             shared.warm().clear();
         }
     }
 }
 
-/// One round of a store that a test steps: nothing that failed before is waited for.
+/// One round of a store that a test steps: nothing that failed before is waited for, and a round that seals nothing is rest.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn round(shared: &Shared) {
-    tidy(shared, &mut Supplier::default());
+    tidy(shared, &mut Supplier::default(), &mut Rest::new(Duration::ZERO));
 }
 
 /// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
 /// were announced where they arose; all others are tried again.
-fn tidy(shared: &Shared, supplier: &mut Supplier) {
+fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
-    seal_rolled(shared);
+    let has_sealed = seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
     let is_supplied = supplier.supply(shared);
-    write_one_hint(shared);
+    write_one_hint(shared, rest.has_come(has_sealed));
     if shared.is_stopping() {
         // A supply cut short says nothing about room.
         return;
@@ -231,16 +228,16 @@ fn starve(shared: &Shared, reason: Option<String>) {
     shared.pool.notify();
 }
 
-/// Writes down that full segments are complete.
-pub(super) fn seal_rolled(shared: &Shared) {
+/// Writes down that full segments are complete; true if there were any.
+pub(super) fn seal_rolled(shared: &Shared) -> bool {
     let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();
     if rolled.is_empty() {
-        return;
+        return false;
     }
     let sealed = shared.update_manifest(|manifest| rolled.iter().for_each(|rolled| seal(manifest, *rolled)));
     if let Err(error) = sealed {
         shared.warnings.warn(SEAL, &error);
-        return;
+        return false;
     }
     shared.warnings.end(SEAL);
     let mut exchange = shared.pool.lock();
@@ -256,39 +253,7 @@ pub(super) fn seal_rolled(shared: &Shared) {
     }
     drop(state);
     shared.cleaner_bell.ring();
-}
-
-/// Writes the hint of one sealed segment and comes back for the next.
-fn write_one_hint(shared: &Shared) {
-    let mut exchange = shared.pool.lock();
-    let Some(due) = exchange.hints_due.pop_front() else { return };
-    let listing = exchange.take_listing(due.id);
-    drop(exchange);
-    shared.keeper_bell.ring();
-    let file = {
-        let state = shared.state();
-        state
-            .segments
-            .get(due.id)
-            .filter(|segment| segment.live_bytes > 0)
-            .map(|segment| Arc::clone(&segment.file))
-    };
-    if let Some(file) = file
-        && let Err(error) = write_hint(shared, &file, due.seal, listing.as_ref())
-    {
-        // Only the next opening is slower.
-        tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
-    }
-    if let Some(listing) = listing {
-        shared.pool.lock().give_buffer_back(listing.into_buffer());
-    }
-}
-
-/// Writes the hints still due.
-pub(super) fn write_hints(shared: &Shared) {
-    while !shared.pool.lock().hints_due.is_empty() {
-        write_one_hint(shared);
-    }
+    true
 }
 
 fn seal(manifest: &mut Manifest, rolled: Rolled) {
@@ -296,97 +261,6 @@ fn seal(manifest: &mut Manifest, rolled: Rolled) {
         listed.seal = Some(rolled.seal);
     }
     manifest.sealed_sequence = manifest.sealed_sequence.max(rolled.seal.next_sequence - 1);
-}
-
-/// Writes the hint of a segment that nothing is appended to, from the listing of its records or, without one, by reading it.
-pub(super) fn write_hint(
-    shared: &Shared,
-    segment: &SegmentFile,
-    seal: Seal,
-    listing: Option<&Listing>,
-) -> io::Result<()> {
-    let subject = Subject { id: segment.id, salt: segment.salt, end: seal.end };
-    let mut hint = HintBuilder::in_buffer(shared.pool.lock().take_buffer(), subject);
-    match listing {
-        Some(listing) => {
-            let mut entries = listing.entries();
-            loop {
-                let some: Vec<_> = entries.by_ref().take(VISIT_RECORDS_MAX).collect();
-                if some.is_empty() {
-                    break;
-                }
-                add_needed(shared, segment.id, &mut hint, &some);
-            }
-        }
-        None => read_hint(shared, segment, seal, &mut hint)?,
-    }
-    let bytes = hint.finish();
-    let stored = store_hint_in(&shared.directory, segment.id, &bytes, HINT_PIECE_BYTES, || pause(shared));
-    shared.pool.lock().give_buffer_back(bytes);
-    stored
-}
-
-fn read_hint(shared: &Shared, segment: &SegmentFile, seal: Seal, hint: &mut HintBuilder) -> io::Result<()> {
-    let end = walk(segment, seal.end, seal.first_sequence, |found| {
-        let some: Vec<_> = found.iter().map(|found| (found.placed(), found.record.value)).collect();
-        add_needed(shared, segment.id, hint, &some);
-    })?;
-    if end.offset != seal.end {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} at {}", end.reason, end.defect)));
-    }
-    Ok(())
-}
-
-/// Adds some records of segment `id` to its hint.
-fn add_needed(shared: &Shared, id: u32, hint: &mut HintBuilder, some: &[(Placed, &[u8])]) {
-    // The state stays locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
-    let state = shared.state();
-    let needed: Vec<bool> = some.iter().map(|(placed, _)| is_needed(&state, id, placed)).collect();
-    drop(state);
-    for ((placed, value), is_needed) in some.iter().zip(needed) {
-        if placed.header.kind == super::format::Kind::Put {
-            hint.note_put(placed.header);
-        }
-        if is_needed {
-            hint.push(placed, value);
-        }
-    }
-}
-
-/// Leaves the disk to the commits for a while, unless the keeper is needed elsewhere.
-fn pause(shared: &Shared) {
-    let is_needed = shared.is_stopping() || shared.is_full() || demand(shared).is_some();
-    if !is_needed && !shared.stepped.is_stepped() {
-        std::thread::sleep(Duration::from_millis(HINT_PAUSE_MS));
-    }
-}
-
-/// Writes a hint's bytes. After an error there is no hint.
-pub(super) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
-    store_hint_in(directory, id, bytes, FILL_BYTES, || {})
-}
-
-/// The same in pieces, each synced and followed by a pause.
-fn store_hint_in(
-    directory: &Directory,
-    id: u32,
-    bytes: &[u8],
-    piece_bytes: usize,
-    pause: impl Fn(),
-) -> io::Result<()> {
-    let path = directory.hint_path(id);
-    let write = || {
-        let file = directory.filesystem.create(&path)?;
-        let mut offset = 0;
-        for piece in bytes.chunks(piece_bytes) {
-            file.write_all_at(piece, offset)?;
-            file.sync_data()?;
-            offset += piece.len() as u64;
-            pause();
-        }
-        Ok(())
-    };
-    write().inspect_err(|_| directory.discard(&path))
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

@@ -66,6 +66,9 @@
 //!   segment is filled with zeros in the background as long as there is time for that, and dead ones are filled again.
 //!   What is needed soon, and the very first segment, is only allocated.
 //! * The writer lists the records of the segment that it fills (up to 16 MiB of them), so that no hint needs its segment read back.
+//! * A hint waits until another segment is sealed behind its own, nothing was sealed for a second, or the store is closed. Where
+//!   messages are consumed as fast as they come, segments die before that and never have one. Opening after a crash reads the
+//!   segments whose hints waited: one, and what the keeper had not come to.
 //! * Two segments are kept prepared; the last one is for removals only. When a second one can't be had, the store is
 //!   [`crate::Pressure::Full`]: batches that put message contents are refused, what removes goes on in what is left. The same holds
 //!   when the file system has less than `reserve_bytes` or the directory reaches `size_bytes_max`.

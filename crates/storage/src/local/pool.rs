@@ -15,7 +15,10 @@ pub(super) const PREPARED_SEGMENTS: usize = 2;
 pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
 
 /// Listings of full segments that wait for the keeper at most.
-const LISTINGS_MAX: usize = 2;
+pub(super) const LISTINGS_MAX: usize = 3;
+/// Of the sealed segments without a hint, so many of the youngest go without one as long as others are sealed behind them: where
+/// messages are consumed as fast as they come, they die meanwhile.
+pub(super) const HINTS_WAITING: usize = 1;
 /// Buffers kept for the next listing and the next hint.
 const BUFFERS_MAX: usize = 2;
 
@@ -86,6 +89,14 @@ impl Exchange {
     pub(super) fn take_listing(&mut self, id: u32) -> Option<Listing> {
         let place = self.listings.iter().position(|(listed, _)| *listed == id)?;
         Some(self.listings.swap_remove(place).1)
+    }
+
+    /// The next segment to write a hint of, and its listing, if there is one. The youngest wait, except at rest.
+    pub(super) fn next_hint(&mut self, is_at_rest: bool) -> Option<(Rolled, Option<Listing>)> {
+        let waiting = if is_at_rest { 0 } else { HINTS_WAITING };
+        let due = if self.hints_due.len() > waiting { self.hints_due.pop_front()? } else { return None };
+        let listing = self.take_listing(due.id);
+        Some((due, listing))
     }
 
     /// An empty buffer of megabytes, if one was given back lately.
@@ -225,3 +236,5 @@ impl Bell {
         std::mem::take(&mut *rung)
     }
 }
+
+const _: () = assert!(HINTS_WAITING < LISTINGS_MAX, "what waits keeps its listing");

@@ -161,7 +161,7 @@ impl LocalShard {
 
     /// Records where the log ends, so that the next opening need not search and notices anything missing.
     pub(super) fn leave_closed(&self, active: &Active) {
-        keeper::seal_rolled(&self.shared);
+        let _sealed = keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
         if !self.shared.pool.lock().rolled.is_empty() {
             return;

@@ -9,9 +9,16 @@
 //! is left, live removals take at most as many bytes as live puts: each segment keeps less than half of its own
 //! needed bytes alive elsewhere, so `removals < (live + removals) / 2`. Each removal pays for one such copy at most,
 //! so what the cleaner writes stays in proportion to what is submitted.
+//!
+//! What dies by itself is left to the keeper, and of a run only the beginning is copied if most of its garbage dies with that
+//! (see `doomed.rs`). A copy of the whole run would also cover the ranks of what died: it would keep the removals in the
+//! segment after it, and thus the next chain.
+
+use std::collections::BTreeSet;
 
 use super::super::options::LocalOptions;
 use super::super::segments::{Ranks, Segment, Segments};
+use super::doomed::doomed;
 use super::garbage;
 use super::refresh::pinned_bytes;
 
@@ -62,8 +69,10 @@ impl Candidate {
 /// Picks the next run and marks it as being cleaned.
 pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: bool) -> Option<Choice> {
     let segment_bytes = u64::from(options.segment_bytes);
+    let cutoff = segments.first_open_rank();
+    let dying = doomed(segments, &[], cutoff);
     let candidates: Vec<Candidate> =
-        segments.in_order().map(|segment| candidate(segments, segment)).collect();
+        segments.in_order().map(|segment| candidate(segments, segment, &dying)).collect();
     let garbage: u64 = candidates.iter().filter(|one| one.is_free).map(|one| one.garbage).sum();
     let kept: u64 = candidates.iter().map(|one| one.kept()).sum();
     let removals: u64 = candidates.iter().map(|one| one.removals).sum();
@@ -72,13 +81,13 @@ pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: 
     let run = is_due(garbage, kept)
         .then(|| dirtiest_run(&candidates, sizes))
         .flatten()
+        .map(|run| beginning(segments, &candidates, run, cutoff))
         .or_else(|| {
             let live = kept.saturating_sub(removals);
             is_due(removals, live).then(|| pinning_run(segments, &candidates, sizes)).flatten()
         })
         .or_else(|| small_run(&candidates, segment_bytes))?;
     let ids: Vec<u32> = run.iter().map(|one| one.id).collect();
-    let cutoff = segments.first_open_rank();
     segments.set_cleaning(&ids, true);
     let ranks = Ranks { low: run.first()?.ranks.low, high: run.last()?.ranks.high, cutoff };
     Some(Choice { ids, ranks })
@@ -91,10 +100,11 @@ struct Sizes {
     is_eager: bool,
 }
 
-fn candidate(segments: &Segments, segment: &Segment) -> Candidate {
+fn candidate(segments: &Segments, segment: &Segment, dying: &BTreeSet<u32>) -> Candidate {
     let kept = segments.kept_bytes(segment);
     let (garbage, end) = garbage(segment, kept);
-    let is_free = segment.sealed_end.is_some() && !segment.cleaning && !segment.damaged;
+    let is_dying = dying.contains(&segment.file.id);
+    let is_free = segment.sealed_end.is_some() && !segment.cleaning && !segment.damaged && !is_dying;
     let removals = kept - segment.live_bytes;
     Candidate { id: segment.file.id, ranks: segment.ranks, garbage, removals, end, is_free }
 }
@@ -105,6 +115,28 @@ fn dirtiest_run(candidates: &[Candidate], sizes: Sizes) -> Option<&[Candidate]> 
     let dirtiest = candidates.iter().enumerate().filter(worth);
     let (at, _) = dirtiest.max_by_key(|(_, one)| one.garbage * 1000 / one.end.max(1))?;
     run_around(candidates, at, sizes)
+}
+
+/// The shortest beginning of `run`, of doubling lengths, whose copy has at least half of the run's garbage freed and is of at
+/// most half the bytes of the segments that die with it; otherwise all of it.
+fn beginning<'a>(
+    segments: &Segments,
+    candidates: &[Candidate],
+    run: &'a [Candidate],
+    cutoff: u32,
+) -> &'a [Candidate] {
+    let wanted = run.iter().map(|one| one.garbage).sum::<u64>() / 2;
+    let is_enough = |start: &&[Candidate]| {
+        let ids: Vec<u32> = start.iter().map(|one| one.id).collect();
+        let dying = doomed(segments, &ids, cutoff);
+        let freed = candidates.iter().filter(|one| one.is_free && dying.contains(&one.id));
+        let freed: u64 = freed.map(|one| one.end).sum();
+        let read: u64 = start.iter().map(|one| one.end).sum();
+        freed >= wanted && read <= freed / 2
+    };
+    let lengths = std::iter::successors(Some(1), |length| Some(2 * length));
+    let starts = lengths.take_while(|length| *length < run.len()).filter_map(|length| run.get(..length));
+    starts.into_iter().find(is_enough).unwrap_or(run)
 }
 
 /// The segment that keeps the most removals alive for its size, and its neighbours that are worth cleaning.

@@ -225,3 +225,36 @@ async fn damage_found_while_cleaning_is_left_alone_and_reported_by_reading() {
     assert!(store.loss().is_none(), "one bad message does not stop the broker");
     shard.submit(send(99)).await.unwrap();
 }
+
+#[test]
+fn a_message_that_stays_does_not_have_what_passes_by_copied_again_and_again() {
+    let disk = SimulatedDisk::new();
+    let store = crate::SteppedStore::open(disk.mount(), DIRECTORY, options()).unwrap();
+    let step = |batch: Batch| {
+        let _answer = store.submit(batch);
+        while store.write(usize::MAX) > 0 {}
+    };
+    step(send(1));
+    let mut cleanings = 0;
+    // Some 130 segments pass by, and each has removals of what is in the one before.
+    for number in 2..=2000 {
+        step(send(number));
+        if number > 3 {
+            step(complete(number - 2));
+        }
+        store.keep();
+        while store.clean(false) {
+            cleanings += 1;
+            store.keep();
+        }
+        let used = store.disk_use();
+        assert!(used.sealed_bytes <= 8 * u64::from(options().segment_bytes), "{used:?} at {number}");
+    }
+    assert_eq!(cleanings, 1, "the segment with the message that stays was copied");
+    let numbers: Vec<u64> = store.keys().iter().map(|key| key.number).collect();
+    let expected: Vec<u64> = [1].into_iter().chain(1999..=2000).collect();
+    assert_eq!(numbers, [expected.clone(), expected].concat());
+    drop(store);
+    let store = crate::SteppedStore::open(disk.mount(), DIRECTORY, options()).unwrap();
+    assert_eq!(store.keys().len(), numbers.len(), "nothing came back, nothing is lost");
+}

@@ -37,6 +37,8 @@ pub(super) fn settle(store: &LocalStore) {
             };
             state.segments.in_order().any(|one| one.cleaning || is_dead(one))
         };
+        // Some would wait for a while.
+        crate::local::keeper::write_hints(shared);
         let exchange = shared.pool.lock();
         let is_due =
             !exchange.rolled.is_empty() || !exchange.retired.is_empty() || !exchange.hints_due.is_empty();

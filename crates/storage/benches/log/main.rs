@@ -11,6 +11,8 @@
 //!   random one, so that the cleaner must work; the longest commit tells whether it is in the way.
 //! * **logs**: the same pairs over one, two and four logs on one machine, each with its own thread, directory and producer:
 //!   what shards on one machine would bring.
+//! * **flows**: 16 partitions; a backlog that grows, is drained, and consumers that stay some thousand messages behind. For
+//!   each the CPU of a message with its producer and consumer, and what the cleaner copied.
 //! * **start**: from nothing to the first durable message.
 //! * **reopen**: a million waiting messages, from `acquire` to the end of a scan of all heads.
 #![expect(clippy::expect_used, reason = "a benchmark that can't run has nothing to report")]
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, Shard, ShardId, Space};
+
+mod flows;
 
 const MESSAGE_BYTES: usize = 1024;
 const HEAD_BYTES: usize = 64;
@@ -53,6 +57,9 @@ fn main() {
     }
     if wanted("backlog") {
         backlog(&directory(&place));
+    }
+    if wanted("flows") {
+        flows::flows(&directory(&place));
     }
     if wanted("reopen") {
         reopen(&directory(&place));
