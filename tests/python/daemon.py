@@ -21,6 +21,7 @@ DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history
 KINDS = {
     "plain": ({}, 260),
     "brief_lock": ({"lock_duration": "PT5S"}, 8),
+    "long_lock": ({"lock_duration": "PT5M"}, 4),
     "long_lock_dead_letter_on_expiry": (
         {"lock_duration": "PT5M", "dead_lettering_on_message_expiration": True},
         4,

@@ -362,6 +362,7 @@ impl Application for ConnectionHandler {
         self.ask_parked(connection);
         self.tend_receivers(connection);
         self.tend_browsers(connection);
+        self.outbox.hand_over();
     }
 
     fn hand_over(&mut self) {

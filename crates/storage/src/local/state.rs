@@ -68,6 +68,29 @@ impl State {
         }
     }
 
+    /// Applies the records of one frame in their order. True when some segment lost its last live value.
+    pub(super) fn apply_all(&mut self, id: u32, records: &[Placed]) -> bool {
+        let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
+        let mut emptied = false;
+        // Removals mostly come many in a row that speak of the same segment: they are noted together.
+        let mut noted = (Shadows::Nothing, 0);
+        for placed in records {
+            let RecordHeader { kind, key, value_len, shadows } = placed.header;
+            if kind != Kind::Delete {
+                emptied |= self.apply(id, placed);
+                continue;
+            }
+            if shadows != noted.0 {
+                self.note_removal(id, ranks, noted.0, noted.1);
+                noted = (shadows, 0);
+            }
+            noted.1 += RECORD_HEADER_BYTES + value_len;
+            emptied |= self.index.remove(key).is_some_and(|before| self.bury(before));
+        }
+        self.note_removal(id, ranks, noted.0, noted.1);
+        emptied
+    }
+
     /// Adds `other`, to which records of other spaces were applied: of the same segments, in the same order.
     pub(super) fn absorb(&mut self, other: Self) {
         self.index.absorb(other.index);

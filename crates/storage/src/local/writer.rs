@@ -30,6 +30,8 @@ const FRAME_OPERATIONS_MAX: usize = 16 << 10;
 /// Buffers larger than this are given back after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
+/// A pause while batches are waited for.
+const NAP: Duration = Duration::from_micros(50);
 /// Smaller frames are written without a gathering delay: latency matters more than batching.
 const GATHERED_BATCHES_MIN: usize = 8;
 
@@ -186,7 +188,7 @@ impl Writer {
                     if is_enough || !self.is_worth_waiting(self.queue.len(), since) {
                         break;
                     }
-                    std::thread::yield_now();
+                    self.let_others_work(since);
                 }
             }
         }
@@ -201,6 +203,16 @@ impl Writer {
         self.last_batches >= GATHERED_BATCHES_MIN
             && batches < self.last_batches / 2
             && since.elapsed() < self.last_write / 2
+    }
+
+    /// Leaves the processor to those whose batches are waited for. A nap costs less than asking again and again, and takes
+    /// twice as long as it says.
+    fn let_others_work(&self, since: Instant) {
+        if (self.last_write / 2).saturating_sub(since.elapsed()) > 4 * NAP {
+            std::thread::sleep(NAP);
+        } else {
+            std::thread::yield_now();
+        }
     }
 
     /// Makes the waiting batches durable and answers all of them, in order.
@@ -315,14 +327,11 @@ impl Writer {
         self.frame.list(self.active.offset, &mut self.listing);
         self.active.offset += super::format::align(self.frame.len());
         self.active.sequence += 1;
-        let mut is_segment_dead = false;
-        {
+        let is_segment_dead = {
             let mut state = self.shared.state();
-            for placed in self.frame.records() {
-                is_segment_dead |= state.apply(id, placed);
-            }
             state.log_end = Some(Closed { id, seal: self.active.seal() });
-        }
+            state.apply_all(id, self.frame.records())
+        };
         if is_segment_dead {
             self.shared.keeper_bell.ring();
         }

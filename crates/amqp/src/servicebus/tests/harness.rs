@@ -109,7 +109,6 @@ impl Harness {
             quiet &= !self.server_turn();
             quiet &= transmit(&mut self.server, &mut self.to_client) == 0;
             self.broker.after_transmit(&mut self.server);
-            self.broker.hand_over();
             self.client.handle_input(&mut self.to_client, 0);
             while let Some(event) = self.client.poll_event() {
                 self.events.push(event);
@@ -127,7 +126,6 @@ impl Harness {
         self.server_turn();
         assert!(transmit(&mut self.server, &mut self.to_client) > 0);
         self.broker.after_transmit(&mut self.server);
-        self.broker.hand_over();
     }
 
     /// One turn of the broker at that time, while the client reads nothing; commands that reached the engine.
@@ -136,7 +134,6 @@ impl Harness {
         self.server_turn();
         transmit(&mut self.server, &mut self.to_client);
         self.broker.after_transmit(&mut self.server);
-        self.broker.hand_over();
         std::iter::from_fn(|| self.requests.try_next()).map(|one| (one.tag, one.command)).collect()
     }
 

@@ -139,8 +139,8 @@ impl Actor {
         self.outgoing.put(&waiter.mailbox, waiter.output(response));
     }
 
-    /// Sends what was collected for mailboxes. Who is gone has no receivers any more, and locks what it was to get for
-    /// nobody.
+    /// Sends what was collected for mailboxes. Receivers of an owner that is gone are closed, and the messages that they were
+    /// to get are given back.
     fn hand_over(&mut self) {
         self.outgoing.send();
         for output in self.outgoing.take_undeliverable() {

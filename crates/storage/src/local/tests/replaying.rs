@@ -113,6 +113,22 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A frame's records are applied together, with what is noted of removals in a row added up.
+    #[test]
+    fn a_frame_amounts_to_its_records(frames in vec((1..=SEGMENTS, vec(record(), 0..60)), 1..12)) {
+        let (mut expected, mut found) = (segments(), segments());
+        for (number, (id, mut records)) in (0..).zip(frames) {
+            for (at, placed) in (1..).zip(&mut records) {
+                placed.offset = 64 * (100 * number + at);
+            }
+            let has_emptied = records.iter().fold(false, |emptied, placed| expected.apply(id, placed) | emptied);
+            prop_assert_eq!(found.apply_all(id, &records), has_emptied);
+        }
+        prop_assert_eq!(told(&found), told(&expected));
+    }
+}
+
 #[test]
 fn reading_waits_while_much_is_not_replayed_and_goes_on_in_the_same_memory() {
     let is_done = AtomicBool::new(false);
