@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    EntityRef, Mailbox, Namespace, NamespaceOptions, Output, Request, Response, SystemClock,
+    Asked, EntityRef, Mailbox, Namespace, NamespaceOptions, Output, Request, Response, SystemClock,
 };
 use peeklock_engine::{
     Command, CreditLimit, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, Settlement,
@@ -40,18 +40,28 @@ async fn rounds(rounds: u64) {
     submit(Some(0), Command::OpenReceiver { receiver, options, session: None });
     let content = Bytes::from_static(&[0; 1024]);
     for round in 1..=rounds {
-        for _ in 0..ROUND {
+        // In parcels, as a turn of a connection hands its requests over.
+        let sends = (0..ROUND).map(|_| {
             let messages = smallvec![NewMessage { content: content.clone(), ..NewMessage::default() }];
-            submit(Some(0), Command::Send { messages });
-        }
+            Asked { tag: Some(0), command: Command::Send { messages } }
+        });
+        partition.submit_all(mailbox.clone(), sends.collect());
         let limit = CreditLimit { messages: round * ROUND, bytes: u64::MAX };
         submit(None, Command::Credit { receiver, limit, drain: false });
-        let mut settled = 0;
+        let (mut settled, mut settles) = (0, Vec::new());
         while settled < ROUND {
-            match outputs.recv().await.unwrap() {
+            let output = match outputs.try_recv() {
+                Ok(output) => output,
+                Err(_) => {
+                    partition.submit_all(mailbox.clone(), std::mem::take(&mut settles));
+                    outputs.recv().await.unwrap()
+                }
+            };
+            match output {
                 Output::Delivery(delivery) => {
                     let tokens = smallvec![delivery.message.lock.unwrap().token];
-                    submit(Some(0), Command::Settle { queue, tokens, settlement: Settlement::Complete });
+                    let command = Command::Settle { queue, tokens, settlement: Settlement::Complete };
+                    settles.push(Asked { tag: Some(0), command });
                 }
                 Output::Response { response: Response::Settled(failures), .. } => {
                     assert!(failures.is_empty());
