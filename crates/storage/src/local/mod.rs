@@ -202,6 +202,7 @@ mod scrub;
 mod segments;
 mod shard;
 mod shared;
+mod slice;
 mod state;
 #[cfg(any(test, feature = "testing"))]
 mod stepped;

@@ -18,7 +18,7 @@ use super::scrub::ScrubDamage;
 use super::shared::Shared;
 use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
-use super::{cleaner, keeper, reader, scrub};
+use super::{cleaner, keeper, reader, scrub, slice};
 use crate::{
     Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, Space,
     commit, partitions, read, scan,
@@ -110,7 +110,10 @@ impl LocalShard {
             spawn("scrub", &shared, scrub::run)?,
         ];
         let writer = Writer::new(Arc::clone(&shared), active);
-        let writer = spawn("write", &shared, move |_| writer.run(&write_requests))?;
+        let writer = spawn("write", &shared, move |_| {
+            slice::shorten();
+            writer.run(&write_requests)
+        })?;
         let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
         Ok(Self { shared, writes, reads, threads })
     }
