@@ -1,6 +1,6 @@
 //! How connections and partitions talk: requests in, outputs out, both in parcels. `partition_handle` is where requests go.
 //!
-//! A parcel is what one turn of the sender has for one receiver. Each hand-over wakes the receiver's task and writes to memory
+//! A parcel is what one turn of the sender has for one receiver (`parcels` collects it). Each hand-over wakes the receiver's task and writes to memory
 //! that two processors share, so it is done for a parcel and not for each item.
 
 use std::future::poll_fn;
@@ -12,6 +12,7 @@ use std::vec;
 use peeklock_budget::Share;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 
+use super::parcels::Addressee;
 use crate::{Command, Delivery, Received, ReceiverId, Refusal, Reply};
 
 /// What a partition sends to a mailbox.
@@ -158,11 +159,6 @@ impl Mailbox {
         self.0.account.is_full.load(Ordering::Relaxed)
     }
 
-    /// Whether both lead to the same owner.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// Delivers an output; nothing happens when the owner is gone.
     pub fn put(&self, output: Output) {
         let _ = self.put_all(vec![output]);
@@ -171,6 +167,12 @@ impl Mailbox {
     /// Delivers outputs in their order, or hands them back when the owner is gone.
     pub(super) fn put_all(&self, outputs: Vec<Output>) -> Result<(), Vec<Output>> {
         self.0.parcels.send(outputs).map_err(|refused| refused.0)
+    }
+}
+
+impl Addressee for Mailbox {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

@@ -10,7 +10,7 @@
 //! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
 //! - `joint` is how several partitions change together: transactions, forwarding.
 //! - `forwarder` is the task that takes messages from one entity to another.
-//! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it.
+//! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it, in [`Parcels`].
 //! - [`Tenure`] is the port to whoever holds the lease of the shard.
 //! - [`Spans`] is the port to whoever takes part in traces.
 //! - [`Clock`] and `random` are the ports; `catch_up` is what follows when time is moved, `host::set_back` when it was
@@ -37,6 +37,7 @@ pub mod inspect;
 mod joint;
 mod mailbox;
 mod namespace;
+mod parcels;
 mod partition_handle;
 mod patience;
 mod random;
@@ -63,6 +64,7 @@ pub use host::LostShard;
 pub use joint::Transaction;
 pub use mailbox::{Account, Asked, Mailbox, MailboxReceiver, Output, Request, Response};
 pub use namespace::{Namespace, NamespaceOptions};
+pub use parcels::{Addressee, Parcels};
 pub use partition_handle::{PartitionHandle, Requests};
 pub use peeklock_storage::Error as StorageError;
 pub use spans::{Disposition, Operation, Span, Spans, Trace};

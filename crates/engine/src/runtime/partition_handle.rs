@@ -8,6 +8,7 @@ use peeklock_storage::Epoch;
 use tokio::sync::mpsc;
 
 use super::joint::LoanRequest;
+use super::parcels::Addressee;
 use super::{Asked, Mailbox, Output, Request, Response, answer};
 use crate::{Command, ReceiverId, Refusal};
 
@@ -78,12 +79,6 @@ impl PartitionHandle {
         }
     }
 
-    /// Whether both lead to the same partition.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.subject, &other.subject)
-    }
-
     /// Hands over a command and waits for its answer; `None` for a command that has none.
     pub async fn ask(&self, command: Command) -> Option<Response> {
         let (mailbox, mut outputs) = Mailbox::new();
@@ -126,6 +121,12 @@ impl PartitionHandle {
     /// What is stored of its entity, of this name, is damaged.
     pub(super) fn set_damaged(&self, name: &str) {
         let _ = self.subject.gone.set(Refusal::EntityDamaged(name.into()));
+    }
+}
+
+impl Addressee for PartitionHandle {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.subject, &other.subject)
     }
 }
 

@@ -1,16 +1,12 @@
 //! Outputs on their way to mailboxes: what a turn has for one of them leaves as one parcel, in order.
 
+use crate::runtime::parcels::Parcels;
 use crate::runtime::{Mailbox, Output};
-
-/// Mailboxes that a turn collects outputs for; one more, and all parcels leave.
-const PARCELS_MAX: usize = 32;
 
 /// See the module. Everything that an actor sends goes by here, so that nothing overtakes.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    parcels: Vec<(Mailbox, Vec<Output>)>,
-    /// The parcel that got the last output: often it gets the next as well.
-    last: usize,
+    parcels: Parcels<Mailbox, Output>,
     /// Outputs whose mailbox nobody has any more.
     undeliverable: Vec<Output>,
 }
@@ -18,36 +14,26 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Adds an output to the parcel for a mailbox.
     pub(super) fn put(&mut self, mailbox: &Mailbox, output: Output) {
-        let is_for = |(other, _): &(Mailbox, Vec<Output>)| other.is_same(mailbox);
-        if !self.parcels.get(self.last).is_some_and(is_for) {
-            self.last = self.parcels.iter().position(is_for).unwrap_or_else(|| self.open(mailbox));
-        }
-        if let Some((_, outputs)) = self.parcels.get_mut(self.last) {
-            outputs.push(output);
-        }
-    }
-
-    /// Begins a parcel and returns its place.
-    fn open(&mut self, mailbox: &Mailbox) -> usize {
-        if self.parcels.len() >= PARCELS_MAX {
-            self.send();
-        }
-        self.parcels.push((mailbox.clone(), Vec::new()));
-        self.parcels.len() - 1
+        self.parcels.add(mailbox, output, deliver(&mut self.undeliverable));
     }
 
     /// Sends all parcels.
     pub(super) fn send(&mut self) {
-        for (mailbox, outputs) in self.parcels.drain(..) {
-            if let Err(outputs) = mailbox.put_all(outputs) {
-                self.undeliverable.extend(outputs);
-            }
-        }
+        self.parcels.hand_over(deliver(&mut self.undeliverable));
     }
 
     /// What could not be delivered since the last call.
     pub(super) fn take_undeliverable(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.undeliverable)
+    }
+}
+
+/// Delivers parcels; what nobody takes comes back.
+fn deliver(undeliverable: &mut Vec<Output>) -> impl FnMut(Mailbox, Vec<Output>) {
+    |mailbox, outputs| {
+        if let Err(outputs) = mailbox.put_all(outputs) {
+            undeliverable.extend(outputs);
+        }
     }
 }
 
@@ -60,6 +46,7 @@ impl Drop for Outgoing {
 #[cfg(test)]
 mod tests {
     use crate::ReceiverId;
+    use crate::runtime::MailboxReceiver;
 
     use super::*;
 
@@ -73,21 +60,17 @@ mod tests {
     }
 
     #[test]
-    fn every_mailbox_gets_its_outputs_in_order_however_many_there_are() {
+    fn what_is_left_when_the_actor_ends_is_sent() {
         let mut outgoing = Outgoing::default();
-        let mut boxes: Vec<_> = (0..PARCELS_MAX + 3).map(|_| Mailbox::new()).collect();
-        for round in 0..4 {
-            for (mailbox, _) in &boxes {
-                outgoing.put(mailbox, drained(2 * round));
-                outgoing.put(mailbox, drained(2 * round + 1));
-            }
-        }
+        let ((one, mut to_one), (other, mut to_other)) = (Mailbox::new(), Mailbox::new());
+        outgoing.put(&one, drained(1));
+        outgoing.put(&other, drained(2));
+        outgoing.put(&one, drained(3));
         drop(outgoing);
-        for (_, outputs) in &mut boxes {
-            let numbers: Vec<u64> =
-                std::iter::from_fn(|| outputs.try_recv().ok()).map(|output| number(&output)).collect();
-            assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
-        }
+        let numbers = |outputs: &mut MailboxReceiver| -> Vec<u64> {
+            std::iter::from_fn(|| outputs.try_recv().ok()).map(|output| number(&output)).collect()
+        };
+        assert_eq!((numbers(&mut to_one), numbers(&mut to_other)), (vec![1, 3], vec![2]));
     }
 
     #[test]
