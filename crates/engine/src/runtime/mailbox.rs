@@ -1,7 +1,7 @@
 //! How connections and partitions talk: requests in, outputs out, both in parcels. `partition_handle` is where requests go.
 //!
-//! A parcel is what one turn of the sender has for one receiver (`parcels` collects it). Each hand-over wakes the receiver's task and writes to memory
-//! that two processors share, so it is done for a parcel and not for each item.
+//! A parcel is what one turn of the sender has for one receiver (`parcels` collects it). Each hand-over wakes the receiver's task and
+//! writes to memory that two processors share, so it is done for a parcel and not for each item.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
