@@ -25,8 +25,8 @@ pub(super) fn shorten() {}
 
 #[cfg(target_os = "linux")]
 mod linux {
-    // The only unsafe code of the project: no library that is kept well has these two calls.
-    #![allow(unsafe_code)]
+    // The only unsafe code of the project.
+    #![allow(unsafe_code, reason = "no library that is kept well has these two system calls")]
 
     use std::io;
 
