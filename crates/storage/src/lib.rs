@@ -5,6 +5,7 @@
 //! atomically across all partitions, and resolves the [`Commit`] of a batch once it is durable.
 
 mod batch;
+mod checksum;
 pub mod cluster;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]

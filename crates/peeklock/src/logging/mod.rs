@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
+use tracing::Subscriber;
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, reload};
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::audit::{self, AuditControl};
 use ring::RingLayer;
@@ -130,6 +131,18 @@ impl LogControl {
 
 /// Starts logging for the rest of the process; administrative changes go where the audit log is, and nowhere else.
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
+    let (subscriber, handle) = subscriber(filter, format, audit);
+    subscriber.init();
+    let (limit, ring) = (audit.limit().clone(), audit.ring().clone());
+    LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring }
+}
+
+/// What events go through, and the handle that changes the filter.
+fn subscriber(
+    filter: &LogFilter,
+    format: LogFormat,
+    audit: &AuditControl,
+) -> (impl Subscriber + Send + Sync + use<>, reload::Handle<EnvFilter, Registry>) {
     let (filter, handle) = reload::Layer::new(filter.to_env_filter());
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let lines = match format {
@@ -139,20 +152,15 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
             .boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let (limit, ring) = (audit.limit().clone(), audit.ring().clone());
-    let lines = lines.and_then(RingLayer(ring.clone()));
+    let lines = lines.and_then(RingLayer(audit.ring().clone()));
     let in_log = audit.is_in_log();
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
-    tracing_subscriber::registry()
-        .with(
-            lines
-                .with_filter(filter)
-                .with_filter(limit.clone())
-                .with_filter(filter_fn(move |metadata| in_log || !is_change(metadata))),
-        )
-        .with(audit.layer().with_filter(filter_fn(is_change)))
-        .init();
-    LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring }
+    // One filter, not one around the other: only so is it known once and for all which places in the code log nothing.
+    let elsewhere = filter_fn(move |metadata| in_log || !is_change(metadata));
+    let subscriber = tracing_subscriber::registry()
+        .with(lines.with_filter(filter.and(audit.limit().clone()).and(elsewhere)))
+        .with(audit.layer().with_filter(filter_fn(is_change)));
+    (subscriber, handle)
 }
 
 type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;
@@ -169,7 +177,46 @@ fn field(writer: &mut Writer<'_>, field: &tracing::field::Field, value: &dyn fmt
 
 #[cfg(test)]
 mod tests {
+    use tracing::callsite::{Callsite, Identifier};
+    use tracing::field::FieldSet;
+    use tracing::metadata::Kind;
+    use tracing::subscriber::Interest;
+    use tracing::{Level, Metadata};
+
     use super::*;
+
+    /// Logs each frame, at the level trace.
+    struct Frames;
+
+    static METADATA: Metadata<'static> = Metadata::new(
+        "frame",
+        "peeklock_amqp::frames",
+        Level::TRACE,
+        None,
+        None,
+        None,
+        FieldSet::new(&[], Identifier(&Frames)),
+        Kind::EVENT,
+    );
+
+    impl Callsite for Frames {
+        fn set_interest(&self, _: Interest) {}
+
+        fn metadata(&self) -> &Metadata<'_> {
+            &METADATA
+        }
+    }
+
+    #[test]
+    fn a_place_that_logs_nothing_is_asked_once_and_not_each_time() {
+        let interest = |filter: &str| {
+            let filter: LogFilter = filter.parse().unwrap();
+            let (subscriber, _handle) = subscriber(&filter, LogFormat::Text, &AuditControl::default());
+            subscriber.register_callsite(&METADATA)
+        };
+        assert!(interest("info").is_never());
+        assert!(!interest("info,peeklock_amqp=trace").is_never());
+    }
 
     #[test]
     fn takes_levels_and_levels_by_module() {

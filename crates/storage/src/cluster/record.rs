@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use super::codec::{Decoder, put_key, put_place, put_varint, space, varint_len};
 use super::log::{RecordId, RecordKind, RecordPlace};
-use crate::{Batch, Key, Operation, PartitionId, ShardId, Space};
+use crate::{Batch, Key, Operation, PartitionId, ShardId, Space, checksum};
 
 /// Of the heads. It is raised when this program's predecessor could misread them.
 const VERSION: u8 = 1;
@@ -261,7 +261,7 @@ fn push_frame(out: &mut Vec<u8>, key: Key, value: &[u8]) -> u32 {
     put_key(out, key);
     put_varint(out, value.len() as u64);
     out.extend_from_slice(value);
-    let crc = crc32c::crc32c(out.get(offset + 4..).unwrap_or_default());
+    let crc = checksum::of(out.get(offset + 4..).unwrap_or_default());
     if let Some(place) = out.get_mut(offset..offset + 4) {
         place.copy_from_slice(&crc.to_le_bytes());
     }
@@ -298,7 +298,7 @@ pub(super) fn read_frame(bytes: &Bytes) -> FrameRead {
     };
     let whole_len = frame_len(key, len);
     let Some(value) = decoder.take(len as usize) else { return FrameRead::Partial(whole_len) };
-    if crc32c::crc32c(bytes.get(4..whole_len as usize).unwrap_or_default()) != crc {
+    if checksum::of(bytes.get(4..whole_len as usize).unwrap_or_default()) != crc {
         return FrameRead::Damaged;
     }
     FrameRead::Whole(Frame { key, value: bytes.slice_ref(value) }, whole_len)
@@ -310,7 +310,7 @@ fn seal_crc(shard: ShardId, id: RecordId, kind: RecordKind, payload: &[u8]) -> u
     covered.extend_from_slice(&id.place.0.to_le_bytes());
     covered.extend_from_slice(&id.epoch.0.to_le_bytes());
     covered.extend_from_slice(&[kind as u8, VERSION]);
-    crc32c::crc32c_append(crc32c::crc32c(&covered), payload)
+    checksum::append(checksum::of(&covered), payload)
 }
 
 /// An empty payload, to be appended to.

@@ -26,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::cluster::Surroundings;
-use crate::{Error, Key, Lease, PartitionId, Shard, ShardId, Space, Store};
+use crate::{Error, Key, Lease, PartitionId, Shard, ShardId, Space, Store, checksum};
 use batches::Batches;
 use marker::{MARKER, Marker};
 use walk::Cursor;
@@ -320,9 +320,9 @@ impl CopySum {
     fn add(&mut self, partition: PartitionId, number: u64, value: &Bytes) {
         let len = value.len() as u64;
         for part in [partition.0, number, len] {
-            self.crc32c = crc32c::crc32c_append(self.crc32c, &part.to_le_bytes());
+            self.crc32c = checksum::append(self.crc32c, &part.to_le_bytes());
         }
-        self.crc32c = crc32c::crc32c_append(self.crc32c, value);
+        self.crc32c = checksum::append(self.crc32c, value);
         self.values += 1;
         self.bytes += len;
     }

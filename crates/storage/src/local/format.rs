@@ -1,6 +1,6 @@
 //! The bytes of a segment: its header, the header of a frame, the header of a record. Little-endian throughout.
 
-use crate::{Key, PartitionId, Space};
+use crate::{Key, PartitionId, Space, checksum};
 
 use super::fields::{Append, Fields};
 
@@ -35,7 +35,7 @@ impl SegmentHeader {
         bytes.append_u32(self.id);
         bytes.append_u64(self.salt);
         bytes.resize(SEGMENT_HEADER_BYTES as usize - 4, 0);
-        let crc = crc32c::crc32c(&bytes);
+        let crc = checksum::of(&bytes);
         bytes.append_u32(crc);
         bytes
     }
@@ -49,7 +49,7 @@ impl SegmentHeader {
         let version = fields.u32();
         let header = fields.u32().zip(fields.u64()).map(|(id, salt)| Self { id, salt });
         let crc = fields.bytes(SEGMENT_HEADER_BYTES as usize - 28).and_then(|_| fields.u32());
-        let covered = bytes.get(..SEGMENT_HEADER_BYTES as usize - 4).map(crc32c::crc32c);
+        let covered = bytes.get(..SEGMENT_HEADER_BYTES as usize - 4).map(checksum::of);
         if crc.is_none() || crc != covered {
             return Err("the checksum of the segment header does not match".to_owned());
         }
@@ -84,7 +84,7 @@ impl FrameHeader {
         bytes.append_u64(self.sequence);
         bytes.append_u64(self.salt);
         bytes.append_u32(0);
-        let crc = crc32c::crc32c(&bytes);
+        let crc = checksum::of(&bytes);
         bytes.append_u32(crc);
         bytes
     }
@@ -104,7 +104,7 @@ impl FrameHeader {
         };
         fields.u32()?;
         let covered = bytes.get(..FRAME_HEADER_BYTES as usize - 4)?;
-        (header.salt == salt && fields.u32()? == crc32c::crc32c(covered)).then_some(header)
+        (header.salt == salt && fields.u32()? == checksum::of(covered)).then_some(header)
     }
 
     /// Bytes from this frame's beginning to the next one's.
@@ -228,7 +228,7 @@ impl<'a> Record<'a> {
         let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
         let covered = bytes.get(4..value_end)?;
         let value = bytes.get(RECORD_HEADER_BYTES as usize..value_end)?;
-        (crc32c::crc32c(covered) == crc).then_some(Self { header, value, crc })
+        (checksum::of(covered) == crc).then_some(Self { header, value, crc })
     }
 
     /// The last number of a [`Kind::DeleteRange`].

@@ -8,6 +8,7 @@ use super::filesystem::File;
 use super::format::{FRAME_HEADER_BYTES, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, align};
 use super::hint::{Listing, is_value_kept};
 use super::state::Placed;
+use crate::checksum;
 
 /// Values from this size on are written from where they are instead of being copied together.
 const LARGE_VALUE_BYTES: usize = 16 << 10;
@@ -43,7 +44,7 @@ impl FrameBuilder {
         }
         let at = self.push_header(header, last_number);
         let covered = self.bytes.get(at + 4..).unwrap_or_default();
-        self.set_checksum(at, crc32c::crc32c_append(crc32c::crc32c(covered), value));
+        self.set_checksum(at, checksum::append(checksum::of(covered), value));
         self.large.push((self.bytes.len(), value.clone()));
         self.large_bytes += value.len() as u64;
     }
@@ -53,7 +54,7 @@ impl FrameBuilder {
         let at = self.push_header(header, last_number);
         self.bytes.extend_from_slice(value);
         // Of header and value at once: most records are small.
-        let checksum = crc32c::crc32c(self.bytes.get(at + 4..).unwrap_or_default());
+        let checksum = checksum::of(self.bytes.get(at + 4..).unwrap_or_default());
         self.set_checksum(at, checksum);
     }
 
@@ -88,7 +89,7 @@ impl FrameBuilder {
         let header = FrameHeader {
             payload_len: u32::try_from(self.len() - u64::from(FRAME_HEADER_BYTES)).unwrap_or(u32::MAX),
             record_count: u32::try_from(self.records.len()).unwrap_or(u32::MAX),
-            records_crc: crc32c::crc32c(&self.checksums),
+            records_crc: checksum::of(&self.checksums),
             sequence,
             salt,
         };

@@ -14,12 +14,15 @@ use super::fields::{Append, Fields};
 use super::format::{FORMAT_VERSION, Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::state::{Placed, State};
 use super::walk::VISIT_RECORDS_MAX;
-use crate::{PartitionId, Space};
+use crate::{PartitionId, Space, checksum};
 
 const MAGIC: &[u8; 8] = b"PKLKHNT\n";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
 /// A segment of more and smaller records is read for its hint.
 const LISTING_BYTES_MAX: usize = 16 << 20;
+/// A longer listing has room for the longest at once, which the system gives it as it is written to, instead of being moved
+/// each time that it grows.
+const LISTING_BYTES_GROWN: usize = 64 << 10;
 
 /// Which segment, and how much of it, a hint speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +153,7 @@ impl HintBuilder {
             self.bytes.append_u64(number);
         }
         self.bytes.append_u64(numbers_at);
-        let crc = crc32c::crc32c(&self.bytes);
+        let crc = checksum::of(&self.bytes);
         self.bytes.append_u32(crc);
         self.bytes
     }
@@ -241,18 +244,23 @@ impl Listing {
             if header.kind == Kind::Put {
                 self.put_bytes += u64::from(RECORD_HEADER_BYTES + header.value_len);
             }
+            if self.bytes.len() + encoded.len() > LISTING_BYTES_MAX {
+                return self.give_up();
+            }
+            if self.bytes.len() > LISTING_BYTES_GROWN {
+                // Nothing happens from the second time on.
+                self.bytes.reserve_exact(LISTING_BYTES_MAX - self.bytes.len());
+            }
             self.bytes.append_u32(placed.offset);
             // The position has the place of the checksum.
             self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
-            if self.bytes.len() > LISTING_BYTES_MAX {
-                self.give_up();
-            }
         }
     }
 
     /// A record is missing from now on: the hint is made by reading.
     pub(super) fn give_up(&mut self) {
-        *self = Self::default();
+        self.bytes.clear();
+        self.is_complete = false;
     }
 
     /// Whether every record of the segment is listed.
@@ -277,7 +285,7 @@ impl Hint {
     /// Takes freshly built or read bytes, or says what is wrong with them.
     pub(super) fn decode(bytes: Bytes, subject: Subject) -> Result<Self, String> {
         let (covered, crc) = bytes.split_last_chunk::<4>().ok_or("cut short")?;
-        if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
+        if checksum::of(covered) != u32::from_le_bytes(*crc) {
             return Err("the checksum does not match".to_owned());
         }
         let mut fields = Fields(covered);

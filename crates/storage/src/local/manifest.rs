@@ -10,7 +10,7 @@ use super::fields::{Append, Fields};
 use super::filesystem::{File, OpenDirectory};
 use super::reserve;
 use super::segments::Ranks;
-use crate::Error;
+use crate::{Error, checksum};
 
 const MAGIC: &[u8; 8] = b"PKLKMAN\n";
 /// Version of the manifest alone. Version 1 has no cutoffs.
@@ -80,7 +80,7 @@ impl Manifest {
             bytes.append_u64(listed.capacity);
             encode_seal(&mut bytes, listed.seal);
         }
-        let crc = crc32c::crc32c(&bytes);
+        let crc = checksum::of(&bytes);
         bytes.append_u32(crc);
         bytes
     }
@@ -92,7 +92,7 @@ impl Manifest {
         if fields.bytes(MAGIC.len()) != Some(MAGIC) {
             return Err((0, "not a manifest: the magic number is missing".to_owned()));
         }
-        if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
+        if checksum::of(covered) != u32::from_le_bytes(*crc) {
             return Err((covered.len() as u64, "the checksum does not match".to_owned()));
         }
         let Some(version @ 1..=VERSION) = fields.u32() else {

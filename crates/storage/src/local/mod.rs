@@ -192,6 +192,7 @@ mod options;
 mod pace;
 mod pool;
 mod prepare;
+mod read_buffers;
 mod reader;
 mod recovery;
 mod replay;

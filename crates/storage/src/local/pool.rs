@@ -82,6 +82,8 @@ impl Exchange {
     pub(super) fn keep_listing(&mut self, id: u32, listing: Listing) {
         if listing.is_complete() && self.listings.len() < LISTINGS_MAX {
             self.listings.push((id, listing));
+        } else {
+            self.give_buffer_back(listing.into_buffer());
         }
     }
 
@@ -106,7 +108,7 @@ impl Exchange {
 
     /// Keeps a buffer for the next listing or hint.
     pub(super) fn give_buffer_back(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < BUFFERS_MAX {
+        if self.buffers.len() < BUFFERS_MAX && buffer.capacity() > 0 {
             buffer.clear();
             self.buffers.push(buffer);
         }

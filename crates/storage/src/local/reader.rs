@@ -1,8 +1,9 @@
 //! The threads that answer reads and scans: never in the writer's way, neighbours on disk in one read.
 
 use std::collections::HashMap;
+use std::io;
 use std::ops::RangeInclusive;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 
 use super::directory::{corrupt, unread_now};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
+use super::read_buffers::ReadBuffers;
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use crate::index::Location;
@@ -27,6 +29,9 @@ const PAGE_ENTRIES_MAX: usize = 4096;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
+
+/// Without a request for so long, the memory of reads is given back.
+const REST: Duration = Duration::from_secs(1);
 
 /// First and longest pause between two attempts to read.
 const RETRY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
@@ -55,12 +60,23 @@ struct RecordLookup {
 /// Answers requests until told to stop.
 pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
     loop {
-        let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let request = next(shared, &requests.lock().unwrap_or_else(PoisonError::into_inner));
         match request {
             Ok(Request::Stop) | Err(_) => return,
             Ok(request) => answer(shared, request),
         }
     }
+}
+
+/// Waits for the next request, and gives memory back when none comes for a while.
+fn next(shared: &Shared, requests: &Receiver<Request>) -> Result<Request, RecvError> {
+    if !shared.read_buffers.is_empty() {
+        match requests.recv_timeout(REST) {
+            Err(RecvTimeoutError::Timeout) => shared.read_buffers.clear(),
+            request => return request.map_err(|_| RecvError),
+        }
+    }
+    requests.recv()
 }
 
 /// Answers one request.
@@ -122,10 +138,12 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
         }
     }
     let mut damage = None;
-    fetch(&mut wanted, &files, |wanted, value| match (value, values.get_mut(wanted.place)) {
-        (Ok(value), Some(answer)) => *answer = Some(value),
-        (Ok(_), None) => {}
-        (Err(damaged), _) => damage = damage.take().or(Some(damaged.error)),
+    fetch(&mut wanted, &files, &shared.read_buffers, |wanted, value| {
+        match (value, values.get_mut(wanted.place)) {
+            (Ok(value), Some(answer)) => *answer = Some(value),
+            (Ok(_), None) => {}
+            (Err(damaged), _) => damage = damage.take().or(Some(damaged.error)),
+        }
     })?;
     damage.map_or(Ok(values), Err)
 }
@@ -146,10 +164,12 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         }
     }
     let mut damaged = Vec::new();
-    fetch(&mut cold, &files, |wanted, value| match (value, entries.get_mut(wanted.place)) {
-        (Ok(value), Some(entry)) => entry.value = value,
-        (Ok(_), None) => {}
-        (Err(bad), _) => damaged.push(bad),
+    fetch(&mut cold, &files, &shared.read_buffers, |wanted, value| {
+        match (value, entries.get_mut(wanted.place)) {
+            (Ok(value), Some(entry)) => entry.value = value,
+            (Ok(_), None) => {}
+            (Err(bad), _) => damaged.push(bad),
+        }
     })?;
     damaged.sort_unstable_by_key(|one| one.number);
     if !damaged.is_empty() {
@@ -204,6 +224,7 @@ type Value = Result<Bytes, DamagedEntry>;
 fn fetch(
     wanted: &mut [RecordLookup],
     files: &Files,
+    buffers: &ReadBuffers,
     mut found: impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
     // Stable and cheap where the records already lie in order, as they mostly do.
@@ -215,7 +236,7 @@ fn fetch(
         let file = files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {
             reason: format!("segment {} of a live record is not open", first.location.segment),
         })?;
-        fetch_run(file, run, &mut found)?;
+        fetch_run(file, run, buffers, &mut found)?;
     }
     Ok(())
 }
@@ -239,6 +260,7 @@ fn run_len(wanted: &[RecordLookup]) -> usize {
 fn fetch_run(
     file: &SegmentFile,
     run: &[RecordLookup],
+    buffers: &ReadBuffers,
     found: &mut impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
     let (Some(first), Some(last)) =
@@ -247,20 +269,11 @@ fn fetch_run(
         return Ok(());
     };
     let start = u64::from(first.location.offset);
-    let mut buffer = vec![0; usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX)];
-    if let Err(error) = file.file.read_exact_at(&mut buffer, start) {
-        let error = unread_now(&file.path, start, &error);
-        if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
-            return Err(error);
-        }
-        if let [only] = run {
-            found(only, Err(DamagedEntry { number: only.key.number, unverified: Bytes::new(), error }));
-            return Ok(());
-        }
-        // The bytes of one are lost: it must not hide its neighbours.
-        return run.chunks(1).try_for_each(|one| fetch_run(file, one, found));
-    }
-    let buffer = Bytes::from(buffer);
+    let len = usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX);
+    let buffer = match buffers.filled(len, |buffer| file.file.read_exact_at(buffer, start)) {
+        Ok(buffer) => buffer,
+        Err(error) => return fetch_unreadable(file, run, buffers, &error, found),
+    };
     for wanted in run {
         let at = usize::try_from(u64::from(wanted.location.offset) - start).unwrap_or(usize::MAX);
         let record = buffer.get(at..).and_then(Record::decode);
@@ -274,6 +287,27 @@ fn fetch_run(
         found(wanted, if is_right { Ok(value) } else { Err(damaged(file, wanted, value)) });
     }
     Ok(())
+}
+
+/// Of records that can't be read together, those that can be read alone.
+fn fetch_unreadable(
+    file: &SegmentFile,
+    run: &[RecordLookup],
+    buffers: &ReadBuffers,
+    error: &io::Error,
+    found: &mut impl FnMut(&RecordLookup, Value),
+) -> Result<(), Error> {
+    let start = run.first().map_or(0, |first| u64::from(first.location.offset));
+    let error = unread_now(&file.path, start, error);
+    if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
+        return Err(error);
+    }
+    if let [only] = run {
+        found(only, Err(DamagedEntry { number: only.key.number, unverified: Bytes::new(), error }));
+        return Ok(());
+    }
+    // The bytes of one are lost: it must not hide its neighbours.
+    run.chunks(1).try_for_each(|one| fetch_run(file, one, buffers, found))
 }
 
 fn damaged(file: &SegmentFile, wanted: &RecordLookup, unverified: Bytes) -> DamagedEntry {

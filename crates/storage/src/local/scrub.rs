@@ -19,7 +19,7 @@ use super::manifest::Seal;
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::walk::find_later_frame;
-use crate::Key;
+use crate::{Key, checksum};
 
 /// Bytes read between two pauses, at least a frame.
 const SLICE_BYTES: u64 = 1 << 20;
@@ -214,7 +214,7 @@ impl Reading<'_> {
             let offset = payload_start + (payload.len() - rest.len()) as u64;
             let len = match Record::decode(rest) {
                 Some(record) => {
-                    records_crc = crc32c::crc32c_append(records_crc, &record.crc.to_le_bytes());
+                    records_crc = checksum::append(records_crc, &record.crc.to_le_bytes());
                     count += 1;
                     record.encoded_len()
                 }

@@ -13,6 +13,7 @@ use super::leftovers::tidy_leftovers;
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool, Stepped};
+use super::read_buffers::ReadBuffers;
 use super::recovery::{Loaded, Mode, load};
 use super::scrub::ScrubDamage;
 use super::shared::Shared;
@@ -328,6 +329,7 @@ fn begin(
         state: Mutex::new(state),
         manifest: Mutex::new(manifest),
         warm: Mutex::new(warm),
+        read_buffers: ReadBuffers::default(),
         pool,
         stepped: Stepped::default(),
         descriptors,

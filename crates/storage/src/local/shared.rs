@@ -12,6 +12,7 @@ use super::directory::{Directory, is_full};
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Bell, Pool, Stepped};
+use super::read_buffers::ReadBuffers;
 use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) warm: Mutex<Warm>,
+    pub(super) read_buffers: ReadBuffers,
     pub(super) pool: Pool,
     /// Set when a test steps the store instead of threads.
     pub(super) stepped: Stepped,

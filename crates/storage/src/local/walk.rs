@@ -10,6 +10,7 @@ use super::format::{
 };
 use super::segments::SegmentFile;
 use super::state::Placed;
+use crate::checksum;
 
 /// Bytes read ahead.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -182,7 +183,7 @@ fn check_payload(header: FrameHeader, payload: &[u8], damage: Damage) -> Result<
         if record.header.kind == Kind::DeleteRange && record.last_number().is_none() {
             return Err((position, "the record of a range has no end"));
         }
-        records_crc = crc32c::crc32c_append(records_crc, &record.crc.to_le_bytes());
+        records_crc = checksum::append(records_crc, &record.crc.to_le_bytes());
         record_count += 1;
         rest = rest.get(record.encoded_len() as usize..).unwrap_or_default();
     }

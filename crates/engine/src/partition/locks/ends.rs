@@ -32,11 +32,19 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Adds an end that is not there.
+    /// Adds an end that is not there. Inlined, so that it is made where it stays: to be copied as a whole right after its parts
+    /// were written, it would wait for them to reach the cache.
+    #[inline]
     pub(super) fn insert(&mut self, end: End) {
         if self.in_order.back().is_none_or(|last| *last < end) {
             self.in_order.push_back(end);
-        } else if self.in_order.binary_search(&end).is_ok() {
+        } else {
+            self.insert_among_others(end);
+        }
+    }
+
+    fn insert_among_others(&mut self, end: End) {
+        if self.in_order.binary_search(&end).is_ok() {
             // Left behind, and now it counts again.
             self.left_behind = self.left_behind.saturating_sub(1);
         } else {
@@ -49,9 +57,12 @@ impl Ends {
         if self.others.is_empty() || !self.others.remove(&end) {
             self.left_behind += 1;
         }
-        while self.in_order.front().is_some_and(|front| !counts(front)) {
+        // All the others count where none is left behind: the table need not be asked.
+        while self.left_behind > 0
+            && self.in_order.front().is_some_and(|front| *front == end || !counts(front))
+        {
             self.in_order.pop_front();
-            self.left_behind = self.left_behind.saturating_sub(1);
+            self.left_behind -= 1;
         }
         if self.left_behind > LEFT_BEHIND_MIN && 2 * self.left_behind > self.in_order.len() {
             self.tidy(counts);

@@ -38,7 +38,7 @@ fn a_record_survives_and_any_flipped_bit_is_seen() {
         let key = Key::new(Space::Body, PartitionId(u64::MAX), 12);
         let header = RecordHeader { kind, key, value_len: 5, shadows };
         let mut bytes = [&header.encode()[..], b"value"].concat();
-        let crc = crc32c::crc32c(&bytes[4..]);
+        let crc = checksum::of(&bytes[4..]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         let record = Record::decode(&bytes).unwrap();
         assert_eq!((record.header, record.value, record.crc), (header, &b"value"[..], crc));

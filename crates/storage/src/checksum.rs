@@ -1,0 +1,62 @@
+//! CRC-32C (Castagnoli), the checksum of everything in a log.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// The checksum of `bytes`.
+pub(crate) fn of(bytes: &[u8]) -> u32 {
+    low(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes))
+}
+
+/// The checksum of what `before` is the checksum of, followed by `bytes`.
+pub(crate) fn append(before: u32, bytes: &[u8]) -> u32 {
+    // What is handed out is the register inverted.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
+    digest.update(bytes);
+    low(digest.finalize())
+}
+
+/// A checksum of 32 bits is in the lower half.
+#[expect(clippy::cast_possible_truncation, reason = "the upper half is 0")]
+const fn low(checksum: u64) -> u32 {
+    checksum as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bit by bit, after the polynomial of RFC 3720, section 12.1.
+    fn by_definition(bytes: &[u8]) -> u32 {
+        let step = |crc: u32| (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1));
+        !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+    }
+
+    #[test]
+    fn the_examples_of_rfc_3720_come_out() {
+        // Section B.4, whose bytes are in the order of the wire.
+        assert_eq!(of(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(of(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(of(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
+        assert_eq!(of(b"123456789"), 0xe306_9283);
+        assert_eq!(of(b""), 0);
+    }
+
+    proptest! {
+        /// The ways of the library differ with length and alignment.
+        #[test]
+        fn every_length_gives_what_the_definition_says(
+            bytes in prop::collection::vec(any::<u8>(), 0..3000),
+            skipped in 0_usize..64,
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let bytes = bytes.get(skipped..).unwrap_or_default();
+            let expected = by_definition(bytes);
+            prop_assert_eq!(of(bytes), expected);
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            prop_assert_eq!(append(of(front), back), expected);
+            prop_assert_eq!(append(0, bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Memory for what the readers read, used again once nobody holds a value out of it: memory that is new to a process costs more
+//! than reading into it.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+
+/// Sizes of blocks are multiples of this, so that one fits again. A smaller read has memory of its own: its values would keep a
+/// whole block.
+const BLOCK_STEP_BYTES: usize = 64 << 10;
+/// Bytes of the blocks that are remembered.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+/// A block is not taken for a read of less than this part of it.
+const SPARSE_RATIO: usize = 4;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct ReadBuffers {
+    /// Whole blocks, the one that was filled first in front. Values are slices of them.
+    lent: Mutex<VecDeque<Bytes>>,
+}
+
+impl ReadBuffers {
+    /// `len` bytes as `fill` leaves them, which must not leave any as it finds it: others' values may be there.
+    ///
+    /// # Errors
+    /// Those of `fill`.
+    pub(super) fn filled<E>(
+        &self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Bytes, E> {
+        if len < BLOCK_STEP_BYTES {
+            let mut bytes = vec![0; len];
+            fill(&mut bytes)?;
+            return Ok(Bytes::from(bytes));
+        }
+        let mut block =
+            self.take(len).unwrap_or_else(|| BytesMut::zeroed(len.next_multiple_of(BLOCK_STEP_BYTES)));
+        let result = block.get_mut(..len).map_or(Ok(()), fill);
+        let block = self.lend(block.freeze());
+        result.map(|()| block.slice(..len))
+    }
+
+    /// Whether no block is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Gives the memory back, as soon as nobody holds a value out of it.
+    pub(super) fn clear(&self) {
+        *self.lock() = VecDeque::new();
+    }
+
+    /// A block that nobody uses and that suits a read of `len` bytes.
+    fn take(&self, len: usize) -> Option<BytesMut> {
+        let mut lent = self.lock();
+        let suits = |block: &Bytes| (len..=len.saturating_mul(SPARSE_RATIO)).contains(&block.len());
+        let place = lent.iter().position(|block| suits(block) && block.is_unique())?;
+        lent.remove(place)?.try_into_mut().ok()
+    }
+
+    /// Remembers a block, and forgets the oldest ones beyond the limit.
+    fn lend(&self, block: Bytes) -> Bytes {
+        let mut lent = self.lock();
+        lent.push_back(block.clone());
+        let mut bytes: usize = lent.iter().map(Bytes::len).sum();
+        while bytes > KEPT_BYTES_MAX
+            && let Some(oldest) = lent.pop_front()
+        {
+            bytes -= oldest.len();
+        }
+        block
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Bytes>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn read(buffers: &ReadBuffers, len: usize, octet: u8) -> Bytes {
+        let filled = buffers.filled(len, |bytes| {
+            bytes.fill(octet);
+            Ok::<(), Infallible>(())
+        });
+        filled.unwrap()
+    }
+
+    #[test]
+    fn a_block_is_filled_again_only_when_nobody_holds_a_value_out_of_it() {
+        let buffers = ReadBuffers::default();
+        let first = read(&buffers, 100_000, 1);
+        let (place, value) = (first.as_ptr(), first.slice(99_000..));
+        drop(first);
+        let second = read(&buffers, 110_000, 2);
+        assert_ne!(second.as_ptr(), place);
+        assert_eq!(value[..], [1; 1000]);
+        drop(value);
+        let third = read(&buffers, 120_000, 3);
+        assert_eq!(third.as_ptr(), place);
+        assert_eq!((third.len(), second.len()), (120_000, 110_000));
+        assert!(third.iter().all(|octet| *octet == 3) && second.iter().all(|octet| *octet == 2));
+    }
+
+    #[test]
+    fn a_short_read_keeps_no_block_and_takes_no_large_one() {
+        let buffers = ReadBuffers::default();
+        assert_eq!(read(&buffers, 1000, 1)[..], [1; 1000]);
+        assert!(buffers.is_empty());
+        let large = read(&buffers, 1 << 20, 2).as_ptr();
+        assert_ne!(read(&buffers, 70_000, 3).as_ptr(), large);
+        assert_eq!(read(&buffers, 900_000, 4).as_ptr(), large);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_can_be_given_back() {
+        let buffers = ReadBuffers::default();
+        let held: Vec<Bytes> = (0..40).map(|octet| read(&buffers, 1 << 20, octet)).collect();
+        let remembered: usize = buffers.lock().iter().map(Bytes::len).sum();
+        assert_eq!(remembered, KEPT_BYTES_MAX);
+        assert!(held.iter().zip(0..).all(|(block, octet)| block.iter().all(|found| *found == octet)));
+        buffers.clear();
+        assert!(buffers.is_empty() && held.iter().all(Bytes::is_unique));
+    }
+
+    #[test]
+    fn a_failed_read_hands_out_nothing_and_loses_no_block() {
+        let buffers = ReadBuffers::default();
+        assert_eq!(buffers.filled(100_000, |_| Err("broken")), Err("broken"));
+        let place = buffers.lock().front().map(|block| block.as_ptr());
+        assert_eq!(Some(read(&buffers, 100_000, 7).as_ptr()), place);
+    }
+}
