@@ -57,4 +57,15 @@ impl Event {
             | Self::Ended => Durability::Volatile,
         }
     }
+
+    /// Whether it only adds messages or takes some away: what is stored of a message that rested before, and still does, is
+    /// then all there is to know of it, also while this event is not durable yet.
+    #[must_use]
+    pub fn leaves_others_as_they_are(&self) -> bool {
+        match self {
+            Self::Accepted { .. } | Self::Removed { .. } | Self::Deleted(_) | Self::Remembered { .. } => true,
+            Self::Published(published) => published.content.is_some(),
+            other => other.durability() != Durability::Sync,
+        }
+    }
 }

@@ -10,10 +10,11 @@ use peeklock_storage::Error;
 use tokio::sync::oneshot;
 
 use super::Actor;
+use super::commits::Contents;
 use super::tally::Cause;
 use crate::partition::Partition;
 use crate::runtime::joint::{Lent, Part, Returned};
-use crate::{Command, Durability, Event, QueueId};
+use crate::{Command, Event, QueueId};
 
 impl Actor {
     /// Takes a request of the committer.
@@ -65,9 +66,7 @@ impl Actor {
     fn take_over(&mut self, part: Part) {
         let Part { events, effects, commit, batch_bytes } = part;
         self.cache_stored(&events);
-        let is_sync = events.iter().any(|event| event.durability() == Durability::Sync);
-        let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
-        self.commits.push(commit, is_sync, batch_bytes, body);
+        self.commits.push(commit, Contents::of(&events), batch_bytes);
         self.tallies.note(self.now, Cause::Joint, &events, &effects);
         self.traces.joined(&events);
         let after = self.commits.last_sync();

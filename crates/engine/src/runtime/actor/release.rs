@@ -20,6 +20,8 @@ impl Actor {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply),
             Effect::Deliver { receiver, view, lock, departing } => {
+                // What leaves for another entity leaves in the order of commits.
+                let after = if departing.is_none() { self.commits.delivery_after(view.body) } else { after };
                 let content = self.cache.get(view.body);
                 let cold = content.is_none();
                 let message = Received { view, content: content.unwrap_or_default(), lock };

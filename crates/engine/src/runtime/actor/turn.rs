@@ -2,6 +2,7 @@
 
 use peeklock_storage::{Batch, Pressure};
 
+use super::commits::Contents;
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::tally::Cause;
 use super::traces::Names;
@@ -11,7 +12,7 @@ use crate::command::{Descriptor, Link};
 use crate::partition::persist;
 use crate::runtime::answer;
 use crate::runtime::{Mailbox, Request};
-use crate::{Command, Durability, Event, QueueId, Refusal, RequestId, Timestamp};
+use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 
 /// What a turn decided at its beginning.
 #[derive(Clone, Copy)]
@@ -235,8 +236,8 @@ impl Actor {
     /// Submits events, split between commands when they exceed the store's limit. `ends` are the commands' ends,
     /// counted from `start` events before the first.
     fn submit(&mut self, events: &[Event], ends: &[usize], start: usize) {
-        let durability = events.iter().map(Event::durability).max();
-        if durability.is_none_or(|durability| durability == Durability::Volatile) {
+        let contents = Contents::of(events);
+        if !contents.is_stored {
             return;
         }
         let mut batch = Batch::new();
@@ -254,9 +255,8 @@ impl Actor {
             return;
         }
         let bytes = batch.value_bytes();
-        let body = events.iter().filter_map(|event| Some(event.stored_body()?.0.0)).max();
         let commit = self.shared.shard.submit(batch);
-        self.commits.push(commit, durability == Some(Durability::Sync), bytes, body);
+        self.commits.push(commit, contents, bytes);
     }
 
     /// Removes deferred messages that are deleted by being received and whose contents have been read: they are handed out
