@@ -338,6 +338,12 @@ impl Partition {
         self.state.homes.get(&receiver).copied()
     }
 
+    /// Whether the messages of a queue or subscription are received by session, each session's in order.
+    #[must_use]
+    pub fn has_sessions(&self, queue: QueueId) -> bool {
+        self.state.queue(queue).is_some_and(|queue| queue.sessions.is_some())
+    }
+
     /// Whether a message rests in a queue or subscription.
     #[must_use]
     pub fn has_message(&self, queue: QueueId, number: SequenceNumber) -> bool {

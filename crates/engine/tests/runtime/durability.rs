@@ -1,9 +1,14 @@
 //! Effects leave when what they depend on is durable, in order, and not later than need be.
 
-use peeklock_engine::runtime::{Output, Response};
-use peeklock_engine::{Command, ReceiveMode, SequenceNumber, Settlement, SubQueue};
+use std::sync::Arc;
 
-use crate::broker::{Broker, QUEUE, token};
+use peeklock_engine::runtime::{EntityRef, Output, Response};
+use peeklock_engine::{
+    Command, DeadLetter, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, SequenceNumber,
+    SessionRequest, Settlement, SubQueue,
+};
+
+use crate::broker::{Broker, QUEUE, START, token};
 
 const CACHE: usize = 1 << 20;
 
@@ -122,6 +127,76 @@ async fn what_is_not_waited_for_still_waits_for_what_was_before() {
     assert_eq!(client.response().await.0, send);
     assert_eq!(client.response().await.0, abandon);
     assert_eq!(broker.store.held(), 1, "the lazy batch is still under way");
+}
+
+#[tokio::test]
+async fn the_next_message_does_not_wait_for_the_settlement_of_the_one_before() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.sent("two").await;
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let first = client.delivery().await;
+    broker.store.hold();
+    let send = client.send("three");
+    let settled = client.settle(token(&first), Settlement::Complete);
+    client.credit(receiver, 3, false);
+    assert_eq!(client.delivery().await.message.content.as_ref(), b"two");
+    client.nothing().await;
+    assert_eq!(broker.store.held(), 1, "nothing is durable yet, nor is the third");
+    broker.store.release_all();
+    assert_eq!(client.response().await.0, send);
+    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+    assert_eq!(client.delivery().await.message.content.as_ref(), b"three");
+}
+
+#[tokio::test]
+async fn a_message_that_was_changed_is_not_delivered_before_that_is_durable() {
+    let broker = Broker::start(CACHE).await;
+    let mut client = broker.client();
+    client.sent("one").await;
+    client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    client.open(2, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+    let first = client.delivery().await;
+    broker.store.hold();
+    let why = Arc::new(DeadLetter { reason: Some("bad".into()), description: None });
+    let settled = client.settle(token(&first), Settlement::DeadLetter { why, modify: Vec::new() });
+    client.nothing().await;
+    broker.store.release_all();
+    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+    assert_eq!(client.delivery().await.message.view.sub_queue, SubQueue::DeadLetter);
+}
+
+/// Otherwise the first, whose settlement is lost with the power, would come back behind the second.
+#[tokio::test]
+async fn the_next_message_of_a_session_waits_for_the_settlement_of_the_one_before() {
+    let broker = Broker::start(CACHE).await;
+    let options = QueueOptions { requires_session: true, ..QueueOptions::default() };
+    broker.namespace.declare("sessions", options).await.unwrap();
+    let mut client = broker.client();
+    let EntityRef { partition, queue, .. } = broker.namespace.entity("sessions").unwrap();
+    (client.handle, client.queue) = (partition, queue);
+    for content in ["one", "two"] {
+        let message =
+            NewMessage { content: content.into(), session_id: Some("a".into()), ..NewMessage::default() };
+        client.submit(Command::Send { messages: [message].into_iter().collect() });
+        client.response().await;
+    }
+    let receiver = client.receiver(1);
+    let options = ReceiverOptions { source: QueuePath::main(queue), mode: ReceiveMode::PeekLock };
+    let session =
+        Some(SessionRequest { id: Some("a".into()), wait_until: START, ..SessionRequest::default() });
+    client.submit(Command::OpenReceiver { receiver, options, session });
+    client.response().await;
+    client.credit(receiver, 1, false);
+    let first = client.delivery().await;
+    broker.store.hold();
+    let settled = client.settle(token(&first), Settlement::Complete);
+    client.credit(receiver, 2, false);
+    client.nothing().await;
+    broker.store.release_all();
+    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+    assert_eq!(client.delivery().await.message.content.as_ref(), b"two");
 }
 
 #[tokio::test]

@@ -54,6 +54,11 @@ impl Descriptors {
         Ok(file)
     }
 
+    /// A file that is open.
+    fn opened(&self, id: u32) -> Option<Arc<dyn File>> {
+        self.lock().iter().find(|(found, _)| *found == id).map(|(_, file)| Arc::clone(file))
+    }
+
     fn put(&self, id: u32, file: Arc<dyn File>) {
         let mut open = self.lock();
         open.retain(|(found, _)| *found != id);
@@ -119,6 +124,13 @@ impl Drop for Handle {
 impl File for Handle {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file()?.read_exact_at(buffer, offset)
+    }
+
+    /// Opens nothing: that may wait for a disk.
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let kept = self.kept().clone();
+        let open = kept.or_else(|| self.descriptors.opened(self.id));
+        open.ok_or(io::ErrorKind::WouldBlock)?.read_cached_at(buffer, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -129,6 +129,15 @@ pub trait File: Debug + Send + Sync {
     /// [`io::ErrorKind::UnexpectedEof`] when the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// The same without waiting for a disk. After an error, `buffer` may hold anything.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when not all of it is in memory, whatever the operating system says where it can't tell.
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let _ = (buffer, offset);
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     /// Writes all of `bytes` at `offset`, extending the file where needed.
     ///
     /// # Errors

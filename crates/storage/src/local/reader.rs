@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::directory::{corrupt, unread_now};
+use super::directory::{corrupt, unavailable, unread_now};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
 use super::read_buffers::ReadBuffers;
 use super::segments::SegmentFile;
 use super::shared::Shared;
+use super::state::State;
 use crate::index::Location;
 use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
 
@@ -27,6 +28,9 @@ const RUN_BYTES_MAX: u64 = 2 << 20;
 const PAGE_ENTRIES_MAX: usize = 4096;
 /// Values of one scan page, in bytes; the first entry always fits.
 const PAGE_BYTES_MAX: usize = 1 << 20;
+/// What is read by those who ask, if the system has it in memory, in bytes: more is left to a reader, so that nobody is kept
+/// from other work for long.
+const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
 
@@ -46,6 +50,17 @@ pub(super) enum Request {
     Read(Vec<Key>, ReadNotifier),
     Scan(Space, PartitionId, u64, ScanNotifier),
     Stop,
+}
+
+impl Request {
+    /// Answers that nothing can be read.
+    pub(super) fn refuse(self, cause: Error) {
+        match self {
+            Self::Read(_, notifier) => notifier.resolve(Err(cause)),
+            Self::Scan(_, _, _, notifier) => notifier.resolve(Err(cause)),
+            Self::Stop => {}
+        }
+    }
 }
 
 /// A live record to fetch.
@@ -123,29 +138,66 @@ fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Resul
 }
 
 fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
-    let mut values = vec![None; keys.len()];
-    let mut wanted = Vec::with_capacity(keys.len());
-    let mut files = HashMap::new();
-    let mut place = 0;
+    let mut wanted = Wanted::default();
     for keys in keys.chunks(LOOK_UPS_MAX) {
-        let state = shared.state();
+        wanted.look_up(keys, &shared.state());
+    }
+    wanted.values(keys.len(), &shared.read_buffers, Access::Patient)
+}
+
+/// The values of some keys, if they can be had without waiting: neither for the index nor for a disk. To read what the system
+/// has in memory takes less than to wake a reader.
+pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<Bytes>>> {
+    if keys.len() > LOOK_UPS_MAX || shared.dead.get().is_some() {
+        return None;
+    }
+    let mut wanted = Wanted::default();
+    wanted.look_up(keys, &*shared.state.try_lock().ok()?);
+    let bytes: u64 = wanted.records.iter().map(|wanted| u64::from(wanted.location.value_len())).sum();
+    if bytes > AT_ONCE_BYTES_MAX {
+        return None;
+    }
+    // Whatever is wrong is found again by a reader, which knows what to do about it.
+    wanted.values(keys.len(), &shared.read_buffers, Access::AtOnce).ok()
+}
+
+/// Records to fetch, and the files that they are in.
+#[derive(Debug, Default)]
+struct Wanted {
+    records: Vec<RecordLookup>,
+    files: Files,
+    looked_up: usize,
+}
+
+impl Wanted {
+    /// Adds the records of some keys.
+    fn look_up(&mut self, keys: &[Key], state: &State) {
         for key in keys {
             if let Some(location) = state.index.get(*key) {
-                wanted.push(RecordLookup { place, key: *key, location });
-                hold(&mut files, &state, location);
+                self.records.push(RecordLookup { place: self.looked_up, key: *key, location });
+                hold(&mut self.files, state, location);
             }
-            place += 1;
+            self.looked_up += 1;
         }
     }
-    let mut damage = None;
-    fetch(&mut wanted, &files, &shared.read_buffers, |wanted, value| {
-        match (value, values.get_mut(wanted.place)) {
+
+    /// The values of `count` keys.
+    fn values(
+        mut self,
+        count: usize,
+        buffers: &ReadBuffers,
+        access: Access,
+    ) -> Result<Vec<Option<Bytes>>, Error> {
+        let mut values = vec![None; count];
+        let mut damage = None;
+        let source = Source { files: &self.files, buffers, access };
+        fetch(&mut self.records, source, |wanted, value| match (value, values.get_mut(wanted.place)) {
             (Ok(value), Some(answer)) => *answer = Some(value),
             (Ok(_), None) => {}
             (Err(damaged), _) => damage = damage.take().or(Some(damaged.error)),
-        }
-    })?;
-    damage.map_or(Ok(values), Err)
+        })?;
+        damage.map_or(Ok(values), Err)
+    }
 }
 
 fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Result<Page, Error> {
@@ -164,12 +216,11 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         }
     }
     let mut damaged = Vec::new();
-    fetch(&mut cold, &files, &shared.read_buffers, |wanted, value| {
-        match (value, entries.get_mut(wanted.place)) {
-            (Ok(value), Some(entry)) => entry.value = value,
-            (Ok(_), None) => {}
-            (Err(bad), _) => damaged.push(bad),
-        }
+    let source = Source { files: &files, buffers: &shared.read_buffers, access: Access::Patient };
+    fetch(&mut cold, source, |wanted, value| match (value, entries.get_mut(wanted.place)) {
+        (Ok(value), Some(entry)) => entry.value = value,
+        (Ok(_), None) => {}
+        (Err(bad), _) => damaged.push(bad),
     })?;
     damaged.sort_unstable_by_key(|one| one.number);
     if !damaged.is_empty() {
@@ -179,6 +230,21 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         shared.warm().scanned(space, partition);
     }
     Ok(Page { entries, damaged, next })
+}
+
+/// Where records are read from, and how.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    files: &'a Files,
+    buffers: &'a ReadBuffers,
+    access: Access,
+}
+
+/// Whether to wait for a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Patient,
+    AtOnce,
 }
 
 pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
@@ -209,7 +275,7 @@ fn page(
 }
 
 /// Keeps the record's file from being recycled while it is read.
-pub(super) fn hold(files: &mut Files, state: &super::state::State, location: Location) {
+pub(super) fn hold(files: &mut Files, state: &State, location: Location) {
     if !files.contains_key(&location.segment)
         && let Some(segment) = state.segments.get(location.segment)
     {
@@ -223,8 +289,7 @@ type Value = Result<Bytes, DamagedEntry>;
 /// Reads the wanted records, neighbours together, and gives each verified value to `found`.
 fn fetch(
     wanted: &mut [RecordLookup],
-    files: &Files,
-    buffers: &ReadBuffers,
+    source: Source<'_>,
     mut found: impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
     // Stable and cheap where the records already lie in order, as they mostly do.
@@ -233,10 +298,10 @@ fn fetch(
     while let Some(first) = rest.first() {
         let (run, after) = rest.split_at(run_len(rest));
         rest = after;
-        let file = files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {
+        let file = source.files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {
             reason: format!("segment {} of a live record is not open", first.location.segment),
         })?;
-        fetch_run(file, run, buffers, &mut found)?;
+        fetch_run(file, run, source, &mut found)?;
     }
     Ok(())
 }
@@ -260,7 +325,7 @@ fn run_len(wanted: &[RecordLookup]) -> usize {
 fn fetch_run(
     file: &SegmentFile,
     run: &[RecordLookup],
-    buffers: &ReadBuffers,
+    source: Source<'_>,
     found: &mut impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
     let (Some(first), Some(last)) =
@@ -270,9 +335,14 @@ fn fetch_run(
     };
     let start = u64::from(first.location.offset);
     let len = usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX);
-    let buffer = match buffers.filled(len, |buffer| file.file.read_exact_at(buffer, start)) {
+    let filled = source.buffers.filled(len, |buffer| match source.access {
+        Access::Patient => file.file.read_exact_at(buffer, start),
+        Access::AtOnce => file.file.read_cached_at(buffer, start),
+    });
+    let buffer = match filled {
         Ok(buffer) => buffer,
-        Err(error) => return fetch_unreadable(file, run, buffers, &error, found),
+        Err(error) if source.access == Access::AtOnce => return Err(unavailable(&file.path, &error)),
+        Err(error) => return fetch_unreadable(file, run, source, &error, found),
     };
     for wanted in run {
         let at = usize::try_from(u64::from(wanted.location.offset) - start).unwrap_or(usize::MAX);
@@ -293,7 +363,7 @@ fn fetch_run(
 fn fetch_unreadable(
     file: &SegmentFile,
     run: &[RecordLookup],
-    buffers: &ReadBuffers,
+    source: Source<'_>,
     error: &io::Error,
     found: &mut impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
@@ -307,7 +377,7 @@ fn fetch_unreadable(
         return Ok(());
     }
     // The bytes of one are lost: it must not hide its neighbours.
-    run.chunks(1).try_for_each(|one| fetch_run(file, one, buffers, found))
+    run.chunks(1).try_for_each(|one| fetch_run(file, one, source, found))
 }
 
 fn damaged(file: &SegmentFile, wanted: &RecordLookup, unverified: Bytes) -> DamagedEntry {

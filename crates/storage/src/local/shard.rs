@@ -205,6 +205,14 @@ impl Drop for LocalShard {
     }
 }
 
+impl LocalShard {
+    fn ask_reader(&self, request: reader::Request) {
+        if let Err(unasked) = self.reads.send(request) {
+            unasked.0.refuse(self.cause());
+        }
+    }
+}
+
 impl Shard for LocalShard {
     fn submit(&self, batch: Batch) -> Commit {
         let (notifier, answer) = commit();
@@ -223,21 +231,16 @@ impl Shard for LocalShard {
 
     fn read(&self, keys: Vec<Key>) -> Read {
         let (notifier, answer) = read();
-        if let Err(failed) = self.reads.send(reader::Request::Read(keys, notifier))
-            && let reader::Request::Read(_, notifier) = failed.0
-        {
-            notifier.resolve(Err(self.cause()));
+        match reader::read_at_once(&self.shared, &keys) {
+            Some(values) => notifier.resolve(Ok(values)),
+            None => self.ask_reader(reader::Request::Read(keys, notifier)),
         }
         answer
     }
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         let (notifier, answer) = scan();
-        if let Err(failed) = self.reads.send(reader::Request::Scan(space, partition, from, notifier))
-            && let reader::Request::Scan(_, _, _, notifier) = failed.0
-        {
-            notifier.resolve(Err(self.cause()));
-        }
+        self.ask_reader(reader::Request::Scan(space, partition, from, notifier));
         answer
     }
 

@@ -12,6 +12,8 @@ use crate::{LockToken, SequenceNumber, Timestamp};
 /// When a lock ends, and which.
 pub(super) type End = (Timestamp, SequenceNumber, LockToken);
 
+/// The place of an end that is about to be written.
+const NONE: End = (Timestamp(0), SequenceNumber(0), LockToken(0));
 /// Room that is kept for entries.
 const CAPACITY_KEPT: usize = 1024;
 /// A queue with more room gives it back when fewer than one in this many of its places are used.
@@ -32,12 +34,15 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Adds an end that is not there. Inlined, so that it is made where it stays: to be copied as a whole right after its parts
-    /// were written, it would wait for them to reach the cache.
+    /// Adds an end that is not there.
     #[inline]
     pub(super) fn insert(&mut self, end: End) {
         if self.in_order.back().is_none_or(|last| *last < end) {
-            self.in_order.push_back(end);
+            // Written part by part where it stays: to be copied as a whole, it would wait until all of them reach the cache.
+            self.in_order.push_back(NONE);
+            if let Some(last) = self.in_order.back_mut() {
+                (last.0, last.1, last.2) = end;
+            }
         } else {
             self.insert_among_others(end);
         }

@@ -20,8 +20,7 @@ impl Actor {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply),
             Effect::Deliver { receiver, view, lock, departing } => {
-                // What leaves for another entity leaves in the order of commits.
-                let after = if departing.is_none() { self.commits.delivery_after(view.body) } else { after };
+                let after = self.delivery_after(after, &view, departing.is_some());
                 let content = self.cache.get(view.body);
                 let cold = content.is_none();
                 let message = Received { view, content: content.unwrap_or_default(), lock };
@@ -39,6 +38,16 @@ impl Actor {
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
             Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
             Effect::Ended(end) => self.end(end),
+        }
+    }
+
+    /// Which commit a delivery depends on, at most `latest`. A session's message waits for what becomes of the one before, which
+    /// would come back behind it otherwise; and what leaves for another entity leaves in the order of commits.
+    fn delivery_after(&self, latest: CommitNumber, view: &MessageView, is_departing: bool) -> CommitNumber {
+        if is_departing || self.owned.partition.has_sessions(view.queue) {
+            latest
+        } else {
+            self.commits.delivery_after(view.body)
         }
     }
 
