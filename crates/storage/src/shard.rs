@@ -155,6 +155,14 @@ macro_rules! answer {
     };
 }
 
+impl Read {
+    /// Whether the answer is there already.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
 answer!(
     /// Resolves when a batch is durable, for one who waits.
     SingleCommit,

@@ -89,7 +89,7 @@ impl Locks {
     pub(super) fn insert(&mut self, token: LockToken, held: LockedMessage) {
         self.held.insert(token, held);
         if !held.in_session {
-            self.ends.insert((held.until, held.number, token));
+            self.ends.insert(held.until, held.number, token);
         }
     }
 
@@ -100,7 +100,7 @@ impl Locks {
             if earlier != until {
                 held.until = until;
                 self.ends.remove((earlier, number, token), |end| counts(&self.held, end));
-                self.ends.insert((until, number, token));
+                self.ends.insert(until, number, token);
             }
         }
     }

@@ -205,14 +205,6 @@ impl Drop for LocalShard {
     }
 }
 
-impl LocalShard {
-    fn ask_reader(&self, request: reader::Request) {
-        if let Err(unasked) = self.reads.send(request) {
-            unasked.0.refuse(self.cause());
-        }
-    }
-}
-
 impl Shard for LocalShard {
     fn submit(&self, batch: Batch) -> Commit {
         let (notifier, answer) = commit();
@@ -267,6 +259,12 @@ impl Shard for LocalShard {
 impl LocalShard {
     fn cause(&self) -> Error {
         self.shared.dead.get().cloned().unwrap_or_else(closed)
+    }
+
+    fn ask_reader(&self, request: reader::Request) {
+        if let Err(unasked) = self.reads.send(request) {
+            unasked.0.refuse(self.cause());
+        }
     }
 }
 

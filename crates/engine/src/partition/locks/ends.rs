@@ -34,17 +34,16 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Adds an end that is not there.
-    #[inline]
-    pub(super) fn insert(&mut self, end: End) {
-        if self.in_order.back().is_none_or(|last| *last < end) {
-            // Written part by part where it stays: to be copied as a whole, it would wait until all of them reach the cache.
+    /// Adds an end that is not there. It is given in parts, and written part by part where it stays: copied as a whole right
+    /// after it was made, it would wait until all of them have reached the cache.
+    pub(super) fn insert(&mut self, until: Timestamp, number: SequenceNumber, token: LockToken) {
+        if self.in_order.back().is_none_or(|last| *last < (until, number, token)) {
             self.in_order.push_back(NONE);
             if let Some(last) = self.in_order.back_mut() {
-                (last.0, last.1, last.2) = end;
+                (last.0, last.1, last.2) = (until, number, token);
             }
         } else {
-            self.insert_among_others(end);
+            self.insert_among_others((until, number, token));
         }
     }
 
@@ -125,6 +124,10 @@ mod tests {
         (Timestamp(at), SequenceNumber(number), LockToken(u128::from(number)))
     }
 
+    fn insert(ends: &mut Ends, (until, number, token): End) {
+        ends.insert(until, number, token);
+    }
+
     fn all(ends: &Ends, from: Bound<End>, model: &BTreeSet<End>) -> Vec<End> {
         ends.from(from, |end| model.contains(end)).copied().collect()
     }
@@ -143,12 +146,12 @@ mod tests {
                     ends.remove(gone, |end| model.contains(end));
                     if random.random_bool(0.2) {
                         model.insert(gone);
-                        ends.insert(gone);
+                        insert(&mut ends, gone);
                     }
                 } else {
                     let at = if random.random_bool(0.9) { number / 4 } else { random.random_range(0..200) };
                     model.insert(end(at, number));
-                    ends.insert(end(at, number));
+                    insert(&mut ends, end(at, number));
                 }
                 assert_eq!(ends.first(), model.first());
                 if number % 20 == 0 {
@@ -169,10 +172,10 @@ mod tests {
     #[test]
     fn what_is_left_behind_a_lock_that_stays_takes_bounded_room() {
         let (mut ends, mut model) = (Ends::default(), BTreeSet::from([end(1, 0)]));
-        ends.insert(end(1, 0));
+        insert(&mut ends, end(1, 0));
         for number in 1..100_000 {
             let one = end(1 + number, number);
-            ends.insert(one);
+            insert(&mut ends, one);
             model.insert(one);
             if number > 10 {
                 let gone = end(number - 9, number - 10);
@@ -187,12 +190,12 @@ mod tests {
     #[test]
     fn room_for_a_million_is_given_back() {
         let (mut ends, count) = (Ends::default(), 1_000_000);
-        (0..count).for_each(|number| ends.insert(end(number, number)));
+        (0..count).for_each(|number| insert(&mut ends, end(number, number)));
         for number in 0..count {
             ends.remove(end(number, number), |end| end.0.0 > number);
         }
         assert!(ends.first().is_none());
-        ends.insert(end(count, count));
+        insert(&mut ends, end(count, count));
         assert!(ends.in_order.capacity() <= 2 * CAPACITY_KEPT, "{}", ends.in_order.capacity());
     }
 }

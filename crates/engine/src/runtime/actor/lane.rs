@@ -15,7 +15,7 @@ use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX, TURN_CONTENT_BYTES_MIN};
+use super::limits::{READ_AT_ONCE_BYTES_MAX, READ_BYTES_AHEAD_MAX, READ_KEYS_MAX, TURN_CONTENT_BYTES_MIN};
 use super::reads::{Content, Reads, Source};
 use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
@@ -127,29 +127,35 @@ impl DeliveryLane {
         self.items.push_back(Item::Drained { after, receiver });
     }
 
-    /// Asks the store for contents, as far ahead as the limits allow.
-    pub(super) fn start_reads(&mut self, shard: &dyn Shard) {
+    /// Asks the store for contents, as far ahead as the limits allow; true when others are to have their turn before the next.
+    pub(super) fn start_reads(&mut self, shard: &dyn Shard) -> bool {
         self.short = None;
+        let mut answered_bytes = 0;
         while let Some((_, first_bytes)) = self.wanted.front() {
             let first_bytes = *first_bytes as usize;
             let room = self.budget.allowance().saturating_sub(self.held_bytes);
             if first_bytes > room && !self.has_turn(first_bytes) {
                 self.short = Some(self.budget.wait());
-                return;
+                return false;
             }
             self.place = None;
             // Several reads are under way at a time; one content is always allowed, whatever its size.
             let ahead = READ_BYTES_AHEAD_MAX.saturating_sub(self.reads.bytes());
             if first_bytes > ahead && !self.reads.is_empty() {
-                return;
+                return false;
             }
             let (count, bytes) = self.next_read(room.min(ahead).min(READ_BYTES_AHEAD_MAX / 4));
             let key = |(body, _): (BodyRef, u32)| body_key(self.partition, body);
             let keys = self.wanted.drain(..count).map(key).collect();
-            self.reads.start(shard, keys, bytes);
+            let is_answered = self.reads.start(shard, keys, bytes);
             self.held_bytes += bytes;
             self.share.set(self.held_bytes);
+            answered_bytes += if is_answered { bytes } else { 0 };
+            if answered_bytes >= READ_AT_ONCE_BYTES_MAX {
+                return true;
+            }
         }
+        false
     }
 
     /// Stands in line for a large content that is larger than the allowance; true when it is its turn and there is room.

@@ -76,10 +76,13 @@ impl Reading {
 }
 
 impl Reads {
-    /// Asks for several contents at once, of so many bytes together.
-    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) {
+    /// Asks for several contents at once, of so many bytes together; true when they are there already.
+    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) -> bool {
         self.bytes += bytes;
-        self.queue.push_back(Reading::new(shard, keys, bytes));
+        let reading = Reading::new(shard, keys, bytes);
+        let is_answered = matches!(&reading.state, State::Asked(read) if read.is_answered());
+        self.queue.push_back(reading);
+        is_answered
     }
 
     /// Whether no content is asked for that is not here yet.

@@ -44,7 +44,7 @@ impl Actor {
         self.take_what_is_read(&moment);
         self.show_access(self.now);
         self.see_to_forwarders();
-        self.lane.start_reads(&*self.shared.shard);
+        let has_read_much = self.lane.start_reads(&*self.shared.shard);
         if self.lane.is_short_of_memory() {
             let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
             self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
@@ -60,7 +60,7 @@ impl Actor {
         if crowded {
             self.handled_since_yield = 0;
         }
-        crowded || behind || postponed
+        crowded || behind || postponed || has_read_much
     }
 
     /// Carries out what the actor asks of itself, up to the limit of one turn; true when nothing is left.
