@@ -59,6 +59,8 @@ struct Disk {
     descriptors: usize,
     descriptors_most: usize,
     descriptors_max: Option<usize>,
+    /// Of a position in a file; nothing is, without one.
+    is_cached: Option<fn(u64) -> bool>,
     faults: Vec<(Fault, String)>,
     plan: Plan,
     syncs: u64,
@@ -151,6 +153,11 @@ impl SimulatedDisk {
     /// Limits how many files and directories are open at a time.
     pub fn set_descriptors_max(&self, descriptors_max: Option<usize>) {
         self.disk().descriptors_max = descriptors_max;
+    }
+
+    /// Says what of each file is in memory, by the position of a read: what is can be read without waiting for the disk.
+    pub fn set_cached(&self, is_cached: fn(u64) -> bool) {
+        self.disk().is_cached = Some(is_cached);
     }
 
     /// The most files and directories that were open at a time.

@@ -24,6 +24,7 @@ mod growth;
 mod listing;
 mod oracle;
 mod preparing;
+mod reading;
 mod replaying;
 mod room;
 mod salvage;

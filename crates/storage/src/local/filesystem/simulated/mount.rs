@@ -248,6 +248,14 @@ impl File for SimulatedFile {
         done((), late)
     }
 
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let is_cached = self.descriptor.0.disk.disk().is_cached;
+        if is_cached.is_some_and(|is_cached| is_cached(offset)) {
+            return self.read_exact_at(buffer, offset);
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let (mut disk, late) = self.enter(Call::Write)?;
         let fault = disk.fault(&self.path, Fault::is_of_a_write);
