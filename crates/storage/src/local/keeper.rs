@@ -45,6 +45,7 @@ pub(super) fn run(shared: &Shared) {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
         if !shared.keeper_bell.wait(Duration::from_millis(patrol_ms)) {
             shared.pool.lock().drop_buffers();
+            shared.read_buffers.clear();
         }
         tidy(shared, &mut supplier, &mut rest);
         if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {

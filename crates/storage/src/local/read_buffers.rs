@@ -43,11 +43,6 @@ impl ReadBuffers {
         result.map(|()| block.slice(..len))
     }
 
-    /// Whether no block is remembered.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
     /// Gives the memory back, as soon as nobody holds a value out of it.
     pub(super) fn clear(&self) {
         *self.lock() = VecDeque::new();
@@ -113,7 +108,7 @@ mod tests {
     fn a_short_read_keeps_no_block_and_takes_no_large_one() {
         let buffers = ReadBuffers::default();
         assert_eq!(read(&buffers, 1000, 1)[..], [1; 1000]);
-        assert!(buffers.is_empty());
+        assert!(buffers.lock().is_empty());
         let large = read(&buffers, 1 << 20, 2).as_ptr();
         assert_ne!(read(&buffers, 70_000, 3).as_ptr(), large);
         assert_eq!(read(&buffers, 900_000, 4).as_ptr(), large);
@@ -127,7 +122,7 @@ mod tests {
         assert_eq!(remembered, KEPT_BYTES_MAX);
         assert!(held.iter().zip(0..).all(|(block, octet)| block.iter().all(|found| *found == octet)));
         buffers.clear();
-        assert!(buffers.is_empty() && held.iter().all(Bytes::is_unique));
+        assert!(buffers.lock().is_empty() && held.iter().all(Bytes::is_unique));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::ops::RangeInclusive;
-use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError};
+use std::ops::{Range, RangeInclusive};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,9 +33,6 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
-
-/// Without a request for so long, the memory of reads is given back.
-const REST: Duration = Duration::from_secs(1);
 
 /// First and longest pause between two attempts to read.
 const RETRY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
@@ -75,23 +72,12 @@ struct RecordLookup {
 /// Answers requests until told to stop.
 pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
     loop {
-        let request = next(shared, &requests.lock().unwrap_or_else(PoisonError::into_inner));
+        let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match request {
             Ok(Request::Stop) | Err(_) => return,
             Ok(request) => answer(shared, request),
         }
     }
-}
-
-/// Waits for the next request, and gives memory back when none comes for a while.
-fn next(shared: &Shared, requests: &Receiver<Request>) -> Result<Request, RecvError> {
-    if !shared.read_buffers.is_empty() {
-        match requests.recv_timeout(REST) {
-            Err(RecvTimeoutError::Timeout) => shared.read_buffers.clear(),
-            request => return request.map_err(|_| RecvError),
-        }
-    }
-    requests.recv()
 }
 
 /// Answers one request.
@@ -153,7 +139,8 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
     }
     let mut wanted = Wanted::default();
     wanted.look_up(keys, &*shared.state.try_lock().ok()?);
-    let bytes: u64 = wanted.records.iter().map(|wanted| u64::from(wanted.location.value_len())).sum();
+    sort(&mut wanted.records);
+    let bytes: u64 = runs(&wanted.records).filter_map(span).map(|span| span.end - span.start).sum();
     if bytes > AT_ONCE_BYTES_MAX {
         return None;
     }
@@ -292,18 +279,35 @@ fn fetch(
     source: Source<'_>,
     mut found: impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
-    // Stable and cheap where the records already lie in order, as they mostly do.
-    wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
-    let mut rest: &[RecordLookup] = wanted;
-    while let Some(first) = rest.first() {
-        let (run, after) = rest.split_at(run_len(rest));
-        rest = after;
+    sort(wanted);
+    for run in runs(wanted) {
+        let Some(first) = run.first() else { continue };
         let file = source.files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {
             reason: format!("segment {} of a live record is not open", first.location.segment),
         })?;
         fetch_run(file, run, source, &mut found)?;
     }
     Ok(())
+}
+
+/// Stable and cheap where the records already lie in order, as they mostly do.
+fn sort(wanted: &mut [RecordLookup]) {
+    wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
+}
+
+/// Sorted records in groups, each of which one read covers.
+fn runs(mut wanted: &[RecordLookup]) -> impl Iterator<Item = &[RecordLookup]> {
+    std::iter::from_fn(move || {
+        let (run, rest) = wanted.split_at(run_len(wanted));
+        wanted = rest;
+        (!run.is_empty()).then_some(run)
+    })
+}
+
+/// Where the records of a group lie in their segment.
+fn span(run: &[RecordLookup]) -> Option<Range<u64>> {
+    let start = u64::from(run.first()?.location.offset);
+    Some(start..run.iter().map(|wanted| record_end(wanted.location)).max()?)
 }
 
 /// How many of the wanted records one read covers.
@@ -328,13 +332,8 @@ fn fetch_run(
     source: Source<'_>,
     found: &mut impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
-    let (Some(first), Some(last)) =
-        (run.first(), run.iter().max_by_key(|wanted| record_end(wanted.location)))
-    else {
-        return Ok(());
-    };
-    let start = u64::from(first.location.offset);
-    let len = usize::try_from(record_end(last.location) - start).unwrap_or(usize::MAX);
+    let Some(Range { start, end }) = span(run) else { return Ok(()) };
+    let len = usize::try_from(end - start).unwrap_or(usize::MAX);
     let filled = source.buffers.filled(len, |buffer| match source.access {
         Access::Patient => file.file.read_exact_at(buffer, start),
         Access::AtOnce => file.file.read_cached_at(buffer, start),

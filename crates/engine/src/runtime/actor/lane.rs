@@ -15,7 +15,10 @@ use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::limits::{READ_AT_ONCE_BYTES_MAX, READ_BYTES_AHEAD_MAX, READ_KEYS_MAX, TURN_CONTENT_BYTES_MIN};
+use super::limits::{
+    READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_BYTES_MIN, READ_BYTES_AHEAD_MAX, READ_KEYS_MAX,
+    TURN_CONTENT_BYTES_MIN,
+};
 use super::reads::{Content, Reads, Source};
 use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
@@ -150,7 +153,7 @@ impl DeliveryLane {
             let is_answered = self.reads.start(shard, keys, bytes);
             self.held_bytes += bytes;
             self.share.set(self.held_bytes);
-            answered_bytes += if is_answered { bytes } else { 0 };
+            answered_bytes += if is_answered { bytes.max(READ_AT_ONCE_BYTES_MIN) } else { 0 };
             if answered_bytes >= READ_AT_ONCE_BYTES_MAX {
                 return true;
             }

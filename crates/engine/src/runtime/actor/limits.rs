@@ -53,6 +53,9 @@ pub(super) const READ_BYTES_AHEAD_MAX: usize = 8 << 20;
 /// Contents of one turn that the store gave at once, in bytes: to copy them took time that others wait for.
 pub(super) const READ_AT_ONCE_BYTES_MAX: usize = 512 << 10;
 
+/// What each of these reads counts as, at least, in bytes: it takes what lies between the contents as well.
+pub(super) const READ_AT_ONCE_BYTES_MIN: usize = 64 << 10;
+
 /// Smaller contents wait for the allowance instead of taking a turn of the memory budget, in bytes.
 pub(super) const TURN_CONTENT_BYTES_MIN: usize = 1 << 20;
 

@@ -81,3 +81,18 @@ fn the_system_gives_what_it_has_in_memory_or_says_that_it_would_wait() {
     }
     assert!(File::read_cached_at(&*file, &mut read, 60_000).is_err(), "it ends before");
 }
+
+/// What lies between records that are wanted is read as well.
+#[tokio::test]
+async fn few_contents_far_apart_are_left_to_a_reader() {
+    let disk = SimulatedDisk::new();
+    let (_store, shard) = open_with(&disk, LocalOptions { segment_bytes: 4 << 20, ..options() }).unwrap();
+    for number in 1..=1000 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    disk.set_cached(|_| true);
+    assert!(shard.read((1..=500).map(body).collect()).is_answered());
+    let far_apart = shard.read((1..=1000).step_by(20).map(body).collect());
+    assert!(!far_apart.is_answered());
+    assert_eq!(far_apart.await.unwrap().iter().flatten().count(), 50);
+}
