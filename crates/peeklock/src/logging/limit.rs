@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
-use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata};
 use tracing_subscriber::layer::{Context, Filter};
 
@@ -65,10 +64,6 @@ impl LineLimit {
 impl<S> Filter<S> for LineLimit {
     fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
         true
-    }
-
-    fn callsite_enabled(&self, _metadata: &'static Metadata<'static>) -> Interest {
-        Interest::always()
     }
 
     fn event_enabled(&self, event: &Event<'_>, _context: &Context<'_, S>) -> bool {
