@@ -1,71 +1,95 @@
-//! Reads that need no disk are answered at once, and no read otherwise than by a reader.
+//! Reads that need no disk are answered at once, all others by a reader. There are no threads here: a reader works when it is told to.
 
 use super::*;
-use crate::local::{File, RealFilesystem};
+use crate::Read;
+use crate::local::directory::Directory;
+use crate::local::shard::{LocalShard, ScrubDamageSender, Workers};
+use crate::local::{File, RealFilesystem, reader};
 
-/// A store with messages 1 to 3, whose bodies have 300 bytes, and a large one.
-async fn filled(disk: &SimulatedDisk) -> (LocalStore, Arc<dyn Shard>) {
-    let (store, shard) = open_with(disk, LocalOptions { segment_bytes: 4 << 20, ..options() }).unwrap();
-    for number in 1..=3 {
-        shard.submit(send(number)).await.unwrap();
+/// A store with messages 1 to `count`, whose bodies have 300 bytes, and a large one behind them.
+fn filled(disk: &SimulatedDisk, count: u64) -> (LocalShard, Workers) {
+    disk.mount().create_directory(std::path::Path::new(DIRECTORY)).unwrap();
+    let directory = Directory { path: DIRECTORY.into(), filesystem: disk.mount() };
+    let options = LocalOptions { segment_bytes: 4 << 20, ..options() };
+    let (shard, mut workers) =
+        LocalShard::open_stepped(directory, options, ScrubDamageSender::default()).unwrap();
+    for number in 1..=count {
+        let _sent = shard.submit(send(number));
     }
     let mut batch = Batch::new();
-    batch.put(body(4), Bytes::from(vec![4; 300 << 10]));
-    shard.submit(batch).await.unwrap();
-    (store, shard)
+    batch.put(body(count + 1), Bytes::from(vec![4; 300 << 10]));
+    let _sent = shard.submit(batch);
+    while workers.writer.step(&workers.write_requests, 16) > 0 {}
+    (shard, workers)
+}
+
+/// Lets a reader answer.
+async fn by_reader(read: Read, workers: &Workers) -> Result<Vec<Option<Bytes>>, Error> {
+    assert!(!read.is_answered());
+    reader::answer(&workers.shared, workers.read_requests.try_recv().unwrap());
+    read.await
 }
 
 #[tokio::test]
 async fn what_is_in_memory_is_read_at_once() {
     let disk = SimulatedDisk::new();
-    let (_store, shard) = filled(&disk).await;
+    let (shard, workers) = filled(&disk, 3);
     disk.set_cached(|_| true);
     let read = shard.read(vec![body(2), body(99), body(1)]);
-    assert!(read.is_answered());
+    assert!(read.is_answered() && workers.read_requests.try_recv().is_err());
     assert_eq!(read.await.unwrap(), [Some(value(2, 300)), None, Some(value(1, 300))]);
 }
 
 #[tokio::test]
 async fn a_reader_reads_what_is_on_disk_and_what_takes_long() {
     let disk = SimulatedDisk::new();
-    let (_store, shard) = filled(&disk).await;
-    assert_eq!(shard.read(vec![body(1)]).await.unwrap(), [Some(value(1, 300))], "nothing is in memory");
+    let (shard, workers) = filled(&disk, 3);
+    let on_disk = by_reader(shard.read(vec![body(1)]), &workers).await;
+    assert_eq!(on_disk.unwrap(), [Some(value(1, 300))], "nothing is in memory");
     disk.set_cached(|offset| offset < 500);
-    let keys = [body(1), body(3)];
-    let apart: Vec<_> = keys.iter().map(|key| shard.read(vec![*key]).is_answered()).collect();
-    assert_eq!(apart, [true, false]);
+    assert!(shard.read(vec![body(1)]).is_answered());
+    let partly = by_reader(shard.read(vec![body(1), body(3)]), &workers).await;
+    assert_eq!(partly.unwrap(), [Some(value(1, 300)), Some(value(3, 300))]);
     disk.set_cached(|_| true);
-    let large = shard.read(vec![body(4)]);
-    assert!(!large.is_answered());
-    assert_eq!(large.await.unwrap()[0].as_ref().map(Bytes::len), Some(300 << 10));
+    let large = by_reader(shard.read(vec![body(4)]), &workers).await.unwrap();
+    assert_eq!(large[0].as_ref().map(Bytes::len), Some(300 << 10));
+}
+
+/// What lies between records that are wanted is read as well.
+#[tokio::test]
+async fn few_contents_far_apart_are_left_to_a_reader() {
+    let disk = SimulatedDisk::new();
+    let (shard, workers) = filled(&disk, 1000);
+    disk.set_cached(|_| true);
+    assert!(shard.read((1..=500).map(body).collect()).is_answered());
+    let far_apart = shard.read((1..=1000).step_by(20).map(body).collect());
+    assert_eq!(by_reader(far_apart, &workers).await.unwrap().iter().flatten().count(), 50);
 }
 
 #[tokio::test]
-async fn nobody_is_told_at_once_that_a_record_is_damaged() {
+async fn a_reader_is_left_to_say_that_a_record_is_damaged() {
     let disk = SimulatedDisk::new();
-    let (_store, shard) = filled(&disk).await;
+    let (shard, workers) = filled(&disk, 3);
     disk.set_cached(|_| true);
-    let segment = disk.paths().into_iter().find(|path| {
-        let bytes = disk.bytes(path);
-        bytes.windows(300).any(|window| window == &value(2, 300)[..])
-    });
-    let segment = segment.unwrap();
-    let at = disk.bytes(&segment).windows(300).position(|window| window == &value(2, 300)[..]).unwrap();
+    let place = |path: &std::path::PathBuf| {
+        disk.bytes(path).windows(300).position(|window| window == &value(2, 300)[..])
+    };
+    let (segment, at) =
+        disk.paths().into_iter().find_map(|path| Some((path.clone(), place(&path)?))).unwrap();
     disk.rot(&segment, at as u64);
-    let read = shard.read(vec![body(2), body(3)]);
-    assert!(!read.is_answered(), "a reader looks again, alone");
-    assert!(matches!(read.await, Err(Error::Corrupt { .. })));
+    let damaged = by_reader(shard.read(vec![body(2), body(3)]), &workers).await;
+    assert!(matches!(damaged, Err(Error::Corrupt { .. })));
     assert_eq!(shard.read(vec![body(3)]).await.unwrap(), [Some(value(3, 300))]);
 }
 
 #[tokio::test]
 async fn a_closed_store_answers_nothing_at_once() {
     let disk = SimulatedDisk::new();
-    let (store, shard) = filled(&disk).await;
+    let (store, shard) = open(&disk);
+    shard.submit(send(1)).await.unwrap();
     disk.set_cached(|_| true);
     store.close();
-    let read = shard.read(vec![body(1)]);
-    assert!(read.await.is_err());
+    assert!(shard.read(vec![body(1)]).await.is_err());
 }
 
 #[test]
@@ -80,19 +104,4 @@ fn the_system_gives_what_it_has_in_memory_or_says_that_it_would_wait() {
         assert_eq!(read, written[40_000..90_000]);
     }
     assert!(File::read_cached_at(&*file, &mut read, 60_000).is_err(), "it ends before");
-}
-
-/// What lies between records that are wanted is read as well.
-#[tokio::test]
-async fn few_contents_far_apart_are_left_to_a_reader() {
-    let disk = SimulatedDisk::new();
-    let (_store, shard) = open_with(&disk, LocalOptions { segment_bytes: 4 << 20, ..options() }).unwrap();
-    for number in 1..=1000 {
-        shard.submit(send(number)).await.unwrap();
-    }
-    disk.set_cached(|_| true);
-    assert!(shard.read((1..=500).map(body).collect()).is_answered());
-    let far_apart = shard.read((1..=1000).step_by(20).map(body).collect());
-    assert!(!far_apart.is_answered());
-    assert_eq!(far_apart.await.unwrap().iter().flatten().count(), 50);
 }
