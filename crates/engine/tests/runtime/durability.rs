@@ -8,9 +8,16 @@ use peeklock_engine::{
     SessionRequest, Settlement, SubQueue,
 };
 
-use crate::broker::{Broker, QUEUE, START, token};
+use crate::broker::{Broker, Client, QUEUE, START, token};
 
 const CACHE: usize = 1 << 20;
+
+/// Nothing leaves before the store goes on, and then the answer that a settlement is done comes first.
+async fn is_settled_once_durable(broker: &Broker, client: &mut Client, settled: u64) {
+    client.nothing().await;
+    broker.store.release_all();
+    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+}
 
 #[tokio::test]
 async fn a_send_is_answered_only_when_durable() {
@@ -161,9 +168,7 @@ async fn a_message_that_was_changed_is_not_delivered_before_that_is_durable() {
     broker.store.hold();
     let why = Arc::new(DeadLetter { reason: Some("bad".into()), description: None });
     let settled = client.settle(token(&first), Settlement::DeadLetter { why, modify: Vec::new() });
-    client.nothing().await;
-    broker.store.release_all();
-    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+    is_settled_once_durable(&broker, &mut client, settled).await;
     assert_eq!(client.delivery().await.message.view.sub_queue, SubQueue::DeadLetter);
 }
 
@@ -193,9 +198,7 @@ async fn the_next_message_of_a_session_waits_for_the_settlement_of_the_one_befor
     broker.store.hold();
     let settled = client.settle(token(&first), Settlement::Complete);
     client.credit(receiver, 2, false);
-    client.nothing().await;
-    broker.store.release_all();
-    assert_eq!(client.response().await, (settled, Response::Settled(Vec::new())));
+    is_settled_once_durable(&broker, &mut client, settled).await;
     assert_eq!(client.delivery().await.message.content.as_ref(), b"two");
 }
 
@@ -210,9 +213,7 @@ async fn what_is_to_be_deleted_when_it_leaves_is_stored_until_then() {
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 2);
     broker.store.hold();
     let leaving = client.settle(token(&first), Settlement::Complete);
-    client.nothing().await;
-    broker.store.release_all();
-    assert_eq!(client.response().await, (leaving, Response::Settled(Vec::new())));
+    is_settled_once_durable(&broker, &mut client, leaving).await;
     client.submit(Command::CloseReceiver { receiver });
     let given_back = client.settle(token(&second), Settlement::Release);
     assert_eq!(client.response().await, (given_back, Response::Settled(Vec::new())));

@@ -128,7 +128,7 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
     for keys in keys.chunks(LOOK_UPS_MAX) {
         wanted.look_up(keys, &shared.state());
     }
-    wanted.values(keys.len(), &shared.read_buffers, Access::Patient)
+    wanted.values(&shared.read_buffers, Access::Patient)
 }
 
 /// The values of some keys, if they can be had without waiting: neither for the index nor for a disk. To read what the system
@@ -145,7 +145,7 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
         return None;
     }
     // Whatever is wrong is found again by a reader, which knows what to do about it.
-    wanted.values(keys.len(), &shared.read_buffers, Access::AtOnce).ok()
+    wanted.values(&shared.read_buffers, Access::AtOnce).ok()
 }
 
 /// Records to fetch, and the files that they are in.
@@ -153,6 +153,7 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
 struct Wanted {
     records: Vec<RecordLookup>,
     files: Files,
+    /// Keys so far, those without a record too.
     looked_up: usize,
 }
 
@@ -168,14 +169,9 @@ impl Wanted {
         }
     }
 
-    /// The values of `count` keys.
-    fn values(
-        mut self,
-        count: usize,
-        buffers: &ReadBuffers,
-        access: Access,
-    ) -> Result<Vec<Option<Bytes>>, Error> {
-        let mut values = vec![None; count];
+    /// The values of all keys that were looked up, in their order.
+    fn values(mut self, buffers: &ReadBuffers, access: Access) -> Result<Vec<Option<Bytes>>, Error> {
+        let mut values = vec![None; self.looked_up];
         let mut damage = None;
         let source = Source { files: &self.files, buffers, access };
         fetch(&mut self.records, source, |wanted, value| match (value, values.get_mut(wanted.place)) {

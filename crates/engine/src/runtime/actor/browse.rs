@@ -51,7 +51,7 @@ impl Browse {
             self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
         let mut reads = Reads::default();
         for bodies in bodies.chunks(READ_KEYS_MAX) {
-            let _ = reads.start(shard, bodies.iter().map(|body| body_key(partition, *body)).collect(), 0);
+            reads.start(shard, bodies.iter().map(|body| body_key(partition, *body)).collect(), 0);
         }
         self.reads = Some(reads);
     }
