@@ -2,7 +2,8 @@
 # Makes a release from a tag: packaging/release.sh v0.2.0 [STEP...]
 #
 # Everything is built from a clean checkout of the tag, into target/release-TAG/. Steps, all of them unless some are named:
-#   binaries    static, for x86_64 and aarch64 (cargo-zigbuild, or musl-gcc and aarch64-linux-gnu-gcc)
+#   binaries    static, for x86_64 and aarch64 (cargo-zigbuild, or musl-gcc and aarch64-linux-gnu-gcc); that of this machine's
+#               architecture by a profile (profiled.sh)
 #   tarballs    with licences, configuration, unit, completions
 #   deb rpm     of each binary (dpkg-deb; rpmbuild)
 #   images      archives for `docker load` of each architecture (buildah); OCI's format has no health check
@@ -58,26 +59,39 @@ binary() {
 
 # C code (ring, mimalloc) needs a compiler for the target; zig is one for all, without a sysroot.
 compile() {
-    local architecture="$1" triple="$1-unknown-linux-musl"
+    local architecture="$1" triple="$1-unknown-linux-musl" build=(cargo build)
     rustup target add "$triple" >/dev/null 2>&1 || {
         missing "binary for $architecture: rustup can't install the standard library for $triple"
         return
     }
     if command -v cargo-zigbuild >/dev/null; then
-        CARGO_TARGET_DIR="$work/build" cargo zigbuild --locked --release --target "$triple" -p peeklock
+        build=(cargo zigbuild)
     elif [ "$architecture" = "$(uname -m)" ] && command -v musl-gcc >/dev/null; then
-        CARGO_TARGET_DIR="$work/build" cargo build --locked --release --target "$triple" -p peeklock
+        build=(cargo build)
     elif [ "$architecture" = aarch64 ] && command -v aarch64-linux-gnu-gcc >/dev/null; then
         # Fortified calls are glibc's.
-        CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CFLAGS_aarch64_unknown_linux_musl="-U_FORTIFY_SOURCE" \
-            CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_DIR="$work/build" \
-            cargo build --locked --release --target "$triple" -p peeklock
+        build=(env CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CFLAGS_aarch64_unknown_linux_musl="-U_FORTIFY_SOURCE"
+            CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc cargo build)
     else
         missing "binary for $architecture: needs cargo-zigbuild (pip install ziglang cargo-zigbuild) or a cross compiler"
         return
     fi
+    build_profiled "$architecture" "${build[@]}" --locked --release --target "$triple" -p peeklock
     ! readelf -l "$(binary "$architecture")" | grep -q INTERP || fail "the binary for $architecture is not static"
     check_runs "$architecture"
+}
+
+# Builds by a profile where that can be made: a binary for another machine can't show here what it does how often.
+build_profiled() {
+    local architecture="$1" status=0
+    shift
+    if [ "$architecture" = "$(uname -m)" ]; then
+        CARGO_TARGET_DIR="$work/build" packaging/profiled.sh "$@" || status=$?
+        [ "$status" -ne 0 ] || return 0
+        [ "$status" -eq 77 ] || fail "no profile of the binary for $architecture"
+        missing "the profile of the binary for $architecture: needs rustup's llvm-tools"
+    fi
+    CARGO_TARGET_DIR="$work/build" "$@"
 }
 
 # Starts a binary, under qemu-user if it is for another machine: it has the right version, opens a store, serves, and stops.

@@ -67,9 +67,7 @@ impl Daemon {
 
     /// SIGHUP: the daemon reads its configuration again.
     pub fn reload(&self) {
-        let id = self.child.as_ref().expect("the daemon runs").id();
-        let sent = Command::new("sh").args(["-c", "kill -HUP \"$0\"", &id.to_string()]).status().unwrap();
-        assert!(sent.success());
+        signal(self.child.as_ref().expect("the daemon runs"), "HUP");
     }
 
     /// Limits the descriptors of the next daemon that is started (`RLIMIT_NOFILE`).
@@ -190,8 +188,21 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // A build that counts what it does writes the counts when it stops in good order (packaging/profiled.sh).
+        if let Some(child) = self.child.as_mut()
+            && std::env::var_os("LLVM_PROFILE_FILE").is_some()
+        {
+            signal(child, "TERM");
+            child.wait().unwrap();
+        }
         self.kill();
     }
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Processor time that this process has used itself; Linux only.

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds the broker as for a release, by a profile of the same source at work (profile-guided optimization):
+#
+#   packaging/profiled.sh cargo build --locked --release -p peeklock
+#
+# Runs that command twice. The first build, in a directory of its own, counts what runs how often, and cases of the benchmark
+# `end_to_end` send and receive with it. The second build has these counts: the compiler inlines what is called often and lays out together
+# what runs together. Its result is where the command puts it.
+#
+# The program has to run on this machine, for whatever target it is built. A profile fits one source, target and compiler, so it is made
+# anew each time: 12 minutes on two cores, most of them for compiling. Needs the component llvm-tools of rustup, which is
+# installed if it is missing; exit code 77 if that fails.
+set -euo pipefail
+[ $# -gt 0 ] || {
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+source="$(realpath "$(dirname "$0")/..")"
+CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-$source/target}")"
+export CARGO_TARGET_DIR
+work="$CARGO_TARGET_DIR/profiled"
+cd "$source"
+
+# Each has paths through the broker that the others don't have.
+cases=(1KB-16-queues 1KB-one-connection 100B-16-queues 64KB-one-connection one-at-a-time together tls websocket
+    topic-100-copies topic-2000-subjects 100000-sessions)
+
+fail() {
+    echo "profiled: $1" >&2
+    exit "${2:-1}"
+}
+
+rustup component add llvm-tools >/dev/null 2>&1 || true
+merge="$(find "$(rustc --print sysroot)/lib/rustlib" -name llvm-profdata -type f | head -1)"
+[ -n "$merge" ] || fail "the component llvm-tools is missing, and rustup can't install it" 77
+
+rm -rf "$work/counts"
+mkdir -p "$work/counts"
+echo "==> a build that counts"
+built="$(RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$work/counts" CARGO_TARGET_DIR="$work/build" \
+    "$@" --message-format=json-render-diagnostics | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)"
+[ -x "$built" ] || fail "this builds no program: $*"
+
+echo "==> that build at work"
+# Each process writes its counts when it ends.
+LLVM_PROFILE_FILE="$work/counts/%p-%m.profraw" PEEKLOCK_BIN="$built" \
+    cargo bench --locked -p peeklock-tests --bench end_to_end -- --runs 1 "${cases[@]}" >"$work/work.log" 2>&1 ||
+    fail "the benchmark failed: $(tail -5 "$work/work.log")"
+"$merge" merge -o "$work/counts.profdata" "$work"/counts/*.profraw || fail "the build at work left no counts"
+
+echo "==> the build by these counts"
+RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$work/counts.profdata" "$@"
