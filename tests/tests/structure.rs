@@ -267,3 +267,15 @@ fn every_crate_takes_the_workspace_lints() {
         assert!(manifest.contains("[lints]\nworkspace = true"), "{folder}");
     }
 }
+
+/// One that is not there would be noticed when a release is made, and not before.
+#[test]
+fn the_profile_of_releases_is_made_of_cases_that_the_benchmark_has() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let script = read("packaging/profiled.sh");
+    let listed = script.split_once("\ncases=(").and_then(|(_, rest)| rest.split_once(')')).unwrap().0;
+    let cases = read("tests/benches/end_to_end/cases.rs");
+    let is_there = |name: &&str| cases.contains(&format!("name: \"{name}\""));
+    let (there, missing): (Vec<_>, Vec<_>) = listed.split_whitespace().partition(is_there);
+    assert!(there.len() > 5 && missing.is_empty(), "{missing:?}");
+}

@@ -8,12 +8,12 @@ use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
 use super::limits::{BROWSES_READING_MAX, READ_KEYS_MAX};
-use super::reads::{Content, Reads, Source};
+use super::reads::{Allowance, Content, Reads, Source};
 use crate::command::AnswerKind;
 use crate::layout::body_key;
 use crate::runtime::answer::Waiter;
 use crate::runtime::damage::Unreadable;
-use crate::{BodyRef, Command, Received, Refusal, Settlement};
+use crate::{Command, Received, Refusal, Settlement};
 
 /// One such answer.
 #[derive(Debug)]
@@ -29,7 +29,9 @@ pub(super) struct Browse {
     /// Why they can't be.
     pub(super) refusal: Option<Refusal>,
     pub(super) after: CommitNumber,
-    reads: Option<Reads>,
+    reads: Reads,
+    /// How many of those awaited are asked for, the first ones.
+    asked: usize,
 }
 
 impl Browse {
@@ -42,18 +44,25 @@ impl Browse {
             unreadable: Vec::new(),
             refusal: None,
             after,
-            reads: None,
+            reads: Reads::default(),
+            asked: 0,
         }
     }
 
-    fn start(&mut self, shard: &dyn Shard, partition: PartitionId) {
-        let bodies: Vec<BodyRef> =
-            self.awaiting.iter().filter_map(|at| self.messages.get(*at)).map(|m| m.view.body).collect();
-        let mut reads = Reads::default();
-        for bodies in bodies.chunks(READ_KEYS_MAX) {
-            reads.start(shard, bodies.iter().map(|body| body_key(partition, *body)).collect(), 0);
+    /// Asks for contents until the allowance is used up; true if some are left to ask for.
+    fn start_reads(&mut self, shard: &dyn Shard, partition: PartitionId, allowance: &mut Allowance) -> bool {
+        while self.asked < self.awaiting.len() {
+            if allowance.is_used_up() {
+                return true;
+            }
+            let next = self.awaiting.iter().skip(self.asked).take(READ_KEYS_MAX);
+            let views = next.filter_map(|at| Some(&self.messages.get(*at)?.view));
+            let bytes = views.clone().map(|view| view.content_bytes as usize).sum();
+            let keys: Vec<_> = views.map(|view| body_key(partition, view.body)).collect();
+            self.asked += keys.len().max(1);
+            self.reads.start(shard, keys, bytes, allowance);
         }
-        self.reads = Some(reads);
+        false
     }
 
     /// Whether its messages are to be removed now.
@@ -72,6 +81,7 @@ impl Browse {
 
     fn fill(&mut self, value: Content) {
         let Some(position) = self.awaiting.pop_front() else { return };
+        self.asked -= 1;
         match (value, self.messages.get_mut(position)) {
             (Ok(value), Some(message)) => message.content = value,
             (Ok(_), None) => {}
@@ -101,22 +111,21 @@ impl Browses {
         self.waiting.push(browse);
     }
 
-    /// Asks the store for contents, oldest answers first.
-    pub(super) fn start_reads(&mut self, shard: &dyn Shard) {
-        let reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
-        for browse in reading.take(BROWSES_READING_MAX) {
-            if browse.reads.is_none() {
-                browse.start(shard, self.partition);
-            }
-        }
+    /// Asks the store for contents, oldest answers first; true when others are to have their turn before the next.
+    pub(super) fn start_reads(&mut self, shard: &dyn Shard, allowance: &mut Allowance) -> bool {
+        let partition = self.partition;
+        let mut reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
+        reading
+            .by_ref()
+            .take(BROWSES_READING_MAX)
+            .any(|browse| browse.start_reads(shard, partition, allowance))
     }
 
     /// Takes in what arrived; false when nothing did. The error means that the store is dead.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, source: Source<'_>) -> Result<bool, Error> {
         let mut progress = false;
         for browse in &mut self.waiting {
-            let Some(reads) = &mut browse.reads else { continue };
-            progress |= reads.poll(context, source, &mut self.arrived)?;
+            progress |= browse.reads.poll(context, source, &mut self.arrived)?;
             for value in self.arrived.drain(..) {
                 browse.fill(value);
             }
@@ -167,5 +176,83 @@ impl Browses {
     /// Takes everything out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Browse> + '_ {
         self.waiting.drain(..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use peeklock_storage::{Batch, MemoryStore, ShardId, Store};
+
+    use super::*;
+    use crate::runtime::{Clock, Mailbox, SystemClock};
+    use crate::{
+        BodyRef, KeyPartition, MessageState, MessageView, QueueId, SequenceNumber, SubQueue, Timestamp,
+    };
+
+    const PARTITION: PartitionId = PartitionId(1);
+    const CONTENT_BYTES: u32 = 4 << 10;
+    /// Four reads, each of which uses up what a turn may read at once.
+    const MESSAGES: u64 = 4 * READ_KEYS_MAX as u64;
+
+    fn message(number: u64) -> Received {
+        let view = MessageView {
+            queue: QueueId::default(),
+            sequence_number: SequenceNumber(number),
+            partition: KeyPartition::default(),
+            enqueued_at: Timestamp::default(),
+            expires_at: Timestamp::NEVER,
+            time_to_live_ms: None,
+            delivery_count: 0,
+            state: MessageState::Active,
+            sub_queue: SubQueue::Main,
+            dead_letter: None,
+            changes: None,
+            modified: None,
+            forwarded: None,
+            body: BodyRef(number),
+            content_bytes: CONTENT_BYTES,
+        };
+        Received { view, content: Bytes::new(), lock: None }
+    }
+
+    fn browse() -> Browse {
+        let waiter =
+            Waiter { mailbox: Mailbox::new().0, tag: 0, kind: AnswerKind::Received { takes: false } };
+        let mut browse = Browse::new(waiter, (1..=MESSAGES).map(message).collect(), CommitNumber::default());
+        browse.awaiting = (0..browse.messages.len()).collect();
+        browse
+    }
+
+    #[tokio::test]
+    async fn what_several_answers_find_at_once_is_spread_over_turns() {
+        let lease = MemoryStore::new().acquire(ShardId(0)).await.unwrap();
+        let mut batch = Batch::new();
+        for number in 1..=MESSAGES {
+            let content = Bytes::from(vec![7; CONTENT_BYTES as usize]);
+            batch.put(body_key(PARTITION, BodyRef(number)), content);
+        }
+        lease.shard().submit(batch).await.unwrap();
+        let mut browses = Browses::new(PARTITION);
+        (0..2).for_each(|_| browses.push(browse()));
+        let left = |browses: &Browses| browses.waiting.iter().map(|one| one.awaiting.len()).sum::<usize>();
+        let mut turns = 0;
+        while left(&browses) > 0 {
+            let before = left(&browses);
+            let goes_on = browses.start_reads(&**lease.shard(), &mut Allowance::of_a_turn());
+            let clock = SystemClock::new();
+            let source = Source { shard: &**lease.shard(), clock: &clock as &dyn Clock };
+            let polled =
+                std::future::poll_fn(|context| std::task::Poll::Ready(browses.poll(context, source)));
+            assert!(polled.await.unwrap());
+            turns += 1;
+            let read = before - left(&browses);
+            assert_eq!(read, READ_KEYS_MAX, "in turn {turns}");
+            assert_eq!(goes_on, left(&browses) > 0, "turn {turns}");
+        }
+        assert_eq!(turns, 8);
+        let full =
+            |browse: Browse| browse.messages.iter().all(|one| one.content.len() == CONTENT_BYTES as usize);
+        assert!(browses.drain().all(full));
     }
 }

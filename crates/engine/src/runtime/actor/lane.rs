@@ -15,11 +15,8 @@ use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
-use super::limits::{
-    READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_BYTES_MIN, READ_BYTES_AHEAD_MAX, READ_KEYS_MAX,
-    TURN_CONTENT_BYTES_MIN,
-};
-use super::reads::{Content, Reads, Source};
+use super::limits::{READ_BYTES_AHEAD_MAX, READ_KEYS_MAX, TURN_CONTENT_BYTES_MIN};
+use super::reads::{Allowance, Content, Reads, Source};
 use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Delivery, ReceiverId};
@@ -131,9 +128,8 @@ impl DeliveryLane {
     }
 
     /// Asks the store for contents, as far ahead as the limits allow; true when others are to have their turn before the next.
-    pub(super) fn start_reads(&mut self, shard: &dyn Shard) -> bool {
+    pub(super) fn start_reads(&mut self, shard: &dyn Shard, allowance: &mut Allowance) -> bool {
         self.short = None;
-        let mut answered_bytes = 0;
         while let Some((_, first_bytes)) = self.wanted.front() {
             let first_bytes = *first_bytes as usize;
             let room = self.budget.allowance().saturating_sub(self.held_bytes);
@@ -150,11 +146,10 @@ impl DeliveryLane {
             let (count, bytes) = self.next_read(room.min(ahead).min(READ_BYTES_AHEAD_MAX / 4));
             let key = |(body, _): (BodyRef, u32)| body_key(self.partition, body);
             let keys = self.wanted.drain(..count).map(key).collect();
-            let is_answered = self.reads.start(shard, keys, bytes);
+            self.reads.start(shard, keys, bytes, allowance);
             self.held_bytes += bytes;
             self.share.set(self.held_bytes);
-            answered_bytes += if is_answered { bytes.max(READ_AT_ONCE_BYTES_MIN) } else { 0 };
-            if answered_bytes >= READ_AT_ONCE_BYTES_MAX {
+            if allowance.is_used_up() {
                 return true;
             }
         }

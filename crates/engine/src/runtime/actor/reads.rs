@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use peeklock_storage::{Error, Key, Read, Shard};
 
+use super::limits::{READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_BYTES_MIN};
 use crate::runtime::Clock;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::patience::Patience;
@@ -21,6 +22,26 @@ pub(super) type Content = Result<Bytes, Unreadable>;
 pub(super) struct Source<'a> {
     pub(super) shard: &'a dyn Shard,
     pub(super) clock: &'a dyn Clock,
+}
+
+/// What the store may still give at once in a turn: an actor copies it meanwhile, and others wait.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left_bytes: usize,
+}
+
+impl Allowance {
+    pub(super) const fn of_a_turn() -> Self {
+        Self { left_bytes: READ_AT_ONCE_BYTES_MAX }
+    }
+
+    pub(super) const fn is_used_up(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn use_up(&mut self, bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(bytes.max(READ_AT_ONCE_BYTES_MIN));
+    }
 }
 
 /// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times; what a
@@ -76,13 +97,20 @@ impl Reading {
 }
 
 impl Reads {
-    /// Asks for several contents at once, of so many bytes together; true when they are there already.
-    pub(super) fn start(&mut self, shard: &dyn Shard, keys: Vec<Key>, bytes: usize) -> bool {
+    /// Asks for several contents, of so many bytes together. What is there already uses up the allowance.
+    pub(super) fn start(
+        &mut self,
+        shard: &dyn Shard,
+        keys: Vec<Key>,
+        bytes: usize,
+        allowance: &mut Allowance,
+    ) {
         self.bytes += bytes;
         let reading = Reading::new(shard, keys, bytes);
-        let is_answered = matches!(&reading.state, State::Asked(read) if read.is_answered());
+        if matches!(&reading.state, State::Asked(read) if read.is_answered()) {
+            allowance.use_up(bytes);
+        }
         self.queue.push_back(reading);
-        is_answered
     }
 
     /// Whether no content is asked for that is not here yet.

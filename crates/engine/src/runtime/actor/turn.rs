@@ -4,6 +4,7 @@ use peeklock_storage::{Batch, Pressure};
 
 use super::commits::Contents;
 use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
 use super::weight::{check_weight, weight};
@@ -44,12 +45,13 @@ impl Actor {
         self.take_what_is_read(&moment);
         self.show_access(self.now);
         self.see_to_forwarders();
-        let has_read_much = self.lane.start_reads(&*self.shared.shard);
+        let mut allowance = Allowance::of_a_turn();
+        let mut has_read_much = self.lane.start_reads(&*self.shared.shard, &mut allowance);
         if self.lane.is_short_of_memory() {
             let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
             self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
         }
-        self.browses.start_reads(&*self.shared.shard);
+        has_read_much |= self.browses.start_reads(&*self.shared.shard, &mut allowance);
         self.release();
         self.show_tallies();
         self.answer_catch_ups();
