@@ -13,6 +13,8 @@ mod store_damage;
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
+#[cfg(all(target_arch = "x86_64", target_env = "musl"))]
+use peeklock_memcopy as _;
 
 /// Gives freed memory back to the system within a second; see the workspace's Cargo.toml.
 #[global_allocator]
