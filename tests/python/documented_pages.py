@@ -6,6 +6,7 @@ from documented import NODE_MODULES, ROOT, Page, Step
 from documented_cli import CLI
 
 BUILT = "the program is built already"
+PROFILED = "two builds of the broker, and two minutes of work between them"
 SUITES = "the tests themselves"
 BENCH = "takes minutes, and measures"
 ENGINE = "needs a container engine; tests/packages/engine.sh runs it where podman works"
@@ -197,6 +198,7 @@ PAGES = {
         steps={"python worker.py tea coffee": Step(before=MEND)},
     ),
     "docs/install.md": Page(
+        files=("packaging",),
         setup=RELEASE,
         places={"/usr/local/bin/": '"$AREA/home/"', "target/release": '"$PWD/target/release"'},
         steps={
@@ -205,6 +207,7 @@ PAGES = {
             "sudo systemctl enable": Step(skip=SYSTEMD),
             "peeklock health": Step(before="serve peeklock"),
             "cargo build": Step(skip=BUILT),
+            "packaging/profiled.sh": Step(run="test -x packaging/profiled.sh", skip=PROFILED),
             "docker build": Step(skip=ENGINE),
             "docker run": Step(skip=ENGINE),
         },
