@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the broker as for a release, by a profile of the same source at work (profile-guided optimization):
+# Builds the broker with profile-guided optimization, as for a release:
 #
 #   packaging/profiled.sh cargo build --locked --release -p peeklock
 #
-# Runs that command twice. The first build, in a directory of its own, counts what runs how often, and cases of the benchmark
-# `end_to_end` send and receive with it. The second build has these counts: the compiler inlines what is called often and lays out together
+# Runs that command twice. The first build is instrumented, in a directory of its own: it counts what runs how often while cases of the
+# benchmark `end_to_end` send and receive with it. The second build has these counts: the compiler inlines what is called often and lays out together
 # what runs together. Its result is where the command puts it.
 #
 # The program has to run on this machine, for whatever target it is built. A profile fits one source, target and compiler, so it is made
@@ -31,22 +31,22 @@ fail() {
 }
 
 rustup component add llvm-tools >/dev/null 2>&1 || true
-merge="$(find "$(rustc --print sysroot)/lib/rustlib" -name llvm-profdata -type f | head -1)"
+merge="$(find "$(rustc --print sysroot)/lib/rustlib" -name llvm-profdata -type f -print -quit)"
 [ -n "$merge" ] || fail "the component llvm-tools is missing, and rustup can't install it" 77
 
 rm -rf "$work/counts"
 mkdir -p "$work/counts"
-echo "==> a build that counts"
+echo "==> the instrumented build"
 built="$(RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$work/counts" CARGO_TARGET_DIR="$work/build" \
     "$@" --message-format=json-render-diagnostics | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)"
 [ -x "$built" ] || fail "this builds no program: $*"
 
-echo "==> that build at work"
+echo "==> the instrumented build at work"
 # Each process writes its counts when it ends.
 LLVM_PROFILE_FILE="$work/counts/%p-%m.profraw" PEEKLOCK_BIN="$built" \
     cargo bench --locked -p peeklock-tests --bench end_to_end -- --runs 1 "${cases[@]}" >"$work/work.log" 2>&1 ||
     fail "the benchmark failed: $(tail -5 "$work/work.log")"
 "$merge" merge -o "$work/counts.profdata" "$work"/counts/*.profraw || fail "the build at work left no counts"
 
-echo "==> the build by these counts"
+echo "==> the optimized build"
 RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$work/counts.profdata" "$@"

@@ -3,7 +3,7 @@
 #
 # Everything is built from a clean checkout of the tag, into target/release-TAG/. Steps, all of them unless some are named:
 #   binaries    static, for x86_64 and aarch64 (cargo-zigbuild, or musl-gcc and aarch64-linux-gnu-gcc); that of this machine's
-#               architecture by a profile (profiled.sh)
+#               architecture with profile-guided optimization (profiled.sh)
 #   tarballs    with licences, configuration, unit, completions
 #   deb rpm     of each binary (dpkg-deb; rpmbuild)
 #   images      archives for `docker load` of each architecture (buildah); OCI's format has no health check
@@ -81,7 +81,7 @@ compile() {
     check_runs "$architecture"
 }
 
-# Builds by a profile where that can be made: a binary for another machine can't show here what it does how often.
+# Builds with profile-guided optimization where the binary runs on this machine, which is how the profile is made.
 build_profiled() {
     local architecture="$1" status=0
     shift

@@ -124,6 +124,28 @@ pub struct MessageView {
 }
 
 impl MessageView {
+    /// An active message of the main queue that was never delivered, changed or forwarded, never expires, and has an empty content.
+    #[must_use]
+    pub fn new(queue: QueueId, number: SequenceNumber) -> Self {
+        Self {
+            queue,
+            sequence_number: number,
+            partition: KeyPartition::default(),
+            enqueued_at: Timestamp::default(),
+            expires_at: Timestamp::NEVER,
+            time_to_live_ms: None,
+            delivery_count: 0,
+            state: MessageState::Active,
+            sub_queue: SubQueue::Main,
+            dead_letter: None,
+            changes: None,
+            modified: None,
+            forwarded: None,
+            body: BodyRef(number.0),
+            content_bytes: 0,
+        }
+    }
+
     /// Its number as clients see it.
     #[must_use]
     pub const fn shown_number(&self) -> SequenceNumber {

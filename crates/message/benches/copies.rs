@@ -10,8 +10,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use criterion::{Criterion, criterion_group, criterion_main};
 use peeklock_engine::{
-    BodyRef, MessageState, MessageView, PropertyChanges, PropertyValue, QueueId, Received, SequenceNumber,
-    SubQueue, TextProperty, Timestamp,
+    MessageView, PropertyChanges, PropertyValue, QueueId, Received, SequenceNumber, TextProperty, Timestamp,
 };
 use peeklock_message::delivery::{Encoder, Origin, Way};
 use peeklock_message::submission::{RequiredProperties, read_message};
@@ -64,21 +63,9 @@ fn reading(criterion: &mut Criterion) {
 
 fn received(changes: Option<PropertyChanges>) -> Received {
     let view = MessageView {
-        queue: QueueId(1),
-        sequence_number: SequenceNumber(5),
-        partition: peeklock_engine::KeyPartition::default(),
         enqueued_at: Timestamp(1000),
-        expires_at: Timestamp::NEVER,
-        time_to_live_ms: None,
-        delivery_count: 0,
-        state: MessageState::Active,
-        sub_queue: SubQueue::Main,
-        dead_letter: None,
         changes: changes.map(Arc::new),
-        modified: None,
-        forwarded: None,
-        body: BodyRef(5),
-        content_bytes: 0,
+        ..MessageView::new(QueueId(1), SequenceNumber(5))
     };
     Received { view, content: message(10), lock: None }
 }

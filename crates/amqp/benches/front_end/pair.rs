@@ -20,8 +20,8 @@ use peeklock_engine::runtime::{
     Response, SubscriptionRef, Temporary,
 };
 use peeklock_engine::{
-    BodyRef, Command, Delivery, EntityOptions, Lock, LockToken, MessageState, MessageView, NewMessage,
-    QueueId, QueueOptions, Received, ReceiverId, SequenceNumber, SubQueue, Timestamp,
+    Command, Delivery, EntityOptions, Lock, LockToken, MessageView, NewMessage, QueueId, QueueOptions,
+    Received, ReceiverId, SequenceNumber, Timestamp,
 };
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -299,23 +299,7 @@ pub(crate) fn receive(
 }
 
 fn delivery(number: u64, content: Bytes) -> Delivery {
-    let view = MessageView {
-        queue: QUEUE,
-        sequence_number: SequenceNumber(number),
-        partition: peeklock_engine::KeyPartition::default(),
-        enqueued_at: Timestamp(1),
-        expires_at: Timestamp::NEVER,
-        time_to_live_ms: None,
-        delivery_count: 0,
-        state: MessageState::Active,
-        sub_queue: SubQueue::Main,
-        dead_letter: None,
-        changes: None,
-        modified: None,
-        forwarded: None,
-        body: BodyRef(number),
-        content_bytes: 0,
-    };
+    let view = MessageView { enqueued_at: Timestamp(1), ..MessageView::new(QUEUE, SequenceNumber(number)) };
     let lock = Some(Lock { token: LockToken(u128::from(number)), locked_until: Timestamp(1) });
     Delivery {
         receiver: ReceiverId(1),

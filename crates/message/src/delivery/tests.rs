@@ -13,21 +13,8 @@ use peeklock_wire::message::{
 
 fn view() -> MessageView {
     MessageView {
-        queue: peeklock_engine::QueueId(1),
-        sequence_number: SequenceNumber(5),
-        partition: KeyPartition::default(),
         enqueued_at: Timestamp(1000),
-        expires_at: Timestamp::NEVER,
-        time_to_live_ms: None,
-        delivery_count: 0,
-        state: MessageState::Active,
-        sub_queue: SubQueue::Main,
-        dead_letter: None,
-        changes: None,
-        modified: None,
-        forwarded: None,
-        body: BodyRef(5),
-        content_bytes: 0,
+        ..MessageView::new(peeklock_engine::QueueId(1), SequenceNumber(5))
     }
 }
 

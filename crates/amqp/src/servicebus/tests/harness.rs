@@ -4,8 +4,7 @@ use bytes::{Bytes, BytesMut};
 use peeklock_access::Access;
 use peeklock_engine::runtime::{MailboxReceiver, Requests};
 use peeklock_engine::{
-    AcceptedSession, BodyRef, Delivery, Lock, LockToken, MessageState, MessageView, Received, SequenceNumber,
-    SubQueue, Tier, Timestamp,
+    AcceptedSession, Delivery, Lock, LockToken, MessageView, Received, SequenceNumber, Tier, Timestamp,
 };
 
 use super::super::*;
@@ -364,23 +363,7 @@ pub(in crate::servicebus) fn plain_attach(name: &str, role: Role, source: &str, 
 }
 
 pub(super) fn view(number: u64) -> MessageView {
-    MessageView {
-        queue: QUEUE,
-        sequence_number: SequenceNumber(number),
-        partition: peeklock_engine::KeyPartition::default(),
-        enqueued_at: Timestamp(1),
-        expires_at: Timestamp::NEVER,
-        time_to_live_ms: None,
-        delivery_count: 0,
-        state: MessageState::Active,
-        sub_queue: SubQueue::Main,
-        dead_letter: None,
-        changes: None,
-        modified: None,
-        forwarded: None,
-        body: BodyRef(number),
-        content_bytes: 0,
-    }
+    MessageView { enqueued_at: Timestamp(1), ..MessageView::new(QUEUE, SequenceNumber(number)) }
 }
 
 /// A message with an id.

@@ -59,7 +59,7 @@ impl Browse {
             let views = next.filter_map(|at| Some(&self.messages.get(*at)?.view));
             let bytes = views.clone().map(|view| view.content_bytes as usize).sum();
             let keys: Vec<_> = views.map(|view| body_key(partition, view.body)).collect();
-            self.asked += keys.len().max(1);
+            self.asked = (self.asked + READ_KEYS_MAX).min(self.awaiting.len());
             self.reads.start(shard, keys, bytes, allowance);
         }
         false
@@ -114,11 +114,8 @@ impl Browses {
     /// Asks the store for contents, oldest answers first; true when others are to have their turn before the next.
     pub(super) fn start_reads(&mut self, shard: &dyn Shard, allowance: &mut Allowance) -> bool {
         let partition = self.partition;
-        let mut reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
-        reading
-            .by_ref()
-            .take(BROWSES_READING_MAX)
-            .any(|browse| browse.start_reads(shard, partition, allowance))
+        let reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
+        reading.take(BROWSES_READING_MAX).any(|browse| browse.start_reads(shard, partition, allowance))
     }
 
     /// Takes in what arrived; false when nothing did. The error means that the store is dead.
@@ -186,9 +183,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::{Clock, Mailbox, SystemClock};
-    use crate::{
-        BodyRef, KeyPartition, MessageState, MessageView, QueueId, SequenceNumber, SubQueue, Timestamp,
-    };
+    use crate::{BodyRef, MessageView, QueueId, SequenceNumber};
 
     const PARTITION: PartitionId = PartitionId(1);
     const CONTENT_BYTES: u32 = 4 << 10;
@@ -197,21 +192,8 @@ mod tests {
 
     fn message(number: u64) -> Received {
         let view = MessageView {
-            queue: QueueId::default(),
-            sequence_number: SequenceNumber(number),
-            partition: KeyPartition::default(),
-            enqueued_at: Timestamp::default(),
-            expires_at: Timestamp::NEVER,
-            time_to_live_ms: None,
-            delivery_count: 0,
-            state: MessageState::Active,
-            sub_queue: SubQueue::Main,
-            dead_letter: None,
-            changes: None,
-            modified: None,
-            forwarded: None,
-            body: BodyRef(number),
             content_bytes: CONTENT_BYTES,
+            ..MessageView::new(QueueId::default(), SequenceNumber(number))
         };
         Received { view, content: Bytes::new(), lock: None }
     }

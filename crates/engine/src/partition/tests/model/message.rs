@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    BodyRef, KeyPartition, Lock, MessageState, MessageView, NewMessage, QueueId, RuleProperties,
-    SequenceNumber, SubQueue, Timestamp,
+    Lock, MessageState, MessageView, NewMessage, QueueId, RuleProperties, SequenceNumber, SubQueue, Timestamp,
 };
 
 #[derive(Debug, Clone)]
@@ -26,21 +25,9 @@ impl Message {
     /// An active message that rests nowhere yet.
     pub(super) fn new(new: &NewMessage, body: SequenceNumber) -> Self {
         let view = MessageView {
-            queue: QueueId::default(),
-            sequence_number: body,
-            partition: KeyPartition::default(),
-            enqueued_at: Timestamp::default(),
-            expires_at: Timestamp::NEVER,
             time_to_live_ms: new.time_to_live_ms,
-            delivery_count: 0,
-            state: MessageState::Active,
-            sub_queue: SubQueue::Main,
-            dead_letter: None,
-            changes: None,
-            modified: None,
-            forwarded: None,
-            body: BodyRef(body.0),
             content_bytes: u32::try_from(new.content.len()).unwrap(),
+            ..MessageView::new(QueueId::default(), body)
         };
         Self {
             view,
