@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::limits::{QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN, UNAUTHENTICATED_READ_BYTES_MAX};
+use super::limits::{
+    LARGE_READ_BYTES_MIN, QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN, UNAUTHENTICATED_READ_BYTES_MAX,
+};
 
 /// Bytes read and not yet consumed, and how many to ask for next.
 #[derive(Debug)]
@@ -17,12 +19,20 @@ pub(super) struct Input {
     /// What to ask for at most.
     read_bytes_max: usize,
     quiet_reads: u32,
+    /// The last read, a large one, left something in the socket.
+    more_waits: bool,
 }
 
 impl Input {
     /// `first` are bytes that somebody read before, to see what the peer speaks.
     pub(super) fn new(first: BytesMut) -> Self {
-        Self { bytes: first, read_bytes: READ_BYTES_MIN, read_bytes_max: READ_BYTES_MAX, quiet_reads: 0 }
+        Self {
+            bytes: first,
+            read_bytes: READ_BYTES_MIN,
+            read_bytes_max: READ_BYTES_MAX,
+            quiet_reads: 0,
+            more_waits: false,
+        }
     }
 
     /// Reads little at a time, or again as much as comes.
@@ -58,6 +68,11 @@ impl Input {
         Poll::Ready(Ok(read))
     }
 
+    /// Whether the last read, a large one, probably left something in the socket; once for each read.
+    pub(super) fn take_more_waits(&mut self) -> bool {
+        std::mem::take(&mut self.more_waits)
+    }
+
     /// Gives memory back when nothing is left of what was read.
     pub(super) fn release(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 2 * self.read_bytes {
@@ -66,6 +81,7 @@ impl Input {
     }
 
     fn adapt(&mut self, read: usize, spare: usize) {
+        self.more_waits = read == spare && read >= LARGE_READ_BYTES_MIN;
         if read == spare {
             self.read_bytes = (self.read_bytes * 2).min(self.read_bytes_max);
             self.quiet_reads = 0;

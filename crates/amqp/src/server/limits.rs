@@ -1,7 +1,7 @@
 //! Bounds of a connection's driver that are not configuration.
 
 /// Outputs of the engine handed to the application per turn.
-pub(super) const OUTPUTS_PER_TURN: usize = 512;
+pub(super) const OUTPUTS_PER_TURN: usize = 128;
 
 /// How often a turn goes back to input that is there already, before others have theirs.
 pub(super) const INPUT_ROUNDS_PER_TURN: usize = 4;
@@ -20,6 +20,10 @@ pub(super) const READ_BYTES_MIN: usize = 1024;
 
 /// What a read asks for on a busy connection, in bytes.
 pub(super) const READ_BYTES_MAX: usize = 128 * 1024;
+
+/// A read that fills a buffer of so many bytes and more is handed over before the next: partitions and the log work on it
+/// meanwhile.
+pub(super) const LARGE_READ_BYTES_MIN: usize = 32 * 1024;
 
 /// Reads that come back nearly empty before a connection counts as quiet.
 pub(super) const QUIET_READS: u32 = 4;

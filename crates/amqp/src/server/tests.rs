@@ -2,6 +2,7 @@
 
 mod cut;
 mod memory;
+mod turns;
 
 use std::collections::HashMap;
 use std::future::{Future, pending};

@@ -197,6 +197,11 @@ where
 
     /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        if self.input.take_more_waits() {
+            // What was handed over must not wait for the rest: another thread can take this task meanwhile.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let mut woken = Woken { any: self.has_work(), ..Woken::default() };
         let unwritten = self.output.len();
         if self.output.is_unfinished()

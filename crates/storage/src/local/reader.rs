@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// What is read by those who ask, if the system has it in memory, in bytes: more is left to a reader, so that nobody is kept
 /// from other work for long.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
+/// How often the index's lock is tried by those who don't want to wait, about half a microsecond each.
+const LOCK_ATTEMPTS: u32 = 64;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
 
@@ -138,7 +140,7 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
         return None;
     }
     let mut wanted = Wanted::default();
-    wanted.look_up(keys, &*shared.state.try_lock().ok()?);
+    wanted.look_up(keys, &*soon(&shared.state)?);
     sort(&mut wanted.records);
     let bytes: u64 = runs(&wanted.records).filter_map(span).map(|span| span.end - span.start).sum();
     if bytes > AT_ONCE_BYTES_MAX {
@@ -146,6 +148,18 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
     }
     // Whatever is wrong is found again by a reader, which knows what to do about it.
     wanted.values(&shared.read_buffers, Access::AtOnce).ok()
+}
+
+/// The lock, if it is free within some microseconds: whoever has it seldom keeps it longer, and a reader would wait for it too.
+fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    None
 }
 
 /// Records to fetch, and the files that they are in.

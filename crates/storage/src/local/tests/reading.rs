@@ -41,6 +41,17 @@ async fn what_is_in_memory_is_read_at_once() {
 }
 
 #[tokio::test]
+async fn whoever_asks_does_not_wait_for_an_index_that_others_keep() {
+    let disk = SimulatedDisk::new();
+    let (shard, workers) = filled(&disk, 1);
+    disk.set_cached(|_| true);
+    let kept = workers.shared.state();
+    let read = shard.read(vec![body(1)]);
+    drop(kept);
+    assert_eq!(by_reader(read, &workers).await.unwrap(), [Some(value(1, 300))]);
+}
+
+#[tokio::test]
 async fn a_reader_reads_what_is_on_disk_and_what_takes_long() {
     let disk = SimulatedDisk::new();
     let (shard, workers) = filled(&disk, 3);
