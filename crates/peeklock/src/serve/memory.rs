@@ -23,6 +23,10 @@ const BYTES_MIN: u64 = 128 * MIB;
 /// Memory of a machine that doesn't say what it has.
 const MACHINE_BYTES_UNKNOWN: u64 = 1024 * MIB;
 
+/// While a store opens, what it read and needs again soon may take what the process may use, divided by this: what is kept for
+/// good of as many messages takes two to three times as much.
+const WARM_PART_OF_MACHINE: u64 = 8;
+
 /// What peers may make the process hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Memory {
@@ -79,6 +83,11 @@ impl Memory {
             .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         Budget::with_turns(bytes, turn_bytes)
     }
+}
+
+/// What a store that opens may keep of what it read, in bytes, until it was all looked through.
+pub(super) fn warm_bytes_max() -> usize {
+    usize::try_from(available_bytes(Path::new("/")) / WARM_PART_OF_MACHINE).unwrap_or(usize::MAX)
 }
 
 /// The least of the machine's memory and the limits of the process's control groups; `root` is `/` but in tests.

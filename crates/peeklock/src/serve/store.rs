@@ -17,6 +17,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::error::ServeError;
+use super::memory::warm_bytes_max;
 use crate::config::{Config, StorageConfig, StorageEngine};
 use crate::control::Control;
 use crate::database::{self, Replicated};
@@ -105,7 +106,7 @@ impl OpenStore {
     /// Off the async threads.
     async fn open_directory(config: &Config) -> Result<Self, ServeError> {
         let path = config.data_dir.clone();
-        let options = local_options(&config.storage);
+        let options = LocalOptions { warm_bytes_max: warm_bytes_max(), ..local_options(&config.storage) };
         let locked = spawn_blocking(move || LocalStore::open(path, options)).await.map_err(stopped)?;
         let acquired = match locked {
             Ok(store) => store.acquire(SHARD).await.map(|lease| (Arc::new(store), lease)),

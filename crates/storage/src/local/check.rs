@@ -105,7 +105,7 @@ pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
         may_return: may_return
             .map(|(partition, count, first, last)| MayReturn { partition, count, first, last })
             .collect(),
-        refusal: load(directory, Mode::Look).err(),
+        refusal: load(directory, Mode::Look, 0).err(),
         torn_tail: survey.torn.map(|(segment, offset)| TornTail { segment, offset }),
         hints_missing: survey.hints_missing,
         ..account(&survey.manifest, &survey.state, |id| survey.ends.get(&id).copied())

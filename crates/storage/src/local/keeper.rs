@@ -33,12 +33,12 @@ const SEAL: &str = "full segments can't be sealed yet";
 const FREE: &str = "dead segments can't be freed yet";
 const RESERVE: &str = "no room can be reserved for the next manifest";
 const ROOM: &str = "the free space of the disk can't be learned";
-/// Values read by opening are dropped after this long, scanned or not.
+/// Values kept by opening are dropped when no scan wanted any for this long.
 const WARM_MS_MAX: u64 = 60_000;
 
 /// Works until told to stop.
 pub(super) fn run(shared: &Shared) {
-    let started = Instant::now();
+    let mut warm_used = Instant::now();
     let mut supplier = Supplier::default();
     let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
@@ -48,8 +48,11 @@ pub(super) fn run(shared: &Shared) {
             shared.read_buffers.clear();
         }
         tidy(shared, &mut supplier, &mut rest);
-        if started.elapsed() > Duration::from_millis(WARM_MS_MAX) {
-            shared.warm().clear();
+        let mut warm = shared.warm();
+        if warm.take_used() {
+            warm_used = Instant::now();
+        } else if warm_used.elapsed() > Duration::from_millis(WARM_MS_MAX) {
+            warm.clear();
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct LocalOptions {
     pub scrub_interval: Option<Duration>,
     /// How fast that reads at most, in bytes per second. Default 16 MiB/s.
     pub scrub_bytes_per_second: u64,
+    /// What opening keeps of the values that it read, for the first scan of each partition, in bytes; a scan reads the others
+    /// from the segments, with all that lies between them. Those of a waiting message take about 28. Default 256 MiB.
+    pub warm_bytes_max: usize,
     /// What its threads count with.
     pub metrics: StorageMetrics,
 }
@@ -51,6 +54,7 @@ impl Default for LocalOptions {
             clean_bytes_per_second: 128 << 20,
             scrub_interval: Some(Duration::from_secs(7 * 24 * 3600)),
             scrub_bytes_per_second: 16 << 20,
+            warm_bytes_max: 256 << 20,
             metrics: StorageMetrics::default(),
         }
     }

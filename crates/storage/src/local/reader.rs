@@ -203,7 +203,7 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         wanted.iter().map(|wanted| Entry { number: wanted.key.number, value: Bytes::new() }).collect();
     let mut cold = Vec::new();
     {
-        let warm = shared.warm();
+        let mut warm = shared.warm();
         let mut look_up = warm.look_up();
         for (one, entry) in wanted.into_iter().zip(&mut entries) {
             match look_up.get(one.location) {

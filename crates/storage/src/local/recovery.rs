@@ -77,8 +77,12 @@ impl Loaded {
     }
 }
 
-/// Reads `directory`; `None` when it holds no store.
-pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, Error> {
+/// Reads `directory`; `None` when it holds no store. Values for the first scan take `warm_bytes_max` at most.
+pub(super) fn load(
+    directory: &Directory,
+    mode: Mode,
+    warm_bytes_max: usize,
+) -> Result<Option<Loaded>, Error> {
     check_unfinished(directory)?;
     let Some(manifest) = Manifest::load(directory)? else {
         let names = directory.names()?;
@@ -88,7 +92,7 @@ pub(super) fn load(directory: &Directory, mode: Mode) -> Result<Option<Loaded>, 
         }
         return Ok(None);
     };
-    load_listed(directory, mode, manifest).map(Some)
+    load_listed(directory, mode, manifest, warm_bytes_max).map(Some)
 }
 
 fn missing_manifest(directory: &Directory) -> &'static str {
@@ -99,9 +103,15 @@ fn missing_manifest(directory: &Directory) -> &'static str {
 }
 
 /// Reads what `manifest` lists.
-pub(super) fn load_listed(directory: &Directory, mode: Mode, manifest: Manifest) -> Result<Loaded, Error> {
+pub(super) fn load_listed(
+    directory: &Directory,
+    mode: Mode,
+    manifest: Manifest,
+    warm_bytes_max: usize,
+) -> Result<Loaded, Error> {
     std::thread::scope(|scope| {
         let mut loader = Loader::open(scope, directory, mode, manifest)?;
+        loader.loaded.warm = Warm::with_room(warm_bytes_max);
         loader.load_sealed()?;
         loader.load_open()?;
         Ok(loader.finish())

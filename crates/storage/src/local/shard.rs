@@ -70,7 +70,7 @@ impl LocalShard {
         options: LocalOptions,
         scrub_damage: ScrubDamageSender,
     ) -> Result<(Arc<Shared>, Active), Error> {
-        let loaded = load(&directory, Mode::Open)?;
+        let loaded = load(&directory, Mode::Open, options.warm_bytes_max)?;
         let (shared, active) = begin(directory, options, scrub_damage, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {

@@ -7,15 +7,14 @@ use bytes::Bytes;
 use crate::index::Location;
 use crate::{PartitionId, Space};
 
-/// Kept at most, in bytes; values beyond are read from their segments, bodies between them included. Those of more than ten million
-/// messages.
-const WARM_BYTES_MAX: usize = 256 << 20;
-
 /// The values of what is read on start, by segment, until every partition was scanned once.
 #[derive(Debug, Default)]
 pub(super) struct Warm {
     segments: HashMap<u32, WarmSegment>,
     bytes: usize,
+    bytes_max: usize,
+    /// Something was looked up since somebody asked.
+    is_used: bool,
     /// What was not scanned to the end yet.
     unscanned: HashSet<(Space, PartitionId)>,
 }
@@ -51,11 +50,16 @@ impl WarmValues {
 }
 
 impl Warm {
+    /// Nothing yet, and room for so many bytes.
+    pub(super) fn with_room(bytes_max: usize) -> Self {
+        Self { bytes_max, ..Self::default() }
+    }
+
     /// Keeps the values of a segment.
     pub(super) fn add(&mut self, id: u32, values: &WarmValues) {
         let WarmValues { bytes, places } = values;
         let len = bytes.len() + places.len() * size_of::<(u32, u32)>();
-        if !places.is_empty() && self.bytes + len <= WARM_BYTES_MAX {
+        if !places.is_empty() && self.bytes + len <= self.bytes_max {
             self.bytes += len;
             let segment =
                 WarmSegment { bytes: Bytes::copy_from_slice(bytes), places: places.as_slice().into() };
@@ -70,8 +74,14 @@ impl Warm {
     }
 
     /// Looks up values one after the other.
-    pub(super) fn look_up(&self) -> LookUp<'_> {
+    pub(super) fn look_up(&mut self) -> LookUp<'_> {
+        self.is_used = true;
         LookUp { warm: self, segment: None, next: 0 }
+    }
+
+    /// Whether anything was looked up since the last call.
+    pub(super) fn take_used(&mut self) -> bool {
+        std::mem::take(&mut self.is_used)
     }
 
     /// A partition was scanned to its end.
@@ -156,7 +166,7 @@ mod tests {
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
             values.push(offset, value);
         }
-        let mut warm = Warm::default();
+        let mut warm = Warm::with_room(1 << 20);
         warm.add(7, &values);
         let mut look_up = warm.look_up();
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
@@ -174,7 +184,7 @@ mod tests {
             kept in vec(btree_set(0_u32..400, 0..60), 1..4),
             asked in vec((0_usize..4, 0_u32..400), 0..200),
         ) {
-            let mut warm = Warm::default();
+            let mut warm = Warm::with_room(1 << 20);
             for (id, offsets) in kept.iter().enumerate() {
                 let mut values = WarmValues::default();
                 offsets.iter().for_each(|offset| values.push(*offset, &offset.to_le_bytes()));

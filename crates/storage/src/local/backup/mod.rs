@@ -160,7 +160,7 @@ impl PinnedPlan {
     pub fn of_stopped_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         let lock = lock(&directory, false)?;
-        let Some(loaded) = load(&directory, Mode::Check)? else {
+        let Some(loaded) = load(&directory, Mode::Check, 0)? else {
             let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
             return Err(Error::Unavailable { reason });
         };

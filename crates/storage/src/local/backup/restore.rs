@@ -108,7 +108,7 @@ fn load_backup(directory: &Directory) -> Result<Loaded, Error> {
         );
         return Err(Error::Unavailable { reason });
     };
-    load_listed(directory, Mode::Check, manifest)
+    load_listed(directory, Mode::Check, manifest, 0)
 }
 
 fn visit_keys(state: &State, visit: &mut dyn FnMut(Key)) {

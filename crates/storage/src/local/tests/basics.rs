@@ -111,6 +111,26 @@ async fn warm_values_go_once_every_partition_was_scanned() {
     assert!(store.current().shared().warm().is_empty());
 }
 
+/// Whatever is kept, a scan finds everything.
+#[tokio::test]
+async fn no_more_is_kept_than_there_is_room_for() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=40 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    let before = shard.scan(Space::Head, QUEUE, 0).await.unwrap();
+    store.close();
+    for (warm_bytes_max, is_empty) in [(0, true), (1 << 20, false)] {
+        let options = LocalOptions { warm_bytes_max, ..options() };
+        let store = LocalStore::open_on(disk.mount(), DIRECTORY, options).unwrap();
+        let shard = acquire(&store).unwrap();
+        assert_eq!(store.current().shared().warm().is_empty(), is_empty, "{warm_bytes_max}");
+        assert_eq!(shard.scan(Space::Head, QUEUE, 0).await.unwrap(), before);
+        store.close();
+    }
+}
+
 #[test]
 fn options_that_do_not_fit_are_refused() {
     for options in [
