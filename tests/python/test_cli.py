@@ -16,6 +16,7 @@ import uuid
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+from azure.servicebus.management import SqlRuleAction, SqlRuleFilter
 
 from administration import administration_client
 from daemon import binary
@@ -291,6 +292,51 @@ def test_deferred_messages_become_available(cli, client, queue):
     assert [b"".join(m.body) for m in receive(client, queue, 2)] == [b"b", b"a"]
 
 
+def test_deferred_messages_of_a_subscription_do_not_go_to_its_topic_unasked(cli, client, topic):
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage("news"))
+    one = f"{topic}/Subscriptions/one"
+    cli.run("receive", one, "--defer")
+    for address in [one, f"{one}/$dlq", f"{topic}/Subscriptions/two/$dlq"]:
+        assert "--to" in cli.run("undefer", address, status=2).stderr
+    assert cli.bodies("peek", one, "--state", "deferred") == ["news"]
+    assert cli.bodies("peek", f"{topic}/Subscriptions/two") == ["news"]
+
+
+def test_what_is_about_an_entity_is_not_done_to_it_by_naming_its_dead_letters(cli, client, topic, queue):
+    send(client, queue, "kept")
+    one = f"{topic}/Subscriptions/one"
+    for inside in [f"{queue}/$dlq", f"{queue}/$transfer", f"{one}/$DeadLetterQueue"]:
+        entity = inside.rsplit("/", 1)[0]
+        for command in [["delete"], ["delete", "--dry-run"], ["show"], ["update"], ["rule", "ls"], ["rule", "test"]]:
+            options = ["max_delivery_count=3"] if command == ["update"] else []
+            assert f"write {entity}" in cli.run(*command, inside, *options, status=2).stderr
+    assert "whole entity" in cli.run("create", "queue", "new/$dlq", status=2).stderr
+    assert "whole entity" in cli.run("rule", "rm", f"{one}/$dlq", "$Default", status=2).stderr
+    assert cli.bodies("peek", queue) == ["kept"]
+
+
+def test_dead_letters_are_no_scheduled_messages(cli, client, topic):
+    with client.get_topic_sender(topic) as sender:
+        sender.schedule_messages(ServiceBusMessage("later"), datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1))
+        sender.send_messages(ServiceBusMessage("dead"))
+    with client.get_subscription_receiver(topic, "one") as receiver:
+        [message] = receiver.receive_messages(max_message_count=1, max_wait_time=30)
+        receiver.dead_letter_message(message)
+    dead = f"{topic}/Subscriptions/one/$dlq"
+    for options in [[], ["--dry-run"]]:
+        assert "no scheduled messages" in cli.run("purge", dead, "--state", "scheduled", *options, status=2).stderr
+    assert cli.bodies("peek", dead) == ["dead"]
+    assert cli.json("show", topic)[0]["counts"]["scheduled"] == 1
+
+
+def test_an_export_says_what_a_file_cannot_have(cli, admin, topic):
+    action = SqlRuleAction("SET a = @p", parameters={"@p": 2})
+    admin.create_rule(topic, "one", "both", filter=SqlRuleFilter("a = @p", parameters={"@p": 1}), action=action)
+    failed = cli.run("export", topic, status=1)
+    assert "rule both" in failed.stderr and "@p" in failed.stderr and 'name = "both"' in failed.stdout
+
+
 def test_purge_deletes_what_is_meant(cli, client, queue):
     send(client, queue, *[ServiceBusMessage(f"{n}", subject="even" if n % 2 == 0 else "odd") for n in range(10)])
     assert cli.json("purge", queue, "--where", "sys.Label = 'odd'", "--dry-run")[0]["deleted"] == 5
@@ -387,7 +433,16 @@ sql = "region = 'eu'"
 action = "SET seen = TRUE"
 [[topics.subscriptions.rules]]
 name = "b"
-correlation = { label = "x", properties = { amount = 5 } }
+correlation = { label = "x", properties = { zone = 1, amount = 5 } }
+[[topics.subscriptions.rules]]
+name = "typed"
+correlation = { properties = { d = { type = "duration", value = "PT1H" }, n = { type = "null" } } }
+[[topics.subscriptions.rules]]
+name = "typed_sql"
+sql = "id = @id AND price > @least"
+[topics.subscriptions.rules.parameters]
+"@id" = { type = "guid", value = "0f8fad5b-d9cb-469f-a165-70867728950e" }
+"@least" = { type = "decimal", value = "1.50" }
 """
     source, target = Cli(start_daemon(config).connection_string), Cli(start_daemon("# Nothing is declared.\n").connection_string)
     exported = source.text("export")

@@ -51,6 +51,15 @@ pub enum Denied {
 }
 
 impl Denied {
+    /// Whether it may have been an attempt to guess a key. Audience and times are looked at once the signature has proved right.
+    #[must_use]
+    pub const fn may_be_guess(&self) -> bool {
+        match self {
+            Self::Missing | Self::Malformed(_) | Self::Signature | Self::UnknownKey | Self::Issuer => true,
+            Self::Audience | Self::Expired(_) | Self::NotYet | Self::Role | Self::Right { .. } => false,
+        }
+    }
+
     /// In one word, as metrics have it.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

@@ -25,6 +25,8 @@ pub struct Error {
     pub sub_code: u16,
     /// For people.
     pub text: Cow<'static, str>,
+    /// Why credentials were refused; also among the extensions of a response.
+    pub denied: Option<Denied>,
 }
 
 impl Error {
@@ -32,7 +34,7 @@ impl Error {
     pub fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         let Http { status, sub_code } = kind.row().http.unwrap_or(INTERNAL);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { kind, status, sub_code, text: text.into() }
+        Self { kind, status, sub_code, text: text.into(), denied: None }
     }
 
     /// The request makes no sense.
@@ -76,7 +78,7 @@ impl Error {
 
 impl From<Denied> for Error {
     fn from(denied: Denied) -> Self {
-        Self::of((&denied).into(), denied.to_string())
+        Self { denied: Some(denied.clone()), ..Self::of((&denied).into(), denied.to_string()) }
     }
 }
 
@@ -85,7 +87,12 @@ impl IntoResponse for Error {
         let tracking = Uuid::new_v4();
         tracing::debug!(status = self.status.as_u16(), sub_code = self.sub_code, %tracking, "{}", loggable(&self.text));
         let body = self.body(tracking);
-        (self.status, [(CONTENT_TYPE, "application/xml; charset=utf-8")], body).into_response()
+        let typed = [(CONTENT_TYPE, "application/xml; charset=utf-8")];
+        let mut response = (self.status, typed, body).into_response();
+        if let Some(denied) = self.denied {
+            response.extensions_mut().insert(denied);
+        }
+        response
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn status(outcome: &Outcome) -> StatusCode {
 /// The response for an outcome. It is never cached, and no browser takes it for anything but what it is.
 pub(crate) fn response(outcome: Outcome) -> Response {
     let status = status(&outcome);
+    let denied = outcome.as_ref().err().and_then(|error| error.denied.clone());
     let (kind, body) = match outcome {
         Ok(Answer::Json(_, document)) => (Some(JSON), Body::from(document.to_string())),
         Ok(Answer::Bytes(bytes)) => (Some("application/octet-stream"), Body::from(bytes)),
@@ -52,6 +53,9 @@ pub(crate) fn response(outcome: Outcome) -> Response {
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
+    if let Some(denied) = denied {
+        response.extensions_mut().insert(denied);
+    }
     let headers = response.headers_mut();
     if let Some(kind) = kind {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -87,7 +87,7 @@ impl ConnectionHandler {
         missing: Option<Fault>,
         connection: &mut Connection,
     ) {
-        let has_failed = matches!(result, Err(Fault::Denied(_)));
+        let has_failed = matches!(&result, Err(Fault::Denied(denied)) if denied.may_be_guess());
         let attempt = Attempt::Token(Box::new(Shown { reply_to, result, missing }));
         if self.authorization.is_unauthenticated() {
             self.attempt(attempt, has_failed, connection);

@@ -12,6 +12,7 @@ use super::namespace::{NamespaceConfig, written};
 use super::queue::QueueConfig;
 use super::subscription::SubscriptionConfig;
 use super::topic::TopicConfig;
+use super::values::NULL;
 
 /// The entities of a file as a file in TOML declares them.
 pub(crate) fn to_toml(file: &FileConfig) -> String {
@@ -137,6 +138,17 @@ fn write_rule(text: &mut Text, rule: &Rule) {
     }
 }
 
+/// Parameters for which the action has another value than the filter, which a file can't say.
+pub(crate) fn ambiguous_parameters(rule: &Rule) -> Vec<&str> {
+    let Filter::Sql(filter) = &rule.filter else { return Vec::new() };
+    let of_action = rule.action.iter().flat_map(|action| action.parameters());
+    let differs = |(name, value): &&(Box<str>, PropertyValue)| {
+        let same = filter.parameters().iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        same.is_some_and(|(_, other)| other.plain() != value.plain())
+    };
+    of_action.filter(differs).map(|(name, _)| &**name).collect()
+}
+
 /// In a file filter and action have their parameters in common.
 fn parameters(rule: &Rule) -> Vec<(Box<str>, PropertyValue)> {
     let mut all = match &rule.filter {
@@ -175,12 +187,15 @@ fn correlation(filter: &CorrelationFilter) -> String {
     format!("{{ {} }}", parts.join(", "))
 }
 
+/// In the order of names, which says nothing: equal rules have equal texts.
 fn rule_properties(values: &[(Box<str>, PropertyValue)]) -> String {
-    let parts = values.iter().map(|(name, value)| format!("{} = {}", quoted(name), value_text(value)));
+    let mut values: Vec<_> = values.iter().collect();
+    values.sort_by_key(|(name, _)| name.to_lowercase());
+    let parts = values.into_iter().map(|(name, value)| format!("{} = {}", quoted(name), value_text(value)));
     format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// A value that a filter can have; neither reader makes the last ones.
+/// A value that a filter can have. TOML has no form of its own for the last ones.
 pub(crate) fn value_text(value: &PropertyValue) -> String {
     match value {
         PropertyValue::Boolean(flag) => flag.to_string(),
@@ -189,16 +204,22 @@ pub(crate) fn value_text(value: &PropertyValue) -> String {
         // As TOML wants it: always with a point or an exponent.
         PropertyValue::Double(number) => format!("{number:?}"),
         PropertyValue::Text(text) => quoted(text),
-        PropertyValue::Timestamp(ms) => {
-            jiff::Timestamp::from_millisecond(*ms).map_or_else(|_| quoted(""), |instant| instant.to_string())
-        }
+        PropertyValue::Timestamp(ms) => jiff::Timestamp::from_millisecond(*ms)
+            .map_or_else(|_| with_type(value), |instant| instant.to_string()),
         PropertyValue::Given(given) => value_text(&given.plain()),
         PropertyValue::Null
         | PropertyValue::Uuid(_)
         | PropertyValue::Other(_)
         | PropertyValue::TimeSpan(_)
         | PropertyValue::DateTimeOffset(_)
-        | PropertyValue::Decimal(_) => quoted(""),
+        | PropertyValue::Decimal(_) => with_type(value),
+    }
+}
+
+fn with_type(value: &PropertyValue) -> String {
+    match peeklock_admin::typed(value) {
+        Some((kind, text)) => format!("{{ type = {}, value = {} }}", quoted(kind), quoted(&text)),
+        None => format!("{{ type = {} }}", quoted(NULL)),
     }
 }
 

@@ -58,7 +58,9 @@ pub(crate) use asked::AskedTopic;
 pub(crate) use authorization::AuthorizationConfig;
 pub(crate) use cluster::ClusterConfig;
 pub(crate) use console::ConsoleConfig;
-pub(crate) use convert::{correlation_fields, quoted, shown as option_text, to_toml, value_text};
+pub(crate) use convert::{
+    ambiguous_parameters, correlation_fields, quoted, shown as option_text, to_toml, value_text,
+};
 pub(crate) use database::{DatabaseUrl, Durability, StorageEngine};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use peeklock_admin::untyped;
 use peeklock_engine::PropertyValue;
 use toml::Spanned;
-use toml::de::{DeFloat, DeInteger, DeValue};
+use toml::de::{DeFloat, DeInteger, DeTable, DeValue};
 
 use super::names::Place;
 use super::table::{Table, show};
+
+/// The type of null, which has no value.
+pub(super) const NULL: &str = "null";
 
 /// The values of a table inside a table, by name; names match regardless of case.
 pub(super) fn read(
@@ -61,9 +65,24 @@ fn read_value(value: &DeValue<'_>) -> Result<PropertyValue, String> {
                 "{instant} is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z"
             )),
         },
-        DeValue::Array(_) | DeValue::Table(_) => {
+        DeValue::Table(fields) => read_typed(fields),
+        DeValue::Array(_) => {
             Err(format!("expected a text, number, boolean or date-time, found {}", show(value)))
         }
+    }
+}
+
+/// A value of a type that TOML doesn't have: `{ type = "guid", value = "…" }`, with the types of the management API.
+fn read_typed(fields: &DeTable<'_>) -> Result<PropertyValue, String> {
+    let field = |name: &str| match fields.get(name).map(Spanned::get_ref) {
+        Some(DeValue::String(text)) => Some(text.to_string()),
+        _ => None,
+    };
+    let (kind, value) = (field("type"), field("value"));
+    match (kind, value, fields.len()) {
+        (Some(kind), None, 1) if kind == NULL => Ok(PropertyValue::Null),
+        (Some(kind), Some(value), 2) if kind != NULL => untyped(Some((kind, value))),
+        _ => Err("found a table; a value with a type is { type = \"guid\", value = \"…\" }".to_owned()),
     }
 }
 

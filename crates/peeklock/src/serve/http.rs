@@ -20,7 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use peeklock_access::{Access, Failures};
+use peeklock_access::{Access, Denied, Failures};
 use peeklock_admin::Admission;
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
@@ -261,7 +261,8 @@ impl Visit {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         asked.log_refusal(this.peer.address, response.status());
-        if has_token && response.status() == StatusCode::UNAUTHORIZED {
+        let may_be_guess = response.extensions().get::<Denied>().is_none_or(Denied::may_be_guess);
+        if has_token && may_be_guess && response.status() == StatusCode::UNAUTHORIZED {
             this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());
         }
         pages::share(&mut response, &source);

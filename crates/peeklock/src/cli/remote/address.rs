@@ -93,9 +93,32 @@ impl FromStr for Address {
     }
 }
 
+/// Reads the address of a whole entity: what is done to an entity must not be done by naming a queue inside it.
+///
+/// # Errors
+/// What to write instead.
+pub(super) fn whole(text: &str) -> Result<Address, String> {
+    let address: Address = text.parse()?;
+    match address.sub_queue {
+        SubQueue::Main => Ok(address),
+        SubQueue::DeadLetter | SubQueue::TransferDeadLetter => Err(format!(
+            "this command is about a whole entity and not a queue inside it: write {}",
+            address.entity
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_inside_an_entity_does_not_stand_for_the_entity() {
+        assert_eq!(whole("orders").map(|address| address.entity).as_deref(), Ok("orders"));
+        for inside in ["orders/$dlq", "orders/$transfer", "news/Subscriptions/all/$DeadLetterQueue"] {
+            assert!(whole(inside).unwrap_err().contains("whole entity"), "{inside}");
+        }
+    }
 
     #[test]
     fn queues_inside_entities_have_short_names() {

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use peeklock_client::{EntityKind, Options};
 use serde_json::json;
 
-use super::address::Address;
+use super::address::{Address, whole};
 use super::declaring::{self, Setting, setting};
 use super::{ConnectionArgs, Failure, missing, output};
 use crate::config::{FileConfig, quoted};
@@ -47,7 +47,7 @@ pub(in crate::cli) struct CreateArgs {
     kind: KindArg,
 
     /// Its name; of a subscription topic/Subscriptions/name.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = whole)]
     address: Address,
 
     /// Options that don't have their defaults.
@@ -62,7 +62,7 @@ pub(in crate::cli) struct CreateArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UpdateArgs {
     /// Queue, topic or subscription (topic/Subscriptions/name).
-    #[arg(value_name = "ENTITY")]
+    #[arg(value_name = "ENTITY", value_parser = whole)]
     address: Address,
 
     /// Options and their new values.
@@ -77,7 +77,7 @@ pub(in crate::cli) struct UpdateArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DeleteArgs {
     /// Queue, topic or subscription (topic/Subscriptions/name), with all messages in it.
-    #[arg(value_name = "ENTITY")]
+    #[arg(value_name = "ENTITY", value_parser = whole)]
     address: Address,
 
     /// Only say what would be deleted.

@@ -4,8 +4,11 @@ use clap::Args;
 use peeklock_client::{Admin, EntityKind, Found, Options};
 use peeklock_engine::AuthorizationRule;
 
+use super::text::counted;
 use super::{ConnectionArgs, Failure, ls, missing, output};
-use crate::config::{FileConfig, QueueConfig, SubscriptionConfig, TopicConfig, to_toml};
+use crate::config::{
+    FileConfig, QueueConfig, SubscriptionConfig, TopicConfig, ambiguous_parameters, to_toml,
+};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +54,34 @@ pub(super) async fn run(args: ExportArgs) -> Result<(), Failure> {
             "{keys} shared access rules of entities were left out: their keys belong into no output"
         ));
     }
-    Ok(())
+    refuse_ambiguous(&file)
+}
+
+/// Names the rules that a file can't have.
+fn refuse_ambiguous(file: &FileConfig) -> Result<(), Failure> {
+    let mut ambiguous = 0;
+    for topic in &file.topics {
+        for subscription in &topic.subscriptions {
+            for rule in &subscription.rules {
+                let names = ambiguous_parameters(rule);
+                if !names.is_empty() {
+                    ambiguous += 1;
+                    output::note(format!(
+                        "rule {} of {}/Subscriptions/{}: filter and action have different values for {}, and a file has one; \
+                         it has the filter's",
+                        rule.name,
+                        topic.name,
+                        subscription.name,
+                        names.join(", ")
+                    ));
+                }
+            }
+        }
+    }
+    match ambiguous {
+        0 => Ok(()),
+        count => Err(Failure::new(format!("{} could not be written as they are", counted(count, "rule")))),
+    }
 }
 
 fn count(rules: &[AuthorizationRule]) -> usize {

@@ -96,12 +96,29 @@ pub(in crate::cli) struct UndeferArgs {
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// Send them to this queue or topic [default: where they are].
+    /// Send them to this queue or topic [default: the queue that they are in].
     #[arg(long, value_name = "ENTITY")]
     to: Option<String>,
 
     #[command(flatten)]
     common: Common,
+}
+
+impl UndeferArgs {
+    /// Where they go. A subscription's topic would give them to all its subscriptions, or to none; and nobody wants dead letters
+    /// among other messages without saying so.
+    fn destination(&self) -> Result<String, Failure> {
+        match &self.to {
+            Some(to) => Ok(to.clone()),
+            None if self.address.sub_queue == SubQueue::Main && self.address.subscription().is_none() => {
+                Ok(self.address.entity.clone())
+            }
+            None => Err(Failure::usage(format!(
+                "say with --to where messages of {} go: sent again, they don't come back to where they are",
+                self.address
+            ))),
+        }
+    }
 }
 
 pub(super) async fn resubmit(args: ResubmitArgs) -> Result<(), Failure> {
@@ -185,7 +202,7 @@ impl Resend for Received {
 
 pub(super) async fn undefer(args: UndeferArgs) -> Result<(), Failure> {
     let (address, common) = (&args.address, &args.common);
-    let destination = args.to.clone().unwrap_or_else(|| address.destination());
+    let destination = args.destination()?;
     let mut client = common.connection.connect().await?;
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
     let found = scan(&mut client, address, &common.selection, MessageState::Deferred).await?;

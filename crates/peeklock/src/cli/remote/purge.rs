@@ -64,6 +64,7 @@ pub(in crate::cli) struct PurgeArgs {
 }
 
 pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
+    check_state(&args)?;
     let mut client = args.connection.connect().await?;
     let report = if args.dry_run {
         let found = find(&mut client, &args).await?;
@@ -178,6 +179,19 @@ async fn delete_sessions(client: &mut Client, args: &PurgeArgs) -> Result<Report
         client.detach(link);
     }
     Ok(report)
+}
+
+/// A dead letter keeps the mark of its former state, and its number may be that of a scheduled message.
+fn check_state(args: &PurgeArgs) -> Result<(), Failure> {
+    let is_inside = args.address.sub_queue != SubQueue::Main;
+    if is_inside && matches!(args.state, StateArg::Scheduled) {
+        return Err(Failure::usage(format!(
+            "{} has no scheduled messages; those of {} are cancelled without the queue behind its name",
+            args.address,
+            args.address.destination()
+        )));
+    }
+    Ok(())
 }
 
 async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {

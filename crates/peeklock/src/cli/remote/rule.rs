@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use peeklock_engine::{CorrelationFilter, Filter, Rule, SqlAction, Timestamp, check_rule_name};
 use peeklock_message::rule_properties;
 
-use super::address::Address;
+use super::address::{Address, whole};
 use super::properties::{Property, property};
 use super::{ConnectionArgs, Failure, output, rule_test, show};
 
@@ -34,7 +34,7 @@ pub(in crate::cli) enum RuleCommand {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RuleLsArgs {
     /// The subscription: topic/Subscriptions/name.
-    #[arg(value_name = "SUBSCRIPTION")]
+    #[arg(value_name = "SUBSCRIPTION", value_parser = whole)]
     address: Address,
 
     /// Print one JSON object per line.
@@ -49,7 +49,7 @@ pub(in crate::cli) struct RuleLsArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RuleAddArgs {
     /// The subscription: topic/Subscriptions/name.
-    #[arg(value_name = "SUBSCRIPTION")]
+    #[arg(value_name = "SUBSCRIPTION", value_parser = whole)]
     address: Address,
 
     /// Name of the rule.
@@ -89,7 +89,7 @@ pub(in crate::cli) struct RuleAddArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RuleRmArgs {
     /// The subscription: topic/Subscriptions/name.
-    #[arg(value_name = "SUBSCRIPTION")]
+    #[arg(value_name = "SUBSCRIPTION", value_parser = whole)]
     address: Address,
 
     /// Name of the rule.

@@ -6,7 +6,7 @@ use peeklock_client::Message;
 use peeklock_engine::{Filter, PropertyChanges, Rule, SqlAction, Timestamp};
 use serde_json::{Value as Json, json};
 
-use super::address::Address;
+use super::address::{Address, whole};
 use super::message_args::MessageArgs;
 use super::text::shown_instant;
 use super::{ConnectionArgs, Failure, output};
@@ -17,7 +17,7 @@ use crate::config::value_text;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RuleTestArgs {
     /// The topic, or one of its subscriptions (topic/Subscriptions/name); not needed with --sql.
-    #[arg(value_name = "ENTITY", required_unless_present = "sql", conflicts_with = "sql")]
+    #[arg(value_name = "ENTITY", required_unless_present = "sql", conflicts_with = "sql", value_parser = whole)]
     address: Option<Address>,
 
     /// Test this condition instead of the rules of a namespace.

@@ -5,7 +5,7 @@ use peeklock_client::EntityKind;
 use peeklock_engine::{Filter, Rule};
 use serde_json::{Value as Json, json};
 
-use super::address::Address;
+use super::address::{Address, whole};
 use super::{ConnectionArgs, Failure, ls, missing, output};
 use crate::cli::table::Table;
 
@@ -13,7 +13,7 @@ use crate::cli::table::Table;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
     /// Queue, topic or subscription (topic/Subscriptions/name).
-    #[arg(value_name = "ENTITY")]
+    #[arg(value_name = "ENTITY", value_parser = whole)]
     address: Address,
 
     /// Print one JSON object.

@@ -32,6 +32,30 @@ fn filter_and_action_have_their_parameters_in_common() {
     assert!(rule("correlation = { to = \"x\" }\naction = \"REMOVE c\"").action.is_some());
 }
 
+/// An export must not change what a rule matches.
+#[test]
+fn values_of_types_that_toml_does_not_have_are_written_with_their_type() {
+    let values = [
+        ("a", PropertyValue::Null),
+        ("b", PropertyValue::Uuid(7)),
+        ("c", PropertyValue::TimeSpan(-36_000_000_000)),
+        ("d", peeklock_admin::untyped(Some(("decimal".to_owned(), "1.50".to_owned()))).unwrap()),
+        ("e", PropertyValue::DateTimeOffset(638_000_000_000_000_000)),
+        ("f", PropertyValue::Other([0xa0, 1, 9].into())),
+        ("g", PropertyValue::Timestamp(i64::MAX)),
+    ];
+    let parameters: Vec<_> = values.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let mut config = file::parse("f", &format!("{BEFORE}sql = \"x = 1\"\n")).unwrap();
+    let rule = &mut config.topics[0].subscriptions[0].rules[0];
+    rule.filter = Filter::sql("a = b", parameters.clone()).unwrap();
+    let read = file::parse("f", &to_toml(&config)).unwrap();
+    let Filter::Sql(filter) = &read.topics[0].subscriptions[0].rules[0].filter else { panic!("no SQL") };
+    let plain = |all: &[(Box<str>, PropertyValue)]| -> Vec<_> {
+        all.iter().map(|(name, value)| (name.clone(), value.plain())).collect()
+    };
+    assert_eq!(plain(filter.parameters()), plain(&parameters));
+}
+
 #[test]
 fn limits_of_rules_are_said_by_name() {
     let limits = |keys: &str| merged(ServeArgs::default(), keys).limits.rules;
