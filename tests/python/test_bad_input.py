@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import (
     MessageAlreadySettled,
     MessageLockLostError,
@@ -112,6 +113,18 @@ async def test_session_ids_that_are_too_long(bus, session_queue):
     await sender.send_messages(message("fits", "ä" * 128))
     receiver = await bus.open_receiver(session_queue, session_id="ä" * 128)
     assert body(await one(receiver)) == b"fits"
+
+
+async def test_partition_keys_that_are_too_long(bus, queue):
+    """The SDK's own limit is 128 (`MaxPartitionKeyLength` in .NET); Python's annotated message has none."""
+    sender = await bus.open_sender(queue)
+    await refused(sender.send_messages(keyed(TOO_LONG)), text="partition key is longer than 128")
+    await sender.send_messages(keyed("ä" * 128))
+    assert body(await one(await bus.open_receiver(queue))) == b"m"
+
+
+def keyed(partition_key: str) -> AmqpAnnotatedMessage:
+    return AmqpAnnotatedMessage(data_body=b"m", annotations={"x-opt-partition-key": partition_key})
 
 
 def forged_session(session_id: str) -> ServiceBusMessage:

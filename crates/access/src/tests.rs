@@ -120,6 +120,21 @@ fn golden_tokens_of_every_sdk_pass() {
     }
 }
 
+/// Whoever has a right key does not guess, so that others of the address don't wait for it.
+#[test]
+fn only_who_may_lack_the_key_may_be_guessing() {
+    let (access, _) = access();
+    let (_, token) = GOLDEN[0];
+    let denied = |token: &str, path: &str, now| access.token(token, &of(path), now).unwrap_err();
+    assert!(!denied(token, "my queue", END).may_be_guess(), "expired");
+    assert!(!denied(token, "another", MADE_AT).may_be_guess(), "for something else");
+    let forged = token.replace("sig=", "sig=A");
+    for now in [MADE_AT, END] {
+        assert_eq!(denied(&forged, "my queue", now), Denied::Signature);
+    }
+    assert!(Denied::Signature.may_be_guess() && denied("nonsense", "my queue", MADE_AT).may_be_guess());
+}
+
 /// A token of an hour while the wall clock is two hours ahead, and ten years, and back.
 #[test]
 fn a_wall_clock_that_jumps_forth_and_back_ends_no_token() {

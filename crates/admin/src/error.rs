@@ -136,5 +136,7 @@ mod tests {
             error.text,
             "ExpiredToken: The token is expired. Expiration time: '2023-11-14 22:13:20Z'."
         );
+        let response = error.into_response();
+        assert!(response.extensions().get::<Denied>().is_some_and(|denied| !denied.may_be_guess()));
     }
 }

@@ -19,7 +19,7 @@ pub const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
 /// Messages in one batch; the SDKs bound batches by bytes only.
 pub const BATCH_MESSAGES_MAX: usize = 32_768;
 
-/// Length of message ids and session ids, in characters (S-limits as checked by the SDKs).
+/// Length of message ids, session ids and partition keys, in characters (S-limits as checked by the SDKs).
 pub const ID_CHARACTERS_MAX: usize = 128;
 
 /// What an entity wants to know of the messages sent to it, beside what all do.
@@ -226,9 +226,8 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), Unfit> {
             return Err(Unfit::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
         }
     }
-    let too_long = |text: &str| text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX;
     let is_id_too_long = match properties.message_id {
-        IdView::String(text) => too_long(text),
+        IdView::String(text) => is_too_long(text),
         IdView::Binary(bytes) => bytes.len() > ID_CHARACTERS_MAX,
         _ => false,
     };
@@ -237,12 +236,16 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), Unfit> {
             "The message id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
-    if properties.group_id.is_some_and(too_long) {
+    if properties.group_id.is_some_and(is_too_long) {
         return Err(Unfit::Argument(format!(
             "The session id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
     Ok(())
+}
+
+fn is_too_long(text: &str) -> bool {
+    text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX
 }
 
 /// The requested time-to-live. A saturated `ttl` leaves it to the two timestamps: only their difference means something,
@@ -260,6 +263,11 @@ fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u
 /// A session is what messages are partitioned by; the empty one has no part in that (azure-sdk-for-js 31736 sends `""` with
 /// another key, and receives it from the session `""`).
 fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), Unfit> {
+    if annotated.partition_key.as_deref().is_some_and(is_too_long) {
+        return Err(Unfit::Argument(format!(
+            "The partition key is longer than {ID_CHARACTERS_MAX} characters."
+        )));
+    }
     match (annotated.partition_key.as_deref(), properties.group_id) {
         (Some(key), Some(session_id)) if !session_id.is_empty() && key != session_id => {
             Err(Unfit::Argument("The partition key differs from the session id.".to_owned()))

@@ -95,7 +95,7 @@ fn broker_properties(
     let text = |text: &Option<Box<str>>| text.as_deref().map(Json::from);
     let id = |id: &Value| user_properties::plain_text(id).map(|id| Json::from(&*id));
     let scheduled = annotated(annotation::SCHEDULED_ENQUEUE_TIME).and_then(Value::as_i64);
-    // Where the message has one number only, it is the first as well.
+    // Of a message that was not sent to another entity before, the service's is 0 (Receive and Delete Message, REST reference).
     let first_number =
         annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64).map(Json::from);
     #[allow(clippy::cast_precision_loss)] // a fraction of a second in ten thousand years
@@ -105,7 +105,7 @@ fn broker_properties(
         ("DeadLetterSource", annotated_text(annotation::DEAD_LETTER_SOURCE)),
         // The first receive is delivery 1.
         ("DeliveryCount", Some(json!(u64::from(view.delivery_count) + 1))),
-        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(view.shown_number().0)))),
+        ("EnqueuedSequenceNumber", Some(first_number.unwrap_or_else(|| json!(0)))),
         ("EnqueuedTimeUtc", Some(instant(view.enqueued_at))),
         ("ExpiresAtUtc", (view.expires_at != Timestamp::NEVER).then(|| instant(view.expires_at))),
         ("Label", text(&properties.subject)),
