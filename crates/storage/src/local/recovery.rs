@@ -1,6 +1,8 @@
 //! Opening: the manifest says which files count, hints and frames say what lives, and anything that does not fit
 //! is refused with file and offset.
 
+mod closed;
+
 use std::sync::Arc;
 use std::thread::Scope;
 
@@ -176,13 +178,13 @@ impl<'scope> Loader<'scope> {
         }
     }
 
-    /// Replays a segment whose end is on record.
-    fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<(), Error> {
+    /// Replays a segment whose end is on record; true if its hint was enough.
+    fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<bool, Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = match Hint::load_into(self.replay.buffer(), self.directory, subject) {
             Ok(hint) if self.mode != Mode::Check => {
                 self.replay(file.id, hint, &[]);
-                return Ok(());
+                return Ok(true);
             }
             hint => hint,
         };
@@ -208,7 +210,7 @@ impl<'scope> Loader<'scope> {
         }
         self.replay(file.id, rebuilt, &damaged);
         self.note_damaged(file, damaged);
-        Ok(())
+        Ok(false)
     }
 
     /// Replays the segments that were still open, finds the end of the log and makes sure that it is the end.
@@ -250,18 +252,6 @@ impl<'scope> Loader<'scope> {
             sequence = end.next_sequence;
             rest = later.get(next..).unwrap_or_default();
         }
-        Ok(())
-    }
-
-    /// After a clean close nothing needs to be searched, and nothing may be missing.
-    fn load_closed(&mut self, open: &[Arc<SegmentFile>], id: u32, seal: Seal) -> Result<(), Error> {
-        let Some(at) = open.iter().position(|file| file.id == id) else {
-            let path = self.directory.manifest_path();
-            return Err(corrupt(&path, 0, format!("the log ends in segment {id}, which is not open")));
-        };
-        let Some(file) = open.get(at).cloned() else { return Ok(()) };
-        self.load_known(&file, seal, false)?;
-        self.go_on_in(&file, seal, open.get(at + 1..).unwrap_or_default());
         Ok(())
     }
 

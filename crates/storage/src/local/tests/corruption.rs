@@ -1,5 +1,7 @@
 //! One test per kind of damage: cut where a crash may have cut, refused everywhere else.
 
+mod closed;
+
 use std::path::{Path, PathBuf};
 
 use super::*;

@@ -1,0 +1,64 @@
+//! The end of a log that was closed in order.
+
+use std::sync::Arc;
+
+use super::super::directory::corrupt;
+use super::super::format::SEGMENT_HEADER_BYTES;
+use super::super::manifest::Seal;
+use super::super::segments::SegmentFile;
+use super::super::walk::walk;
+use super::{Loader, Mode};
+use crate::Error;
+
+impl Loader<'_> {
+    /// After a clean close nothing needs to be searched, and nothing may be missing.
+    pub(super) fn load_closed(
+        &mut self,
+        open: &[Arc<SegmentFile>],
+        id: u32,
+        seal: Seal,
+    ) -> Result<(), Error> {
+        let Some(at) = open.iter().position(|file| file.id == id) else {
+            let path = self.directory.manifest_path();
+            return Err(corrupt(&path, 0, format!("the log ends in segment {id}, which is not open")));
+        };
+        let Some(file) = open.get(at) else { return Ok(()) };
+        let later = open.get(at + 1..).unwrap_or_default();
+        let has_hint = self.load_known(file, seal, false)?;
+        if self.mode == Mode::Open && has_hint && at == 0 && !is_whole(file, seal) {
+            self.seal_damaged(file, seal, later);
+        } else {
+            self.go_on_in(file, seal, later);
+        }
+        Ok(())
+    }
+
+    /// Goes on in another segment. The hint of one that grows is dropped, and what it knows of damaged records would be lost.
+    fn seal_damaged(&mut self, file: &SegmentFile, seal: Seal, later: &[Arc<SegmentFile>]) {
+        let path = file.path.display();
+        tracing::error!(
+            path = %path,
+            "a segment is damaged; its hint says what was there, and the log goes on in another segment: see `peeklock store check`"
+        );
+        let manifest = &mut self.loaded.manifest;
+        manifest.segments.iter_mut().filter(|listed| listed.id == file.id).for_each(|listed| {
+            listed.seal = Some(seal);
+        });
+        manifest.sealed_sequence = seal.next_sequence - 1;
+        if let Some(segment) = self.loaded.state.segments.get_mut(file.id) {
+            segment.sealed_end = Some(seal.end);
+        }
+        file.file.release();
+        if let Some((next, rest)) = later.split_first() {
+            let (first_sequence, next_sequence) = (seal.next_sequence, seal.next_sequence);
+            let nothing = Seal { end: u64::from(SEGMENT_HEADER_BYTES), first_sequence, next_sequence };
+            self.go_on_in(next, nothing, rest);
+        }
+    }
+}
+
+/// Whether all frames can be read.
+fn is_whole(file: &SegmentFile, seal: Seal) -> bool {
+    let end = walk(file, seal.end, seal.first_sequence, |_| {});
+    end.is_ok_and(|end| end.offset == seal.end && end.next_sequence == seal.next_sequence)
+}
