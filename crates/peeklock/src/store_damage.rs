@@ -48,7 +48,7 @@ impl Described {
             let (count, first, last) = (doubt.count, doubt.first, doubt.last);
             let _ = writeln!(
                 text,
-                "  {owner}: {count} messages from number {first} to {last} may have been completed: the records of that may be lost"
+                "  {owner}: {count} messages from number {first} to {last} may have been completed, dead-lettered or deferred: the records of that may be lost"
             );
         }
         match (&report.refusal, report.damage.is_empty()) {

@@ -193,6 +193,10 @@ impl Survey {
         let mut files = Vec::new();
         for (place, listed) in listed.iter().enumerate() {
             let (file, damage) = open_segment(directory, listed);
+            if damage.is_some() && listed.seal.is_none() && self.manifest.closed.is_none() {
+                // Nobody knows how much was in it.
+                self.last_doubt = self.last_doubt.max(Some((place, listed.capacity)));
+            }
             self.damage.extend(damage);
             let file = Arc::new(file);
             self.order.insert(listed.id, place);

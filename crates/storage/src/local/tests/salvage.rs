@@ -214,6 +214,51 @@ async fn what_hints_know_is_kept_although_the_segments_are_gone() {
     assert!(found.keys().all(|key| live.contains_key(key)), "nothing comes back");
 }
 
+/// Whatever comes back when the segment is gone that a killed broker wrote to last, it was said before.
+#[tokio::test]
+async fn what_a_lost_open_segment_brings_back_is_in_doubt() {
+    let pristine = SimulatedDisk::new();
+    let (_store, shard) = open(&pristine);
+    for number in 1..=40 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    for number in (1..=40).filter(|number| number % 3 != 0) {
+        shard.submit(complete(number)).await.unwrap();
+    }
+    let live = contents(&*shard, &[QUEUE]).await.unwrap();
+    pristine.kill();
+    let mut has_come_back = false;
+    for path in segments(&pristine).iter().rev().take(3) {
+        for is_there in [false, true] {
+            let disk = copy(&pristine);
+            match is_there {
+                false => disk.remove_file(path),
+                true => disk.set_bytes(path, vec![7; disk.bytes(path).len()]),
+            }
+            let report = check_on(disk.mount(), DIRECTORY).unwrap();
+            let found = salvaged(&disk).await;
+            for key in found.keys().filter(|key| key.space == Space::Head && !live.contains_key(key)) {
+                has_come_back = true;
+                let is_told = report.may_return.iter().any(|doubt| {
+                    doubt.partition == key.partition && (doubt.first..=doubt.last).contains(&key.number)
+                });
+                assert!(is_told, "{key:?} without {}", path.display());
+            }
+        }
+    }
+    assert!(has_come_back, "the open segments had removals");
+}
+
+fn copy(disk: &SimulatedDisk) -> SimulatedDisk {
+    let copy = SimulatedDisk::new();
+    let mount = copy.mount();
+    for path in disk.paths() {
+        mount.create(&path).unwrap();
+        copy.set_bytes(&path, disk.bytes(&path));
+    }
+    copy
+}
+
 #[tokio::test]
 async fn a_lost_manifest_is_guessed_from_the_segments() {
     for is_closed in [true, false] {
