@@ -38,7 +38,7 @@ impl Loader<'_> {
         let path = file.path.display();
         tracing::error!(
             path = %path,
-            "a segment is damaged; its hint says what was there, and the log goes on in another segment: see `peeklock store check`"
+            "a segment is damaged; its hint says what was there, and the log goes on in another one"
         );
         let manifest = &mut self.loaded.manifest;
         manifest.segments.iter_mut().filter(|listed| listed.id == file.id).for_each(|listed| {
