@@ -19,7 +19,7 @@ pub(super) struct Input {
     /// What to ask for at most.
     read_bytes_max: usize,
     quiet_reads: u32,
-    /// The last read, a large one, left something in the socket.
+    /// The last read, a large one, probably left something in the socket.
     more_waits: bool,
 }
 

@@ -31,7 +31,7 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// What is read by those who ask, if the system has it in memory, in bytes: more is left to a reader, so that nobody is kept
 /// from other work for long.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
-/// How often the index's lock is tried by those who don't want to wait, about half a microsecond each.
+/// How often the index's lock is tried: half a microsecond each where a processor is free; else who has it runs meanwhile.
 const LOCK_ATTEMPTS: u32 = 64;
 /// Keys looked up before the index's lock is given back.
 const LOOK_UPS_MAX: usize = 1024;
@@ -150,7 +150,7 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
     wanted.values(&shared.read_buffers, Access::AtOnce).ok()
 }
 
-/// The lock, if it is free within some microseconds: whoever has it seldom keeps it longer, and a reader would wait for it too.
+/// The lock, if it is free soon: whoever has it seldom keeps it for more than 0.1 ms, and a reader would wait for it too.
 fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..LOCK_ATTEMPTS {
         match lock.try_lock() {

@@ -192,9 +192,13 @@ impl Survey {
         let listed = self.manifest.segments.clone();
         let mut files = Vec::new();
         for (place, listed) in listed.iter().enumerate() {
-            let (file, damage) = open_segment(directory, listed);
-            if damage.is_some() && listed.seal.is_none() && self.manifest.closed.is_none() {
+            let (file, mut damage) = open_segment(directory, listed);
+            if let Some(damage) = &mut damage
+                && listed.seal.is_none()
+                && self.manifest.closed.is_none()
+            {
                 // Nobody knows how much was in it.
+                damage.reason.push_str("; messages that were accepted last may be lost with it");
                 self.last_doubt = self.last_doubt.max(Some((place, listed.capacity)));
             }
             self.damage.extend(damage);

@@ -59,24 +59,23 @@ pub(super) async fn run(args: ExportArgs) -> Result<(), Failure> {
 
 /// Names the rules that a file can't have.
 fn refuse_ambiguous(file: &FileConfig) -> Result<(), Failure> {
+    let subscriptions =
+        file.topics.iter().flat_map(|topic| topic.subscriptions.iter().map(move |one| (&topic.name, one)));
+    let rules =
+        subscriptions.flat_map(|(topic, one)| one.rules.iter().map(move |rule| (topic, &one.name, rule)));
     let mut ambiguous = 0;
-    for topic in &file.topics {
-        for subscription in &topic.subscriptions {
-            for rule in &subscription.rules {
-                let names = ambiguous_parameters(rule);
-                if !names.is_empty() {
-                    ambiguous += 1;
-                    output::note(format!(
-                        "rule {} of {}/Subscriptions/{}: filter and action have different values for {}, and a file has one; \
-                         it has the filter's",
-                        rule.name,
-                        topic.name,
-                        subscription.name,
-                        names.join(", ")
-                    ));
-                }
-            }
+    for (topic, subscription, rule) in rules {
+        let names = ambiguous_parameters(rule);
+        if names.is_empty() {
+            continue;
         }
+        ambiguous += 1;
+        output::note(format!(
+            "rule {} of {topic}/Subscriptions/{subscription}: filter and action have different values for {}, and a file has \
+             one; it has the filter's",
+            rule.name,
+            names.join(", ")
+        ));
     }
     match ambiguous {
         0 => Ok(()),

@@ -25,6 +25,7 @@ impl Loader<'_> {
         let Some(file) = open.get(at) else { return Ok(()) };
         let later = open.get(at + 1..).unwrap_or_default();
         let has_hint = self.load_known(file, seal, false)?;
+        // Segments are sealed in order: not before one that is still open.
         if self.mode == Mode::Open && has_hint && at == 0 && !is_whole(file, seal) {
             self.seal_damaged(file, seal, later);
         } else {

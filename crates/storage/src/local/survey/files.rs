@@ -78,21 +78,12 @@ pub(super) fn open_segment(directory: &Directory, listed: &Listed) -> (SegmentFi
             let damage = check_file(&*file, &path, listed);
             (file, damage)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => (
-            Arc::new(NoFile) as Arc<_>,
-            missing(corrupt(&path, 0, format!("the file is missing{}", lost_with_it(listed)))),
-        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            (Arc::new(NoFile) as Arc<_>, missing(corrupt(&path, 0, "the file is missing")))
+        }
         Err(error) => (Arc::new(NoFile) as Arc<_>, missing(corrupt(&path, 0, error.to_string()))),
     };
     (SegmentFile { id, salt, capacity, path, file }, damage)
-}
-
-/// What a segment that is not sealed may have had.
-const fn lost_with_it(listed: &Listed) -> &'static str {
-    match listed.seal {
-        Some(_) => "",
-        None => "; messages that were accepted last may be lost with it",
-    }
 }
 
 fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Option<Damage> {
@@ -102,7 +93,7 @@ fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Option<Damage> {
         Err(error) => return of_error(unread(path, 0, &error), DamageKind::Missing),
     };
     if len < capacity {
-        let reason = format!("the file ends here, {capacity} bytes belong to it{}", lost_with_it(listed));
+        let reason = format!("the file ends here, {capacity} bytes belong to it");
         return of_error(corrupt(path, len, reason), DamageKind::Missing);
     }
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];

@@ -1,6 +1,7 @@
 //! The whole store over a simulated disk, and where it matters over a real one.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -38,6 +39,19 @@ const DIRECTORY: &str = "/data";
 /// Small enough that a few dozen messages fill several segments.
 fn options() -> LocalOptions {
     LocalOptions { segment_bytes: 8 << 10, ..LocalOptions::default() }
+}
+
+/// Another disk with the same files, all of them durable.
+fn copy(original: &SimulatedDisk) -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    let mount = disk.mount();
+    mount.create_directory(Path::new(DIRECTORY)).unwrap();
+    for path in original.paths() {
+        mount.create(&path).unwrap();
+        disk.set_bytes(&path, original.bytes(&path));
+    }
+    mount.sync_directory(Path::new(DIRECTORY)).unwrap();
+    disk
 }
 
 fn open(disk: &SimulatedDisk) -> (LocalStore, Arc<dyn Shard>) {

@@ -249,16 +249,6 @@ async fn what_a_lost_open_segment_brings_back_is_in_doubt() {
     assert!(has_come_back, "the open segments had removals");
 }
 
-fn copy(disk: &SimulatedDisk) -> SimulatedDisk {
-    let copy = SimulatedDisk::new();
-    let mount = copy.mount();
-    for path in disk.paths() {
-        mount.create(&path).unwrap();
-        copy.set_bytes(&path, disk.bytes(&path));
-    }
-    copy
-}
-
 #[tokio::test]
 async fn a_lost_manifest_is_guessed_from_the_segments() {
     for is_closed in [true, false] {

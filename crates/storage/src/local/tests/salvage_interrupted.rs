@@ -66,19 +66,6 @@ fn segments(disk: &SimulatedDisk) -> Vec<PathBuf> {
     paths
 }
 
-/// Another disk with the same files, all of them durable.
-fn copy(original: &SimulatedDisk) -> SimulatedDisk {
-    let disk = SimulatedDisk::new();
-    let mount = disk.mount();
-    mount.create_directory(Path::new(DIRECTORY)).unwrap();
-    for path in original.paths() {
-        mount.create(&path).unwrap();
-        disk.set_bytes(&path, original.bytes(&path));
-    }
-    mount.sync_directory(Path::new(DIRECTORY)).unwrap();
-    disk
-}
-
 /// What the command does.
 fn salvage(disk: &SimulatedDisk) -> Result<(), Error> {
     let salvage = Salvage::begin_on(disk.mount(), DIRECTORY)?;
