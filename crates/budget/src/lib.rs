@@ -10,12 +10,15 @@
 //!
 //! What is larger than an allowance is taken by turns ([`turn`]), out of a part of the budget that allowances leave free.
 //!
+//! What is known of everything that is stored is not part of the budget, and has a limit of its own ([`state`]).
+//!
 //! Holders that can't go on for lack of room say so with a [`Waiting`]. While there is one, others know that what they
 //! hold idly is wanted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub mod state;
 pub mod throttle;
 pub mod turn;
 
@@ -87,6 +90,7 @@ struct Inner {
     /// The part that is left for whoever has its turn.
     turn_bytes: usize,
     line: turn::Line,
+    state: state::State,
     used_bytes: AtomicUsize,
     by_owner: [AtomicUsize; Owner::ALL.len()],
     waiting: AtomicUsize,
@@ -110,10 +114,17 @@ impl Budget {
     /// A budget of so many bytes, `turn_bytes` of which are left for the holder that has its turn.
     #[must_use]
     pub fn with_turns(limit_bytes: usize, turn_bytes: usize) -> Self {
+        Self::beside_state(limit_bytes, turn_bytes, usize::MAX)
+    }
+
+    /// The same, beside a state of at most so many bytes.
+    #[must_use]
+    pub fn beside_state(limit_bytes: usize, turn_bytes: usize, state_bytes_max: usize) -> Self {
         Self(Arc::new(Inner {
             limit_bytes,
             turn_bytes,
             line: turn::Line::default(),
+            state: state::State::new(state_bytes_max),
             used_bytes: AtomicUsize::new(0),
             by_owner: Default::default(),
             waiting: AtomicUsize::new(0),
@@ -163,6 +174,12 @@ impl Budget {
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.0.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// What is known of everything that is stored.
+    #[must_use]
+    pub fn state(&self) -> &state::State {
+        &self.0.state
     }
 
     fn line(&self) -> &turn::Line {

@@ -1,3 +1,4 @@
+use super::state::StateChange;
 use super::*;
 
 const MIB: usize = 1 << 20;
@@ -94,4 +95,16 @@ fn whoever_has_its_turn_finds_room_however_many_hold_parts() {
         budget.free_bytes() >= LARGE - 200 * STEP_BYTES && shares.iter().all(|share| share.bytes() < LARGE)
     );
     assert!(budget.largest_share() >= LARGE, "alone, nobody needs a turn");
+}
+
+#[test]
+fn growth_is_refused_at_the_limit_of_the_state_and_taken_somewhat_below_it() {
+    let budget = Budget::beside_state(1000, 0, 3200);
+    let state = budget.state();
+    assert_eq!((state.measured(3199), state.is_full()), (None, false));
+    assert_eq!((state.measured(3200), state.is_full()), (Some(StateChange::Filled), true));
+    assert_eq!((state.measured(3100), state.is_full()), (None, true));
+    assert_eq!((state.measured(3099), state.is_full()), (Some(StateChange::Emptied), false));
+    assert_eq!((state.measured_bytes(), state.limit_bytes()), (3099, 3200));
+    assert_eq!(Budget::new(1000).state().measured(usize::MAX - 1), None, "no limit by default");
 }

@@ -4,9 +4,10 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use peeklock_budget::Owner;
+use peeklock_budget::state::State;
 use peeklock_engine::Totals;
 use peeklock_engine::partition::Counts;
-use peeklock_engine::runtime::Sums;
+use peeklock_engine::runtime::{Shortage, Sums};
 use serde_json::{Map, Value as Json, json};
 use tokio::time::Instant;
 
@@ -43,7 +44,7 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
         "oldest_message_age_ms": sums.oldest.map(|oldest| now.0.saturating_sub(oldest.0)),
         "totals": totals(&sums.totals),
         "size_bytes": sums.counts.size_bytes,
-        "memory": { "limit_bytes": budget.limit_bytes(), "used": used },
+        "memory": { "limit_bytes": budget.limit_bytes(), "used": used, "state": state(budget.state()) },
         "storage": storage(console),
         "damage": { "count": namespace.damage_count(), "quarantined_messages": sums.counts.quarantined },
     }))
@@ -58,8 +59,17 @@ fn messages(sums: &Sums) -> Json {
     messages
 }
 
+/// What the broker knows of everything stored.
+fn state(state: &State) -> Json {
+    json!({
+        "limit_bytes": state.limit_bytes(),
+        "used_bytes": state.measured_bytes(),
+        "pressure": if state.is_full() { "full" } else { "normal" },
+    })
+}
+
 fn storage(console: &Console) -> Json {
-    let is_full = console.admin.namespace.is_storage_full();
+    let is_full = console.admin.namespace.shortage() == Some(Shortage::Storage);
     let pressure = if is_full { "full" } else { "normal" };
     match console.disk.as_ref().and_then(|disk| disk()) {
         None => json!({ "pressure": pressure }),

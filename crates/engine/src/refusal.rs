@@ -43,6 +43,11 @@ pub enum Refusal {
     /// The disk has no room.
     #[error("The broker's storage is full; messages are accepted again as soon as there is room.")]
     StorageFull,
+    /// What the broker knows of everything stored takes all the memory that there is for that.
+    #[error(
+        "The broker has no memory left for more messages; receive or purge messages to make room, or give the broker more memory."
+    )]
+    StateFull,
     /// The session's lock ended, or was never held by whoever asks.
     #[error("The session lock has expired on the MessageSession. Accept a new MessageSession.")]
     SessionLockLost,

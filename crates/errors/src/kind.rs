@@ -14,6 +14,7 @@ impl From<&Refusal> for ErrorKind {
             Refusal::MessageDamaged(_) => Self::MessageDamaged,
             Refusal::EntityFull { .. } => Self::EntityFull,
             Refusal::StorageFull => Self::StorageFull,
+            Refusal::StateFull => Self::StateFull,
             Refusal::SessionLockLost => Self::SessionLockLost,
             Refusal::SessionCannotBeLocked(_) => Self::SessionCannotBeLocked,
             Refusal::NoSessionAvailable => Self::NoSessionAvailable,

@@ -86,6 +86,8 @@ table! {
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
     StorageFull "the broker's storage is full"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
+    StateFull "the broker has no memory left for more messages"
+        amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
     // N and J: QuotaExceeded for 403; for the 405 that the sub-codes of topics suggest they have no exception of their own.
     TooManyEntities "the namespace has as many queues and topics as it may have"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;

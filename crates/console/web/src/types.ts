@@ -39,10 +39,17 @@ export interface Overview {
   /** Since the first message that a receiver could get now was enqueued. */
   oldest_message_age_ms?: number | null;
   size_bytes: number;
-  memory?: { limit_bytes?: number | null; used?: Record<string, number> };
+  memory?: { limit_bytes?: number | null; used?: Record<string, number>; state?: StateMemory };
   storage?: Record<string, unknown>;
   totals?: Totals;
   damage?: unknown;
+}
+
+/** Memory of what is known of everything stored. */
+export interface StateMemory {
+  limit_bytes: number;
+  used_bytes: number;
+  pressure: string;
 }
 
 export type Kind = "queue" | "topic" | "subscription";

@@ -60,6 +60,8 @@ pub(super) struct State {
     pub(super) unread: Vec<UnreadRecord>,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
+    /// Whether messages that are scheduled on a topic stay so although they are due.
+    pub(super) holds_publications: bool,
     /// Which stored instants count, while the state is read back.
     pub(super) credible: Credible,
     /// The latest instant read back at which something happened.
@@ -90,6 +92,7 @@ impl State {
             forwarding_changed: true,
             unread: Vec::new(),
             ended: false,
+            holds_publications: false,
             credible: Credible::ALL,
             latest_restored: Timestamp::default(),
             #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! A timer is disarmed by the event it causes, so none can fire twice, and each call fires a bounded number.
 
+use super::Partition;
 use super::locks::LockedMessage;
 use super::state::State;
 use super::step::{Step, TIMERS_PER_CALL_MAX};
@@ -38,13 +39,37 @@ impl State {
     /// The earliest lock or activation; of two at the same instant, the lock's.
     fn next_timer(&self) -> Option<(Timestamp, Timer)> {
         let lock = self.locks.first_end().map(|(token, held)| (held.until, Timer::LockEnd(token, held)));
-        let activation =
-            self.entity.activations.first().map(|(at, number)| (*at, Timer::Activation(*number)));
+        let activation = self.next_activation().filter(|_| !self.holds_publications());
+        let activation = activation.map(|(at, number)| (at, Timer::Activation(number)));
         match (lock, activation) {
             (Some(lock), Some(activation)) if activation.0 < lock.0 => Some(activation),
             (Some(lock), _) => Some(lock),
             (None, activation) => activation,
         }
+    }
+
+    /// The next scheduled message.
+    fn next_activation(&self) -> Option<(Timestamp, SequenceNumber)> {
+        self.entity.activations.first().copied()
+    }
+
+    /// A scheduled message of a queue becomes available without becoming more; one of a topic becomes a message of each
+    /// subscription.
+    fn holds_publications(&self) -> bool {
+        self.holds_publications && self.topic.is_some()
+    }
+}
+
+impl Partition {
+    /// From now on messages that are scheduled on a topic are published when they are due, or held.
+    pub fn hold_publications(&mut self, is_held: bool) {
+        self.state.holds_publications = is_held;
+    }
+
+    /// When the first of the messages that are held is due, or was; [`Self::next_deadline`] knows nothing of them.
+    #[must_use]
+    pub fn held_publication(&self) -> Option<Timestamp> {
+        self.state.next_activation().filter(|_| self.state.holds_publications()).map(|(due, _)| due)
     }
 }
 

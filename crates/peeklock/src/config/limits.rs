@@ -18,6 +18,8 @@ const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_
 const ENTITIES_MAX: u64 = 10_000;
 const ENTITIES_RANGE: RangeInclusive<u64> = 1..=1_000_000;
 const MEMORY_BYTES: RangeInclusive<u64> = 4 << 20..=1024 << 30;
+/// An idle broker takes some 30 MiB.
+const STATE_MEMORY_BYTES: RangeInclusive<u64> = 64 << 20..=16_384 << 30;
 
 /// The budget of memory holds the largest partly received messages of one connection so many times, so that a connection
 /// whose message is as large as allowed may go on while others hold something as well.
@@ -38,6 +40,9 @@ pub(crate) struct LimitsConfig {
     pub(crate) entities_max: u64,
     /// Memory that peers may make the process hold, in bytes; `None` for a part of the machine's or container's.
     pub(crate) memory_bytes_max: Option<u64>,
+    /// What the broker knows of everything stored may take so much memory, in bytes; `None` for a part of the machine's or
+    /// container's.
+    pub(crate) state_memory_bytes_max: Option<u64>,
     /// How much topics may have of subscriptions and rules.
     pub(crate) rules: RuleLimits,
 }
@@ -49,6 +54,7 @@ impl Default for LimitsConfig {
             message_time_to_live_max_ms: None,
             entities_max: ENTITIES_MAX,
             memory_bytes_max: None,
+            state_memory_bytes_max: None,
             rules: RuleLimits::default(),
         }
     }
@@ -97,6 +103,11 @@ pub(super) fn read(mut table: Table<'_, '_>) -> LimitsConfig {
         message_time_to_live_max_ms: read_time_to_live(&mut table),
         entities_max: table.integer("entities_max", default.entities_max, &ENTITIES_RANGE),
         memory_bytes_max: table.size_bytes_or_automatic("memory_max", "512 MiB", &MEMORY_BYTES),
+        state_memory_bytes_max: table.size_bytes_or_automatic(
+            "state_memory_max",
+            "2 GiB",
+            &STATE_MEMORY_BYTES,
+        ),
         rules: read_rules(&mut table),
     };
     table.finish();

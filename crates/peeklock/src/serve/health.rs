@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use peeklock_engine::runtime::{Damage, Namespace};
+use peeklock_engine::runtime::{Damage, Namespace, Shortage};
 use peeklock_storage::{Place, ScrubDamage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 /// Damages listed at most: unauthenticated clients may ask, and the log has them all.
@@ -99,25 +99,40 @@ impl Health {
         Some(namespace)
     }
 
-    /// The answer of `/health/ready`: the state, and the damage, if there is any.
+    /// The answer of `/health/ready`: the state, why sends are refused if they are, and the damage if there is any.
     pub(super) fn report(&self) -> Value {
-        let status = self.state().name();
-        let namespace = self.namespace();
-        let count = namespace.as_ref().map_or(0, Namespace::damage_count);
-        if count == 0 {
-            return json!({ "status": status });
+        let mut report = Map::new();
+        report.insert("status".to_owned(), json!(self.state().name()));
+        if let Some(namespace) = self.namespace() {
+            report.extend(namespace.shortage().into_iter().flat_map(refused_sends));
+            report.extend(listed_damage(&namespace));
         }
-        let quarantined = namespace.as_ref().map_or(0, Namespace::quarantined_count);
-        let damage = namespace.map(|namespace| namespace.damage()).unwrap_or_default();
-        let listed: Vec<Value> = damage.iter().take(DAMAGES_LISTED_MAX).map(describe).collect();
-        json!({
-            "status": status,
-            "degraded": true,
-            "damage_count": count,
-            "quarantined_messages": quarantined,
-            "damage": listed,
-        })
+        if report.len() > 1 {
+            report.insert("degraded".to_owned(), json!(true));
+        }
+        Value::Object(report)
     }
+}
+
+fn refused_sends(shortage: Shortage) -> [(String, Value); 1] {
+    let reason = match shortage {
+        Shortage::Storage => "storage full",
+        Shortage::Memory => "memory full",
+    };
+    [("sends_refused".to_owned(), json!(reason))]
+}
+
+fn listed_damage(namespace: &Namespace) -> Map<String, Value> {
+    let mut report = Map::new();
+    let count = namespace.damage_count();
+    if count > 0 {
+        let damage = namespace.damage();
+        let listed: Vec<Value> = damage.iter().take(DAMAGES_LISTED_MAX).map(describe).collect();
+        report.insert("damage_count".to_owned(), json!(count));
+        report.insert("quarantined_messages".to_owned(), json!(namespace.quarantined_count()));
+        report.insert("damage".to_owned(), json!(listed));
+    }
+    report
 }
 
 fn describe(damage: &Damage) -> Value {
@@ -136,7 +151,7 @@ fn describe(damage: &Damage) -> Value {
 mod tests {
     use peeklock_engine::Timestamp;
     use peeklock_engine::runtime::{ManualClock, NamespaceOptions};
-    use peeklock_storage::{Error, MemoryStore, ShardId, Store};
+    use peeklock_storage::{Error, MemoryStore, Pressure, ShardId, Store};
 
     use super::*;
 
@@ -152,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broker_whose_store_is_lost_is_not_ready() {
+    async fn a_broker_that_refuses_sends_is_degraded_and_one_whose_store_is_lost_is_not_ready() {
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         let lease = store.acquire(ShardId(0)).await.unwrap();
         let namespace = Namespace::start(lease, Arc::new(clock), NamespaceOptions::default()).await.unwrap();
@@ -160,9 +175,16 @@ mod tests {
         health.set(State::Ready);
         health.set_namespace(Some(namespace.clone()));
         assert_eq!(health.report(), json!({ "status": "ready" }));
+        store.set_pressure(Pressure::Full);
+        let full = json!({ "status": "ready", "degraded": true, "sends_refused": "storage full" });
+        assert_eq!(health.report(), full);
+        store.set_pressure(Pressure::Normal);
+        namespace.budget().state().measured(usize::MAX);
+        let full = json!({ "status": "ready", "degraded": true, "sends_refused": "memory full" });
+        assert_eq!(health.report(), full);
         store.lose(Error::InDoubt { reason: "test".to_owned() });
         namespace.shard_lost().await;
         assert_eq!(health.state(), State::Lost);
-        assert_eq!(health.report(), json!({ "status": "storage lost" }));
+        assert_eq!(health.report().get("status"), Some(&json!("storage lost")));
     }
 }

@@ -1,12 +1,17 @@
-//! How much memory peers may make the process hold.
+//! How much memory peers may make the process hold, and how much what is stored may take.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use peeklock_budget::Budget;
 
+use self::machine::available_bytes;
 use super::error::ServeError;
 use crate::config::{Config, LARGEST_PARTS_OF_MEMORY, LimitsConfig};
+
+mod machine;
+mod state;
+
+pub(super) use state::watch_state;
 
 const MIB: u64 = 1 << 20;
 
@@ -20,8 +25,14 @@ const BYTES_MAX: u64 = 1024 * MIB;
 /// Nor is it less, without another word about the largest messages.
 const BYTES_MIN: u64 = 128 * MIB;
 
-/// Memory of a machine that doesn't say what it has.
-const MACHINE_BYTES_UNKNOWN: u64 = 1024 * MIB;
+/// Without a setting, what the broker knows of everything stored may take so many parts of what the process may use, ...
+const STATE_PARTS: u64 = 5;
+/// ... of so many. Beside it there is room for the budget, and for what a store that opens keeps for a while.
+const STATE_OF_PARTS: u64 = 8;
+/// What the process takes beside state and budget: what it may use, divided by this.
+const REST_PART_OF_MACHINE: u64 = 16;
+/// The state may always take so much, in bytes: an idle broker is not full.
+const STATE_BYTES_MIN: u64 = 64 * MIB;
 
 /// While a store opens, what it read and needs again soon may take what the process may use, divided by this: what is kept for
 /// good of as many messages takes two to three times as much.
@@ -34,6 +45,8 @@ pub(super) struct Memory {
     budget_bytes: u64,
     /// What one connection may hold of partly received messages, in bytes.
     pub(super) reassembly_bytes_max: u64,
+    /// What the broker knows of everything stored, in bytes.
+    state_bytes_max: u64,
 }
 
 impl Memory {
@@ -42,13 +55,19 @@ impl Memory {
     /// # Errors
     /// An entity of the configuration has larger messages than that allows.
     pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
-        let memory = Self::fitting(
-            || available_bytes(Path::new("/")),
-            config.limits.memory_bytes_max,
-            config.amqp.reassembly_bytes_max,
+        let asked = Asked {
+            budget_bytes: config.limits.memory_bytes_max,
+            reassembly_bytes: config.amqp.reassembly_bytes_max,
+            state_bytes: config.limits.state_memory_bytes_max,
+        };
+        let memory = Self::fitting(available_bytes(Path::new("/")), asked);
+        let Self { budget_bytes, reassembly_bytes_max, state_bytes_max } = memory;
+        tracing::info!(
+            bytes = budget_bytes,
+            reassembly_bytes_max,
+            state_bytes_max,
+            "memory for messages under way"
         );
-        let Self { budget_bytes, reassembly_bytes_max } = memory;
-        tracing::info!(bytes = budget_bytes, reassembly_bytes_max, "memory for messages under way");
         let queues = config.queues.iter().map(|one| ("queue", &one.name, one.options.max_message_size_bytes));
         let topics = config.topics.iter().map(|one| ("topic", &one.name, one.options.max_message_size_bytes));
         let too_large = queues.chain(topics).find(|(.., bytes)| *bytes > reassembly_bytes_max);
@@ -63,26 +82,36 @@ impl Memory {
         })
     }
 
-    fn fitting(
-        available_bytes: impl FnOnce() -> u64,
-        asked_bytes: Option<u64>,
-        asked_reassembly_bytes: Option<u64>,
-    ) -> Self {
-        let budget_bytes = asked_bytes.unwrap_or_else(|| {
-            let least = asked_reassembly_bytes.map(|bytes| bytes.saturating_mul(LARGEST_PARTS_OF_MEMORY));
-            (available_bytes() / PART_OF_MACHINE).min(BYTES_MAX).max(least.unwrap_or(BYTES_MIN))
+    fn fitting(available_bytes: u64, asked: Asked) -> Self {
+        let budget_bytes = asked.budget_bytes.unwrap_or_else(|| {
+            let least = asked.reassembly_bytes.map(|bytes| bytes.saturating_mul(LARGEST_PARTS_OF_MEMORY));
+            (available_bytes / PART_OF_MACHINE).min(BYTES_MAX).max(least.unwrap_or(BYTES_MIN))
         });
         let reassembly_bytes_max =
-            LimitsConfig::reassembly_bytes_max(asked_reassembly_bytes, Some(budget_bytes));
-        Self { budget_bytes, reassembly_bytes_max }
+            LimitsConfig::reassembly_bytes_max(asked.reassembly_bytes, Some(budget_bytes));
+        let state_bytes_max = asked.state_bytes.unwrap_or_else(|| {
+            let rest = budget_bytes.saturating_add(available_bytes / REST_PART_OF_MACHINE);
+            let beside_rest = available_bytes.saturating_sub(rest).max(available_bytes / 2);
+            (available_bytes / STATE_OF_PARTS * STATE_PARTS).min(beside_rest).max(STATE_BYTES_MIN)
+        });
+        Self { budget_bytes, reassembly_bytes_max, state_bytes_max }
     }
 
-    /// The budget, with room for a largest message in turn.
+    /// The budget, with room for a largest message in turn, beside the state.
     pub(super) fn budget(self) -> Budget {
-        let [bytes, turn_bytes] = [self.budget_bytes, self.reassembly_bytes_max]
-            .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        Budget::with_turns(bytes, turn_bytes)
+        let [bytes, turn_bytes, state_bytes] =
+            [self.budget_bytes, self.reassembly_bytes_max, self.state_bytes_max]
+                .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        Budget::beside_state(bytes, turn_bytes, state_bytes)
     }
+}
+
+/// What the configuration says, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    budget_bytes: Option<u64>,
+    reassembly_bytes: Option<u64>,
+    state_bytes: Option<u64>,
 }
 
 /// What a store that opens may keep of what it read, in bytes, until it was all looked through.
@@ -90,75 +119,17 @@ pub(super) fn warm_bytes_max() -> usize {
     usize::try_from(available_bytes(Path::new("/")) / WARM_PART_OF_MACHINE).unwrap_or(usize::MAX)
 }
 
-/// The least of the machine's memory and the limits of the process's control groups; `root` is `/` but in tests.
-fn available_bytes(root: &Path) -> u64 {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let limits = groups.lines().flat_map(|line| limit_files(root, line)).filter_map(|file| {
-        // "max" is no limit; version 1 says so with a number beyond every machine.
-        fs::read_to_string(file).ok()?.trim().parse().ok()
-    });
-    limits.chain(machine_bytes(root)).min().unwrap_or(MACHINE_BYTES_UNKNOWN)
-}
-
-fn machine_bytes(root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// Where the limits of a control group and of those above it stand; a line of `/proc/self/cgroup` is
-/// `number:controllers:path`, without controllers in version 2. In a container the path is often that of the host, and the
-/// group's own files stand at the top.
-fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
-    let mut parts = line.splitn(3, ':').skip(1);
-    let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
-    let (top, file) = match controllers {
-        "" => ("sys/fs/cgroup", "memory.max"),
-        _ if controllers.split(',').any(|name| name == "memory") => {
-            ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
-        }
-        _ => return Vec::new(),
-    };
-    let path = Path::new(path.trim_start_matches('/'));
-    path.ancestors().map(|group| root.join(top).join(group).join(file)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn write(root: &Path, file: &str, text: &str) {
-        let file = root.join(file);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(file, text).unwrap();
-    }
-
-    #[test]
-    fn the_least_limit_counts_whichever_version_of_control_groups_sets_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path();
-        assert_eq!(available_bytes(root), MACHINE_BYTES_UNKNOWN);
-        write(root, "proc/meminfo", "MemFree: 1 kB\nMemTotal:  8388608 kB\n");
-        assert_eq!(available_bytes(root), 8192 * MIB);
-        write(root, "proc/self/cgroup", "5:cpu,memory:/docker/abc\n0::/slice/broker\n");
-        write(root, "sys/fs/cgroup/slice/broker/memory.max", "max\n");
-        assert_eq!(available_bytes(root), 8192 * MIB);
-        write(root, "sys/fs/cgroup/slice/memory.max", "4294967296\n");
-        assert_eq!(available_bytes(root), 4096 * MIB);
-        // In a container the host's path leads nowhere and the limit stands at the top.
-        write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n");
-        assert_eq!(available_bytes(root), 512 * MIB);
-    }
-
     #[test]
     fn a_budget_fits_the_machine_and_holds_a_largest_message() {
-        let fitting = |available_mib: u64, asked: Option<u64>, reassembly: Option<u64>| {
-            let memory = Memory::fitting(
-                || available_mib * MIB,
-                asked.map(|mib| mib * MIB),
-                reassembly.map(|mib| mib * MIB),
-            );
+        let fitting = |available_mib: u64, budget: Option<u64>, reassembly: Option<u64>| {
+            let bytes = |mib: Option<u64>| mib.map(|mib| mib * MIB);
+            let asked =
+                Asked { budget_bytes: bytes(budget), reassembly_bytes: bytes(reassembly), state_bytes: None };
+            let memory = Memory::fitting(available_mib * MIB, asked);
             (memory.budget_bytes / MIB, memory.reassembly_bytes_max / MIB)
         };
         assert_eq!(fitting(2048, None, None), (512, 104));
@@ -168,5 +139,22 @@ mod tests {
         assert_eq!(fitting(2048, None, Some(1024)), (4096, 1024));
         assert_eq!(fitting(2048, Some(64), None), (64, 16));
         assert_eq!(fitting(2048, Some(2048), None), (2048, 104));
+    }
+
+    #[test]
+    fn the_state_leaves_room_for_the_budget_and_is_never_smaller_than_an_idle_broker() {
+        let fitting = |available_mib: u64, budget: Option<u64>, state: Option<u64>| {
+            let bytes = |mib: Option<u64>| mib.map(|mib| mib * MIB);
+            let asked = Asked { budget_bytes: bytes(budget), state_bytes: bytes(state), ..Asked::default() };
+            Memory::fitting(available_mib * MIB, asked).state_bytes_max / MIB
+        };
+        assert_eq!(fitting(16 * 1024, None, None), 10 * 1024);
+        assert_eq!(fitting(800, None, None), 500);
+        // The budget is at least 128 MiB.
+        assert_eq!(fitting(320, None, None), 172);
+        assert_eq!(fitting(64, None, None), 64);
+        assert_eq!(fitting(8192, Some(3072), None), 4608);
+        assert_eq!(fitting(8192, Some(8192), None), 4096);
+        assert_eq!(fitting(8192, None, Some(100)), 100);
     }
 }

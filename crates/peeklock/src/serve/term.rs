@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::access::{self, Following};
 use super::error::ServeError;
+use super::memory::watch_state;
 use super::parts;
 use super::process::Process;
 use super::ready::ReadyFile;
@@ -54,6 +55,7 @@ pub(super) struct Term {
     control: Option<Control>,
     ready_file: Option<ReadyFile>,
     reporting: JoinHandle<()>,
+    measuring: JoinHandle<()>,
     watchdog: Option<JoinHandle<()>>,
     /// A reload that waits for the store waits no longer once it is dropped.
     lasting: Option<watch::Sender<()>>,
@@ -86,6 +88,7 @@ impl Term {
         process.begin(&config)?;
         let (access, following) = access::start(&namespace, &config.authorization, process.time.clone());
         process.page.show(&store, &access, &namespace);
+        let measuring = watch_state(namespace.budget().clone());
         serve_clients(process, &namespace, &store, &config, &access);
         let control = store.control(&config);
         if let Some(damage) = store.scrub_damage() {
@@ -106,6 +109,7 @@ impl Term {
             control,
             ready_file,
             reporting,
+            measuring,
             watchdog,
             lasting: Some(lasting),
             _following: following,
@@ -198,6 +202,7 @@ impl Term {
         self.lasting = None;
         process.in_force.lock().await.served = None;
         self.reporting.abort();
+        self.measuring.abort();
     }
 
     async fn close(self, process: &Process) -> Result<(), ServeError> {
@@ -205,6 +210,7 @@ impl Term {
         process.page.clear();
         drop(self.control);
         end(self.reporting).await;
+        end(self.measuring).await;
         if let Some(watchdog) = self.watchdog {
             end(watchdog).await;
         }

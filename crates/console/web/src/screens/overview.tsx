@@ -6,7 +6,7 @@ import { NONE, clockTime, count, named, rate, size, span, title } from "../forma
 import { noteBrokerTime, usePoll, useTitle } from "../parts/hooks.js";
 import { currentRate, levels, rates, record, recordLevel } from "../parts/rates.js";
 import { Empty, ErrorBox, Facts, Loading, Pill, Spark, Table } from "../parts/ui.js";
-import { STATES, STATE_NAMES, type CountName, type LogLine, type Overview, type Session, type Totals } from "../types.js";
+import { STATES, STATE_NAMES, type CountName, type LogLine, type Overview, type Session, type StateMemory as State, type Totals } from "../types.js";
 
 const INTERVAL_MS = 2000;
 const NAMESPACE = "";
@@ -161,7 +161,21 @@ function Memory({ memory }: { memory: Overview["memory"] }) {
         <p class="hint number">{size(total)}, no limit</p>
       )}
       <Facts facts={used.map(([owner, value]) => [title(owner), <span class="number">{size(value)}</span>])} />
+      {memory.state && <StateMemory state={memory.state} />}
     </section>
+  );
+}
+
+function StateMemory({ state }: { state: State }) {
+  return (
+    <>
+      <h3 id="state-memory">Memory of stored messages</h3>
+      <meter aria-labelledby="state-memory" min={0} max={state.limit_bytes} high={state.limit_bytes * 0.8} value={state.used_bytes} />
+      <p class="hint number">
+        {size(state.used_bytes)} of {size(state.limit_bytes)}
+      </p>
+      {state.pressure === "full" && <p>Sends are refused until messages are received or deleted, or the broker has more memory.</p>}
+    </>
   );
 }
 

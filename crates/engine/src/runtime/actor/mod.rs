@@ -32,10 +32,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use peeklock_storage::{Epoch, Error, Limits, PartitionId, Pressure, Shard};
+use peeklock_storage::{Epoch, Error, Limits, PartitionId, Shard};
 use rand::rngs::StdRng;
 use slab::Slab;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use self::alarm::Alarm;
 use self::browse::Browses;
@@ -52,7 +52,7 @@ pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
 use self::tenancy::{Leave, Tenancy};
 use self::traces::Traces;
-pub(super) use self::weight::check_weight;
+pub(super) use self::weight::{check_weight, settlement_bytes};
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
@@ -60,6 +60,7 @@ use super::catalogue::deletion::Ended;
 use super::changes::ChangeCounter;
 use super::damage::Damages;
 use super::forwarder::Routes;
+use super::growth::Growth;
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
 use super::spans::Spans;
@@ -151,7 +152,7 @@ pub(super) struct Actor {
     /// Up to when everything due was handled ahead of a clock that is about to be moved there.
     travelled: Timestamp,
     limits: Limits,
-    pressure: watch::Receiver<Pressure>,
+    growth: Growth,
     inbox: Requests,
     control: mpsc::UnboundedReceiver<Control>,
     loans: mpsc::UnboundedReceiver<LoanRequest>,
@@ -182,7 +183,7 @@ pub(super) struct Actor {
     tallies: Tallies,
     traces: Traces,
     alarm: Alarm,
-    /// When to look for memory again.
+    /// When to look again for memory.
     memory_alarm: Alarm,
     catch_ups: CatchUps,
     tenancy: Tenancy,
@@ -225,7 +226,7 @@ impl Actor {
         let id = owned.id;
         Self {
             limits: shared.shard.limits(),
-            pressure: shared.shard.pressure(),
+            growth: Growth::of(&*shared.shard, shared.cache.process()),
             now: Timestamp::default(),
             travelled: Timestamp::default(),
             inbox: inputs.requests,

@@ -1,9 +1,9 @@
 //! One turn: requests in, facts to the store.
 
-use peeklock_storage::{Batch, Pressure};
+use peeklock_storage::Batch;
 
 use super::commits::Contents;
-use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::limits::{BATCH_BYTES_MAX, COPIES_LOOK_MS, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
@@ -12,6 +12,7 @@ use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
 use crate::partition::persist;
 use crate::runtime::answer;
+use crate::runtime::growth::Shortage;
 use crate::runtime::{Mailbox, Request};
 use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 
@@ -19,15 +20,15 @@ use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 #[derive(Clone, Copy)]
 struct Moment {
     now: Timestamp,
-    storage_full: bool,
+    shortage: Option<Shortage>,
 }
 
 impl Actor {
     /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
-        let storage_full = *self.pressure.borrow() == Pressure::Full;
-        let moment = Moment { now: self.now, storage_full };
+        let moment = Moment { now: self.now, shortage: self.growth.shortage() };
+        self.owned.partition.hold_publications(moment.shortage == Some(Shortage::Memory));
         self.equip();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
@@ -47,10 +48,7 @@ impl Actor {
         self.see_to_forwarders();
         let mut allowance = Allowance::of_a_turn();
         let mut has_read_much = self.lane.start_reads(&*self.shared.shard, &mut allowance);
-        if self.lane.is_short_of_memory() {
-            let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
-            self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
-        }
+        self.look_for_memory_later();
         has_read_much |= self.browses.start_reads(&*self.shared.shard, &mut allowance);
         self.release();
         self.show_tallies();
@@ -63,6 +61,17 @@ impl Actor {
             self.handled_since_yield = 0;
         }
         crowded || behind || postponed || has_read_much
+    }
+
+    /// Comes back for what waits for memory.
+    fn look_for_memory_later(&mut self) {
+        let now = self.shared.clock.now();
+        let read = self.lane.is_short_of_memory().then(|| now.plus_ms(MEMORY_LOOK_MS));
+        let held = self.owned.partition.held_publication();
+        let publish = held.map(|due| due.max(now.plus_ms(COPIES_LOOK_MS)));
+        if let Some(look_at) = read.into_iter().chain(publish).min() {
+            self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
+        }
     }
 
     /// Carries out what the actor asks of itself, up to the limit of one turn; true when nothing is left.
@@ -175,7 +184,7 @@ impl Actor {
             // Links attached to an earlier owner of the shard attach again.
             return Err(Refusal::Unavailable);
         }
-        check_weight(&self.owned.partition, moment.now, command, moment.storage_full, self.limits)?;
+        check_weight(&self.owned.partition, moment.now, command, moment.shortage, self.limits)?;
         Ok(weight(command.writes))
     }
 

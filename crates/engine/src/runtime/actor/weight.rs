@@ -8,6 +8,7 @@ use super::limits::{
 };
 use crate::command::{Descriptor, Writes};
 use crate::partition::{Partition, changes_bytes};
+use crate::runtime::growth::{Shortage, check_growth};
 use crate::{DELETE_COUNT_MAX, MessageAction, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
@@ -41,13 +42,11 @@ pub(in crate::runtime) fn check_weight(
     partition: &Partition,
     now: Timestamp,
     command: &Descriptor<'_>,
-    storage_full: bool,
+    shortage: Option<Shortage>,
     limits: Limits,
 ) -> Result<usize, Refusal> {
     let limit = limits.batch_bytes_max;
-    if storage_full && command.grows {
-        return Err(Refusal::StorageFull);
-    }
+    check_growth(partition, command, shortage)?;
     let writes = command.writes;
     let weight = weight(writes).saturating_add(copies_weight(partition, now, writes, limit));
     if let Some(largest) = largest_content(writes) {
@@ -126,7 +125,8 @@ fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
     text(&why.reason) + text(&why.description)
 }
 
-fn settlement_bytes(settlement: &Settlement) -> usize {
+/// What a settlement adds to each message, in bytes.
+pub(in crate::runtime) fn settlement_bytes(settlement: &Settlement) -> usize {
     match settlement {
         Settlement::Complete | Settlement::Release => 0,
         Settlement::Abandon { modify }

@@ -1,12 +1,11 @@
 //! Queues, topics and subscriptions as one list, and sums over all of them.
 
-use peeklock_storage::Pressure;
-
 use super::{EntityDescription, EntityKind, SubscriptionDescription};
 use crate::metrics::EntityMetrics;
 use crate::names::name_key;
 use crate::partition::{Activity, Counts};
-use crate::runtime::Namespace;
+use crate::runtime::growth::Growth;
+use crate::runtime::{Namespace, Shortage};
 use crate::{Timestamp, Totals};
 
 /// A row of the list of all queues, topics and subscriptions.
@@ -101,10 +100,10 @@ impl Namespace {
         found.iter().map(|found| found.describe()).collect()
     }
 
-    /// Whether the store has no room left for new messages.
+    /// Why new messages are refused, if they are.
     #[must_use]
-    pub fn is_storage_full(&self) -> bool {
-        *self.inner.host.spawner.shared.shard.pressure().borrow() == Pressure::Full
+    pub fn shortage(&self) -> Option<Shortage> {
+        Growth::of(&*self.inner.host.spawner.shared.shard, self.budget()).shortage()
     }
 
     /// Sums over all entities; looks at each of them.

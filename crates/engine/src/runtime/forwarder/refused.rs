@@ -44,9 +44,11 @@ pub(super) fn too_many_hops() -> RefusalOutcome {
 /// What a target's refusal means for the message.
 pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
     match refusal {
-        Refusal::Unavailable | Refusal::MemoryShort | Refusal::StorageFull | Refusal::EntityDamaged(_) => {
-            RefusalOutcome::Later
-        }
+        Refusal::Unavailable
+        | Refusal::MemoryShort
+        | Refusal::StorageFull
+        | Refusal::StateFull
+        | Refusal::EntityDamaged(_) => RefusalOutcome::Later,
         Refusal::EntityDeleted => Unreachable::Missing.outcome(target),
         Refusal::EntityDisabled => Unreachable::Disabled.outcome(target),
         Refusal::EntityFull { .. } => {

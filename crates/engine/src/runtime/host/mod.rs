@@ -23,6 +23,7 @@ use super::catalogue::load::{Loaded, load};
 use super::catalogue::{Catalogue, CatalogueRequest, Declaration};
 use super::directory::Directory;
 use super::entity::Spawner;
+use super::growth::Growth;
 use super::joint::{Committer, JointSteps};
 use super::namespace::Common;
 use super::random::RandomSource;
@@ -91,6 +92,7 @@ impl ShardHost {
         let committer = Committer {
             shard: Arc::clone(lease.shard()),
             scope: spawner.shared.scope.clone(),
+            growth: Growth::of(&**lease.shard(), spawner.shared.cache.process()),
             random: spawner.random.partition(PartitionId(u64::MAX)),
         };
         let tasks = [

@@ -4,14 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 
-use peeklock_storage::{Error, Pressure, Shard};
+use peeklock_storage::{Error, Shard};
 use rand::rngs::StdRng;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::round::{Participant, Round};
 use super::{Answer, Job, Jobs, Lent, LoanRequest, UnitOutcome};
 use crate::Refusal;
 use crate::runtime::PartitionHandle;
+use crate::runtime::growth::Growth;
 use crate::runtime::host::FailureScope;
 
 /// Units of one round, unless a single job has more: participants wait for the whole round.
@@ -21,6 +22,7 @@ const ROUND_UNITS_MAX: usize = 512;
 pub(in crate::runtime) struct Committer {
     pub(in crate::runtime) shard: Arc<dyn Shard>,
     pub(in crate::runtime) scope: FailureScope,
+    pub(in crate::runtime) growth: Growth,
     /// For what actions of rules draw.
     pub(in crate::runtime) random: StdRng,
 }
@@ -31,7 +33,6 @@ impl Committer {
         let scope = self.scope.clone();
         let _guard = scope.clone().guard();
         let mut failed = pin!(scope.failed());
-        let pressure = self.shard.pressure();
         let mut waiting = VecDeque::new();
         loop {
             if waiting.is_empty() {
@@ -47,17 +48,17 @@ impl Committer {
             while let Ok(job) = jobs.0.try_recv() {
                 waiting.push_back(job);
             }
-            self.round(take_round(&mut waiting), &pressure).await;
+            self.round(take_round(&mut waiting)).await;
             // Under load the next round is ready at once: the participants come first.
             tokio::task::yield_now().await;
         }
     }
 
-    async fn round(&mut self, jobs: Vec<Job>, pressure: &watch::Receiver<Pressure>) {
+    async fn round(&mut self, jobs: Vec<Job>) {
         let (participants, places) = borrow_all(&jobs).await;
-        let storage_full = *pressure.borrow() == Pressure::Full;
+        let shortage = self.growth.shortage();
         let place = |entity: &PartitionHandle| places.get(&entity.identity()).copied().unwrap_or(usize::MAX);
-        let mut round = Round::new(&*self.shard, &mut self.random, storage_full, participants);
+        let mut round = Round::new(&*self.shard, &mut self.random, shortage, participants);
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
             let outcomes = job.units.into_iter().map(|unit| round.unit(unit, place)).collect();

@@ -9,6 +9,7 @@ use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
 use crate::partition::{Outputs, persist, touch};
 use crate::runtime::actor::{BATCH_BYTES_MAX, check_weight};
 use crate::runtime::forwarder;
+use crate::runtime::growth::Shortage;
 use crate::{Command, Durability, Refusal};
 
 /// A partition that takes part, and what happened to it since the last batch.
@@ -64,7 +65,7 @@ pub(super) struct Round<'a> {
     shard: &'a dyn Shard,
     limits: Limits,
     random: &'a mut StdRng,
-    storage_full: bool,
+    shortage: Option<Shortage>,
     participants: Vec<Result<Participant, Refusal>>,
     /// Estimated size of the batch so far, in bytes.
     batch_bytes: usize,
@@ -75,11 +76,11 @@ impl<'a> Round<'a> {
     pub(super) fn new(
         shard: &'a dyn Shard,
         random: &'a mut StdRng,
-        storage_full: bool,
+        shortage: Option<Shortage>,
         participants: Vec<Result<Participant, Refusal>>,
     ) -> Self {
         let limits = shard.limits();
-        Self { shard, limits, random, storage_full, participants, batch_bytes: 0, commits: Vec::new() }
+        Self { shard, limits, random, shortage, participants, batch_bytes: 0, commits: Vec::new() }
     }
 
     /// Prepares a unit in all its partitions, and carries it out if none refuses; with the number of the batch that holds it.
@@ -136,7 +137,7 @@ impl<'a> Round<'a> {
             let weight = match self.participants.get(*place) {
                 Some(Ok(Participant { lent, .. })) => {
                     let command = command.describe();
-                    check_weight(&lent.partition, lent.now, &command, self.storage_full, self.limits)
+                    check_weight(&lent.partition, lent.now, &command, self.shortage, self.limits)
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 None => Err(Refusal::Unavailable),

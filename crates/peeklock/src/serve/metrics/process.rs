@@ -44,6 +44,21 @@ const MEMORY_USED: Family = Family::gauge(
     Unit::Bytes,
     "Memory held of that limit, by what it is held for.",
 );
+const STATE_MEMORY: Family = Family::gauge(
+    "peeklock_state_memory_bytes",
+    Unit::Bytes,
+    "Memory of the process beside messages under way: what is known of everything stored.",
+);
+const STATE_MEMORY_LIMIT: Family = Family::gauge(
+    "peeklock_state_memory_limit_bytes",
+    Unit::Bytes,
+    "Memory for what is known of everything stored, beyond which sends are refused (limits.state_memory_max).",
+);
+const STATE_MEMORY_FULL: Family = Family::gauge(
+    "peeklock_state_memory_full",
+    Unit::None,
+    "1 while sends are refused because that limit is reached.",
+);
 const TASKS: Family = Family::gauge("peeklock_tasks", Unit::None, "Asynchronous tasks alive.");
 const OPEN_FDS: Family = Family::gauge("process_open_fds", Unit::None, "Open file descriptors.");
 const MAX_FDS: Family = Family::gauge("process_max_fds", Unit::None, "Limit of open file descriptors.");
@@ -90,7 +105,11 @@ fn damage(namespace: &Namespace, page: &mut Page<'_>) -> fmt::Result {
 fn memory(budget: &Budget, page: &mut Page<'_>) -> fmt::Result {
     page.one(&MEMORY_LIMIT, budget.limit_bytes())?;
     let owners = Owner::ALL.into_iter().map(|owner| ([("owner", owner.name())], budget.used_by(owner)));
-    page.each(&MEMORY_USED, owners)
+    page.each(&MEMORY_USED, owners)?;
+    let state = budget.state();
+    page.one(&STATE_MEMORY, state.measured_bytes())?;
+    page.one(&STATE_MEMORY_LIMIT, state.limit_bytes())?;
+    page.one(&STATE_MEMORY_FULL, u8::from(state.is_full()))
 }
 
 /// Under the names that Prometheus's own client libraries use. Left out where the system has no figures.

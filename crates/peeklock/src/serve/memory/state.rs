@@ -1,0 +1,90 @@
+//! Measures what the broker knows of everything stored, and refuses growth before the machine or container has no memory left.
+
+use std::path::Path;
+use std::time::Duration;
+
+use peeklock_budget::Budget;
+use peeklock_budget::state::StateChange;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::machine::process_bytes;
+
+/// So often while more than half of the limit is used.
+const EVERY: Duration = Duration::from_millis(100);
+/// While less is used, one of so many measurements is enough.
+const SELDOM: u32 = 10;
+
+/// Measures at once, since what was restored may be too much already, and then until the task is aborted.
+pub(in crate::serve) fn watch_state(budget: Budget) -> JoinHandle<()> {
+    let is_measurable = measure(&budget);
+    if !is_measurable {
+        tracing::info!(
+            "the system does not say what memory the process has: limits.state_memory_max has no effect"
+        );
+    }
+    tokio::spawn(async move {
+        if is_measurable {
+            measure_again(&budget).await;
+        }
+    })
+}
+
+async fn measure_again(budget: &Budget) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut left_out = 0;
+    loop {
+        ticks.tick().await;
+        left_out += 1;
+        if left_out >= SELDOM || budget.state().measured_bytes() >= budget.state().limit_bytes() / 2 {
+            left_out = 0;
+            measure(budget);
+        }
+    }
+}
+
+/// False if the system doesn't say what memory the process has.
+fn measure(budget: &Budget) -> bool {
+    let bytes = process_bytes(Path::new("/"));
+    bytes.inspect(|bytes| measured(budget, *bytes)).is_some()
+}
+
+/// The process has so many bytes. What it holds of messages under way is no part of the state.
+fn measured(budget: &Budget, process_bytes: u64) {
+    let process_bytes = usize::try_from(process_bytes).unwrap_or(usize::MAX);
+    let bytes = process_bytes.saturating_sub(budget.used_bytes());
+    let limit_bytes = budget.state().limit_bytes();
+    match budget.state().measured(bytes) {
+        Some(StateChange::Filled) => tracing::warn!(
+            bytes,
+            limit_bytes,
+            "no memory left for more messages: sends are refused until some are received; give the broker more memory, or raise limits.state_memory_max"
+        ),
+        Some(StateChange::Emptied) => {
+            tracing::warn!(bytes, limit_bytes, "memory for more messages: sends are accepted again");
+        }
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peeklock_budget::Owner;
+
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn messages_under_way_are_no_part_of_the_state() {
+        let budget = Budget::beside_state(64 * MIB, 0, 100 * MIB);
+        let mut share = budget.share(Owner::Incoming);
+        share.set(50 * MIB);
+        measured(&budget, 140 << 20);
+        assert_eq!((budget.state().measured_bytes(), budget.state().is_full()), (90 * MIB, false));
+        share.set(40 * MIB);
+        measured(&budget, 140 << 20);
+        assert!(budget.state().is_full());
+    }
+}

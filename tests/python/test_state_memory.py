@@ -1,0 +1,70 @@
+"""Memory of what is known of everything stored: sends are refused at its limit, everything else goes on."""
+
+import datetime
+import json
+import platform
+import urllib.request
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusQuotaExceededError
+
+from bus import Bus, bodies, one, until
+
+# The properties of what is scheduled on a topic are in memory, so a few messages fill it.
+CONFIG = """
+[limits]
+state_memory_max = "96 MiB"
+
+[[queues]]
+name = "orders"
+
+[[topics]]
+name = "news"
+[[topics.subscriptions]]
+name = "all"
+"""
+PROPERTIES = {f"p{number}": "v" * 15_000 for number in range(4)}
+BATCH = 15
+# 60 KB each: more than the limit by far.
+BATCHES_MAX = 200
+
+
+def health(daemon) -> dict:
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/health/ready", timeout=10) as answer:
+        return json.load(answer)
+
+
+async def fill(sender) -> list[int]:
+    """Schedules until it is refused."""
+    due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    numbers = []
+    with pytest.raises(ServiceBusQuotaExceededError, match="no memory left for more messages"):
+        for _ in range(BATCHES_MAX):
+            batch = [ServiceBusMessage("later", application_properties=PROPERTIES) for _ in range(BATCH)]
+            numbers += await sender.schedule_messages(batch, due)
+    return numbers
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what memory the process has")
+async def test_sends_are_refused_at_the_limit_and_taken_again_when_there_is_memory(flavour, start_daemon):
+    daemon = start_daemon(CONFIG)
+    async with Bus(flavour, daemon.connection_string) as bus, bus.sender("news") as news:
+        await bus.send("orders", ServiceBusMessage("one"), ServiceBusMessage("two"))
+        numbers = await fill(news)
+        assert len(numbers) >= BATCH
+        assert health(daemon) == {"status": "ready", "degraded": True, "sends_refused": "memory full"}
+        async with bus.sender("orders") as orders, bus.receiver("orders") as receiver:
+            with pytest.raises(ServiceBusQuotaExceededError):
+                await orders.send_messages(ServiceBusMessage("three"))
+            await receiver.complete_message(await one(receiver))
+            await receiver.dead_letter_message(await one(receiver), reason="bad", error_description="a test wants it so")
+        for start in range(0, len(numbers), 100):
+            await news.cancel_scheduled_messages(numbers[start : start + 100])
+
+        async def is_over() -> bool:
+            return health(daemon) == {"status": "ready"}
+
+        await until(is_over, "memory for more messages")
+        await bus.send("orders", ServiceBusMessage("four"))
+        assert bodies(await bus.drain("orders", 1)) == [b"four"]
