@@ -483,7 +483,9 @@ def test_a_token_opens_what_it_is_for(cli, daemon, queue):
     token = cli.text("token", queue).strip()
     assert post(token, queue) == 201
     assert post(token, "another") == 401
-    assert cli.bodies("peek", queue) == ["hello"]
+    # A short name of the command line is not what brokers call a queue inside an entity.
+    assert post(cli.text("token", f"{queue}/$dlq").strip(), queue) == 201
+    assert cli.bodies("peek", queue) == ["hello", "hello"]
 
 
 def test_errors_say_what_to_do(cli, daemon, queue):
@@ -513,6 +515,8 @@ def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
         ["receive", queue, "--complete", "--abandon"],
         ["receive", queue, "--reason", "x"],
         ["peek", "$cbs"],
+        ["token", "$cbs"],
+        ["token", f"{queue}/$nothing"],
         ["create", "queue", "a", "lock_duraton=PT1M"],
         ["create", "queue", "a", "lock_duration=PT1H"],
         ["create", "subscription", "a"],

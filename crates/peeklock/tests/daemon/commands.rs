@@ -100,8 +100,13 @@ fn a_misspelt_variable_is_refused_with_the_one_that_was_meant() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    for arguments in [&["--nonsense"][..], &["serve", "--amqp", "nowhere"], &["store"], &["config", "check"]]
-    {
+    for arguments in [
+        &["--nonsense"][..],
+        &["serve", "--amqp", "nowhere"],
+        &["store"],
+        &["config", "check"],
+        &["token", "q/$nothing"],
+    ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
     assert_eq!(run(&["--help"]).status.code(), Some(0));
