@@ -510,6 +510,7 @@ def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
     for arguments in [
         ["send", queue, "--prop", "nothing"],
         ["send", queue, "--ttl", "soon"],
+        ["send", queue, "--ttl", "0s"],
         ["send", queue, "--body", "@/does/not/exist"],
         ["send", queue, "--repeat", 0],
         ["receive", queue, "--complete", "--abandon"],

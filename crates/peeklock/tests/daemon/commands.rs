@@ -105,6 +105,7 @@ fn wrong_usage_exits_with_2() {
         &["serve", "--amqp", "nowhere"],
         &["store"],
         &["config", "check"],
+        &["send", "q", "--ttl", "0s"],
         &["token", "q/$nothing"],
     ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
