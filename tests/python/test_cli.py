@@ -509,6 +509,7 @@ def test_errors_say_what_to_do(cli, daemon, queue):
 def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
     for arguments in [
         ["send", queue, "--prop", "nothing"],
+        ["send", queue, "--prop", "a:double=1e400"],
         ["send", queue, "--ttl", "soon"],
         ["send", queue, "--ttl", "0s"],
         ["send", queue, "--body", "@/does/not/exist"],

@@ -106,6 +106,7 @@ fn wrong_usage_exits_with_2() {
         &["store"],
         &["config", "check"],
         &["send", "q", "--ttl", "0s"],
+        &["send", "q", "--prop", "a:double=1e400"],
         &["token", "q/$nothing"],
     ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
