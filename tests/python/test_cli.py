@@ -483,7 +483,9 @@ def test_a_token_opens_what_it_is_for(cli, daemon, queue):
     token = cli.text("token", queue).strip()
     assert post(token, queue) == 201
     assert post(token, "another") == 401
-    assert cli.bodies("peek", queue) == ["hello"]
+    # A short name of the command line is not what brokers call a queue inside an entity.
+    assert post(cli.text("token", f"{queue}/$dlq").strip(), queue) == 201
+    assert cli.bodies("peek", queue) == ["hello", "hello"]
 
 
 def test_errors_say_what_to_do(cli, daemon, queue):
@@ -507,12 +509,16 @@ def test_errors_say_what_to_do(cli, daemon, queue):
 def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
     for arguments in [
         ["send", queue, "--prop", "nothing"],
+        ["send", queue, "--prop", "a:double=1e400"],
         ["send", queue, "--ttl", "soon"],
+        ["send", queue, "--ttl", "0s"],
         ["send", queue, "--body", "@/does/not/exist"],
         ["send", queue, "--repeat", 0],
         ["receive", queue, "--complete", "--abandon"],
         ["receive", queue, "--reason", "x"],
         ["peek", "$cbs"],
+        ["token", "$cbs"],
+        ["token", f"{queue}/$nothing"],
         ["create", "queue", "a", "lock_duraton=PT1M"],
         ["create", "queue", "a", "lock_duration=PT1H"],
         ["create", "subscription", "a"],

@@ -2,7 +2,7 @@
 
 use peeklock_engine::runtime::{EntityDescription, EntityKind};
 use peeklock_engine::schema::OptionSet;
-use peeklock_engine::{EntityOptions, Forwarding, QueueOptions, TopicOptions, check_entity_name};
+use peeklock_engine::{EntityOptions, Forwarding, QueueOptions, TopicOptions, check_entity_name, same_name};
 
 use super::details::EntityDetails;
 use super::feed::{self, Entry};
@@ -147,7 +147,7 @@ pub(super) fn check_forwarding(
     ];
     for (property, of, header) in targets {
         let Some(target) = of(asked) else { continue };
-        if current.and_then(of) == Some(target) {
+        if current.and_then(of).is_some_and(|current| same_name(current, target)) {
             continue;
         }
         session.call.authorize_forwarding(session.admin, target, &header)?;

@@ -5,10 +5,13 @@ use std::ops::RangeInclusive;
 
 use super::schema::{AUTHORIZATION_RULES_MAX, EntityOption, OPTIONS, OptionKind, OptionSet};
 use super::{AuthorizationRule, EntityOptions, Forwarding, SubscriptionOptions};
-use crate::names::name_key;
+use crate::names::{name_key, same_name};
 
 /// Longest name of an authorization rule, in characters (azure-sdk-for-net's `AuthorizationRule`).
 const RULE_NAME_CHARS_MAX: usize = 256;
+
+/// One of the two targets of forwarding.
+type TargetOf = fn(&Forwarding) -> Option<&str>;
 
 const SECOND_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400 * SECOND_MS;
@@ -82,16 +85,24 @@ impl SubscriptionOptions {
 }
 
 impl Forwarding {
-    /// A target that is not `known`, with the option that names it, as the end of a sentence.
-    pub(crate) fn unknown_target(&self, known: impl Fn(&str) -> bool) -> Option<String> {
-        let targets = [
-            ("forward_to", &self.forward_to),
-            ("forward_dead_lettered_messages_to", &self.forward_dead_lettered_messages_to),
+    /// A target that is not `known`, with the option that names it, as the end of a sentence. A target that `current` has too
+    /// may stay: it was known when it was set.
+    pub(crate) fn unknown_target(
+        &self,
+        current: Option<&Self>,
+        known: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let targets: [(_, TargetOf); 2] = [
+            ("forward_to", |forwarding| forwarding.forward_to.as_deref()),
+            ("forward_dead_lettered_messages_to", |forwarding| {
+                forwarding.forward_dead_lettered_messages_to.as_deref()
+            }),
         ];
-        let unknown = |target: &&str| !known(&name_key(target));
-        targets.iter().find_map(|(option, target)| {
-            let target = target.as_deref().filter(unknown)?;
-            Some(format!("{option} is {target:?}, which is neither a queue nor a topic here"))
+        targets.iter().find_map(|(option, of)| {
+            let target = of(self)?;
+            let stays = current.and_then(of).is_some_and(|current| same_name(current, target));
+            (!stays && !known(&name_key(target)))
+                .then(|| format!("{option} is {target:?}, which is neither a queue nor a topic here"))
         })
     }
 }

@@ -1,9 +1,9 @@
 //! What administrators see of entities, and what these can't be.
 
-use peeklock_engine::runtime::{ChangeError, EntityKind};
+use peeklock_engine::runtime::{ChangeError, EntityKind, StartError};
 use peeklock_engine::{
     AuthorizationRule, EntityOptions, Forwarding, QueueOptions, ReceiveMode, Rights, Secret, SubQueue,
-    Timestamp, TopicOptions,
+    SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 use crate::administration::queue;
@@ -62,6 +62,44 @@ async fn targets_of_forwarding_must_exist() {
     // Declared together they may name each other.
     let pair = [("b".to_owned(), to("c")), ("c".to_owned(), to("b"))];
     namespace.declare_all(pair).await.unwrap();
+}
+
+/// Otherwise nothing else of the entity could be changed once its target is gone.
+#[tokio::test]
+async fn a_target_of_forwarding_that_went_may_stay_in_an_update() {
+    let broker = Broker::start(0).await;
+    let namespace = &broker.namespace;
+    for target in ["gone", "dead"] {
+        namespace.create(target, queue()).await.unwrap();
+    }
+    let to = |target: &str, dead: &str| Forwarding {
+        forward_to: Some(target.into()),
+        forward_dead_lettered_messages_to: Some(dead.into()),
+    };
+    let from = |forwarding| QueueOptions { forwarding, max_delivery_count: 3, ..queue() };
+    let subscription = |forwarding| SubscriptionOptions { forwarding, ..SubscriptionOptions::default() };
+    let there = to("gone", "dead");
+    namespace.create("a", from(there.clone())).await.unwrap();
+    namespace.create("news", TopicOptions::default()).await.unwrap();
+    namespace.create_subscription("news", "s", subscription(there.clone()), Vec::new()).await.unwrap();
+    for target in ["gone", "dead"] {
+        namespace.delete(target).await.unwrap();
+    }
+    let same = to("GONE", "Dead");
+    let updated = QueueOptions { max_delivery_count: 4, ..from(same.clone()) };
+    namespace.update("a", updated).await.unwrap();
+    namespace.update_subscription("news", "s", subscription(same)).await.unwrap();
+    // Another that is not there is refused, also the one target in the place of the other.
+    for other in [to("else", "dead"), to("gone", "else"), to("dead", "gone")] {
+        reason(namespace.update("a", from(other.clone())).await);
+        reason(namespace.update_subscription("news", "s", subscription(other)).await);
+    }
+    // A declaration says what is to be there.
+    let declared = namespace.declare("a", from(there.clone())).await;
+    assert!(matches!(declared, Err(StartError::InvalidOptions { .. })), "{declared:?}");
+    let declared = vec![("s".to_owned(), subscription(there), Vec::new())];
+    let declared = namespace.declare_subscriptions("news", declared).await;
+    assert!(matches!(declared, Err(StartError::InvalidOptions { .. })), "{declared:?}");
 }
 
 #[tokio::test]

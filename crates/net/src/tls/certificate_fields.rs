@@ -26,7 +26,7 @@ pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
 }
 
 /// When it begins.
-fn begin(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+pub(super) fn begin(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.validity.not_before.to_system_time())
 }
 

@@ -1,30 +1,34 @@
 //! Certificates of a broker that was given none: a CA of its own, and by it a server certificate for this machine.
 //!
 //! Both live in one directory. The CA stays, so that clients need to be told of it once; the server's certificate is made
-//! anew before it ends and when the names change. A CA that was replaced is kept beside: if the clock was wrong, it
-//! comes back as soon as the clock is right.
+//! anew before it ends and when the names change. A CA begins before there was a broker, so that a clock that is behind
+//! finds it good. One that was replaced because it would end is kept beside: if the clock was ahead, it comes back as
+//! soon as the clock is right.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
-use time::OffsetDateTime;
 
 use super::pem::{self, Identity};
 use super::{TlsError, certificate_fields};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the CA is good.
+/// How long the CA is good from when it is made.
 const CA_DAYS: u32 = 3_650;
+/// When every CA begins: the first of January 2020, in seconds since 1970. The broker's time is never before it.
+const CA_BEGINS: Duration = Duration::from_secs(1_577_836_800);
 /// A CA that would end before a new server certificate is replaced.
 const CA_DAYS_LEFT_MIN: u32 = SERVER_DAYS + 30;
+/// A CA that was replaced because it would end comes back if it is good for so much longer than it must be.
+const CLOCK_DAYS_AHEAD_MIN: u32 = 30;
 /// How long a server certificate is good: what clients accept at most is 398 days, and shorter for good reasons.
 const SERVER_DAYS: u32 = 90;
 /// With less time left it is made anew.
@@ -98,8 +102,8 @@ impl Local {
         }
         if !certificate.exists() {
             // A crash after the key was stored. A certificate of the same key fits whatever clients trust already.
-            let pair = pem::key(&key)?;
-            self.write_authority(&KeyPair::try_from(&pair)?, now)?;
+            let pair = KeyPair::try_from(&pem::key(&key)?)?;
+            self.write_authority(&authority_params(&pair, now), &pair)?;
         }
         let advice = |reason: String| {
             let directory = self.directory.display();
@@ -107,23 +111,31 @@ impl Local {
                 format!("{reason}; put it right, or remove {directory} to have new certificates made");
             TlsError::content("CA key", &key, reason)
         };
-        let identity = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
-        let identity = match is_good(&identity, now) {
-            true => identity,
-            false => match self.take_back_previous(now)? {
-                Some(previous) => previous,
-                None => return self.put_aside(),
-            },
+        let stored = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
+        let identity = match self.take_back_previous(&stored, now)? {
+            Some(previous) => previous,
+            None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.put_aside(),
+            None => stored,
         };
         let pair = KeyPair::try_from(&identity.key).map_err(|error| advice(error.to_string()))?;
+        if !has_begun(&identity, now) {
+            self.begin_earlier(&identity, &pair, now)?;
+        }
         Ok(Some(Issuer::new(authority_params(&pair, now), pair)))
     }
 
-    /// The CA that was replaced last, if it is good: the clock was wrong when it was. The two change places.
-    fn take_back_previous(&self, now: SystemTime) -> Result<Option<Identity>, TlsError> {
+    /// The CA that was replaced last, if it is good and the current one is not, or was made by a clock that was ahead. The two
+    /// change places.
+    fn take_back_previous(&self, current: &Identity, now: SystemTime) -> Result<Option<Identity>, TlsError> {
         let previous = |name: &str| self.directory.join(format!("{name}{PREVIOUS}"));
         let identity = Identity::read(&previous(CA_FILE), &previous(CA_KEY_FILE));
-        let Some(identity) = identity.ok().filter(|identity| is_good(identity, now)) else { return Ok(None) };
+        let is_wanted = |previous: &Identity| {
+            is_good(previous, now)
+                && (!is_good(current, now)
+                    || (lasts(previous, now, CA_DAYS_LEFT_MIN + CLOCK_DAYS_AHEAD_MIN)
+                        && gave_way_at_its_end(previous, current)))
+        };
+        let Some(identity) = identity.ok().filter(is_wanted) else { return Ok(None) };
         for name in [CA_KEY_FILE, CA_FILE] {
             let (current, swap) = (self.directory.join(name), self.directory.join(format!("{name}.partial")));
             fs::rename(&current, &swap)
@@ -136,10 +148,22 @@ impl Local {
         Ok(Some(identity))
     }
 
+    /// The CA was made by a clock that was ahead, or the clock is behind now. Its key stays, and so do its name and its end:
+    /// whoever trusts the certificate as it was trusts what is issued from now on.
+    fn begin_earlier(&self, authority: &Identity, pair: &KeyPair, now: SystemTime) -> Result<(), TlsError> {
+        let mut params = authority_params(pair, now);
+        if let Some(end) = authority.chain.first().and_then(certificate_fields::end) {
+            params.not_after = end.into();
+        }
+        let file = self.authority();
+        tracing::warn!(file = %file.display(), "the CA's certificate begins later than now; it is made anew with its key: clients that trust it go on, others need this file");
+        self.write(CA_FILE, &params.self_signed(pair)?.pem(), false)
+    }
+
     /// The CA gives way to a new one.
     fn put_aside<T>(&self) -> Result<Option<T>, TlsError> {
         let file = self.authority();
-        tracing::warn!(file = %file.display(), "the CA is not good now, or about to end; a new one is made: tell clients");
+        tracing::warn!(file = %file.display(), "the CA has ended or is about to; a new one is made: tell clients");
         for name in [CA_KEY_FILE, CA_FILE] {
             let current = self.directory.join(name);
             fs::rename(&current, self.directory.join(format!("{name}{PREVIOUS}")))
@@ -158,12 +182,13 @@ impl Local {
         let pair = KeyPair::generate()?;
         // The key first: a certificate without its key would be damage.
         self.write(CA_KEY_FILE, &pair.serialize_pem(), true)?;
-        self.write_authority(&pair, now)?;
-        Ok(Issuer::new(authority_params(&pair, now), pair))
+        let params = authority_params(&pair, now);
+        self.write_authority(&params, &pair)?;
+        Ok(Issuer::new(params, pair))
     }
 
-    fn write_authority(&self, pair: &KeyPair, now: SystemTime) -> Result<(), TlsError> {
-        let certificate = authority_params(pair, now).self_signed(pair)?;
+    fn write_authority(&self, params: &CertificateParams, pair: &KeyPair) -> Result<(), TlsError> {
+        let certificate = params.self_signed(pair)?;
         self.write(CA_FILE, &certificate.pem(), false)?;
         tracing::info!(file = %self.authority().display(), "made a CA for TLS");
         Ok(())
@@ -180,7 +205,7 @@ impl Local {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        (params.not_before, params.not_after) = valid(now, SERVER_DAYS);
+        (params.not_before, params.not_after) = ((now - BACKDATED).into(), (now + SERVER_DAYS * DAY).into());
         let certificate = params.signed_by(&pair, authority)?;
         self.write(SERVER_KEY_FILE, &pair.serialize_pem(), true)?;
         self.write(SERVER_FILE, &certificate.pem(), false)?;
@@ -216,7 +241,24 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// Whether a CA can issue a certificate now.
 fn is_good(authority: &Identity, now: SystemTime) -> bool {
-    authority.chain.first().is_some_and(|own| certificate_fields::outlasts(own, now, CA_DAYS_LEFT_MIN * DAY))
+    has_begun(authority, now) && lasts(authority, now, CA_DAYS_LEFT_MIN)
+}
+
+fn has_begun(authority: &Identity, now: SystemTime) -> bool {
+    authority.chain.first().and_then(certificate_fields::begin).is_some_and(|begin| begin <= now)
+}
+
+/// Whether a CA does not end within so many days.
+fn lasts(authority: &Identity, now: SystemTime, days: u32) -> bool {
+    authority.chain.first().and_then(certificate_fields::end).is_some_and(|end| end > now + days * DAY)
+}
+
+/// Whether the one CA was about to end when the other was made. That it is not now shows that the clock was ahead then;
+/// time that passed would have brought its end nearer.
+fn gave_way_at_its_end(previous: &Identity, current: &Identity) -> bool {
+    let end = |authority: &Identity| authority.chain.first().and_then(certificate_fields::end);
+    let (Some(ended), Some(ends)) = (end(previous), end(current)) else { return false };
+    ended <= ends - CA_DAYS * DAY + CA_DAYS_LEFT_MIN * DAY
 }
 
 /// What can be in the name of a host; `*` is for all in a domain.
@@ -233,7 +275,7 @@ fn authority_params(pair: &KeyPair, now: SystemTime) -> CertificateParams {
     params.distinguished_name = called(&format!("Peeklock local CA {tail}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    (params.not_before, params.not_after) = valid(now, CA_DAYS);
+    (params.not_before, params.not_after) = ((UNIX_EPOCH + CA_BEGINS).into(), (now + CA_DAYS * DAY).into());
     params
 }
 
@@ -241,8 +283,4 @@ fn called(name: &str) -> DistinguishedName {
     let mut called = DistinguishedName::new();
     called.push(DnType::CommonName, name);
     called
-}
-
-fn valid(now: SystemTime, days: u32) -> (OffsetDateTime, OffsetDateTime) {
-    ((now - BACKDATED).into(), (now + days * DAY).into())
 }

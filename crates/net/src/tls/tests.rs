@@ -112,16 +112,119 @@ fn the_ca_comes_back_when_the_clock_does() {
     assert_eq!(fs::read(local.authority()).unwrap(), later, "no third one is made");
 }
 
-/// A broker that started with a clock ten years ahead made a CA that no client would trust today.
-#[test]
-fn a_ca_of_the_future_is_replaced() {
+/// As many days as a machine's clock may be behind, down to the earliest that the broker's time shows.
+#[tokio::test]
+async fn a_clock_that_is_behind_leaves_the_ca_alone() {
     let home = TempDir::new().unwrap();
     let now = SystemTime::now();
     let local = Local::new(home.path().to_owned(), &[]);
-    let future = local.ensure(now + 3_650 * DAY).unwrap();
-    let present = local.ensure(now).unwrap();
-    assert_ne!(certificate_fields::issuer(&present.chain[0]), certificate_fields::issuer(&future.chain[0]));
-    assert!(certificate_fields::outlasts(&present.chain[0], now, DAY));
+    local.ensure(now).unwrap();
+    let authority = fs::read(local.authority()).unwrap();
+    let tls = Arc::new(Tls::default());
+    let client = client(&local.authority(), None);
+    for (past, clients_agree) in [(now - 5 * DAY, true), (first_of_2023(), false), (now, true)] {
+        let server = local.ensure(past).unwrap();
+        assert!(certificate_fields::outlasts(&server.chain[0], past, DAY), "it is for the broker's time");
+        tls.set(server, None).unwrap();
+        assert_eq!(fs::read(local.authority()).unwrap(), authority);
+        assert_eq!(meet(&tls, &client, "localhost").await.is_ok(), clients_agree);
+    }
+    assert!(!home.path().join("ca.pem.previous").exists());
+}
+
+/// Two clocks that were ahead, one after the other, and right again each time.
+#[test]
+fn a_clock_that_is_ahead_again_and_again_ends_with_the_first_ca() {
+    let home = TempDir::new().unwrap();
+    let now = SystemTime::now();
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(now).unwrap();
+    let authority = fs::read(local.authority()).unwrap();
+    for years in [10, 4, 30, 11] {
+        local.ensure(now + years * 365 * DAY).unwrap();
+        local.ensure(now + 2 * DAY).unwrap();
+        assert_eq!(fs::read(local.authority()).unwrap(), authority, "{years}");
+    }
+}
+
+/// Its end came as time passed, and the clock is behind by some days once after it.
+#[test]
+fn a_ca_that_ended_does_not_come_back_for_some_days() {
+    let home = TempDir::new().unwrap();
+    let start = SystemTime::now();
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(start).unwrap();
+    let end = start + (3_650 - 120) * DAY;
+    local.ensure(end).unwrap();
+    let second = fs::read(local.authority()).unwrap();
+    local.ensure(end - 20 * DAY).unwrap();
+    assert_eq!(fs::read(local.authority()).unwrap(), second);
+}
+
+/// A CA as earlier versions made them, by a clock that showed `made`: it begins a day before.
+fn earlier_authority(home: &TempDir, made: SystemTime) {
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(made).unwrap();
+    let stored = Identity::read(&local.authority(), &home.path().join("ca.key")).unwrap();
+    let pair = rcgen::KeyPair::try_from(&stored.key).unwrap();
+    let subject = certificate_fields::subject(&stored.chain[0]).unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, subject.strip_prefix("CN=").unwrap());
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    params.not_before = (made - DAY).into();
+    params.not_after = (made + 3_650 * DAY).into();
+    fs::write(local.authority(), params.self_signed(&pair).unwrap().pem()).unwrap();
+}
+
+/// The first of January 2023: the broker's time is never before.
+fn first_of_2023() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_672_531_200)
+}
+
+/// The clock is behind now, or was ahead then: either way nobody has to be told of another key.
+#[tokio::test]
+async fn a_ca_of_an_earlier_version_that_begins_later_keeps_its_key() {
+    let (now, tls) = (SystemTime::now(), Arc::new(Tls::default()));
+    for (made, restarted) in [(now, now - 5 * DAY), (now + 5 * DAY, now)] {
+        let home = TempDir::new().unwrap();
+        earlier_authority(&home, made);
+        let local = Local::new(home.path().to_owned(), &[]);
+        let told_before = client(&local.authority(), None);
+        let key = fs::read(home.path().join("ca.key")).unwrap();
+        let end = |local: &Local| {
+            certificate_fields::end(&pem::certificates("CA", &local.authority()).unwrap()[0]).unwrap()
+        };
+        let ends = end(&local);
+        tls.set(local.ensure(restarted).unwrap(), None).unwrap();
+        assert_eq!(fs::read(home.path().join("ca.key")).unwrap(), key);
+        assert_eq!(end(&local), ends);
+        assert_eq!(meet(&tls, &told_before, "localhost").await, Ok(None));
+        assert_eq!(meet(&tls, &client(&local.authority(), None), "localhost").await, Ok(None));
+        let authority = fs::read(local.authority()).unwrap();
+        for time in [first_of_2023(), now, made] {
+            tls.set(local.ensure(time).unwrap(), None).unwrap();
+            assert_eq!(fs::read(local.authority()).unwrap(), authority, "it begins for all times now");
+        }
+        assert!(!home.path().join("ca.pem.previous").exists());
+    }
+}
+
+/// An earlier version put a CA aside because its begin was to come, and both are good now: which of them clients were told
+/// of can't be known.
+#[test]
+fn of_two_good_cas_the_current_one_stays() {
+    let home = TempDir::new().unwrap();
+    let now = SystemTime::now();
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(now).unwrap();
+    for name in ["ca.key", "ca.pem"] {
+        fs::rename(home.path().join(name), home.path().join(format!("{name}.previous"))).unwrap();
+    }
+    local.ensure(now - 5 * DAY).unwrap();
+    let authority = fs::read(local.authority()).unwrap();
+    local.ensure(now + DAY).unwrap();
+    assert_eq!(fs::read(local.authority()).unwrap(), authority);
 }
 
 /// The hourly look goes by the clock that certificates are made by, also when that is set back.
@@ -129,15 +232,18 @@ fn a_ca_of_the_future_is_replaced() {
 fn a_clock_that_was_corrected_is_followed() {
     let home = TempDir::new().unwrap();
     let start = SystemTime::now();
-    let time = Arc::new(std::sync::Mutex::new(start + 3_650 * DAY));
+    let time = Arc::new(std::sync::Mutex::new(start));
     let clock = Arc::clone(&time);
     let now: Now = Arc::new(move || *clock.lock().unwrap());
     let certificates = Certificates::load(local(home.path(), &[]), Arc::default(), now).unwrap();
     let authority = certificates.authority().unwrap();
-    let before = fs::read(&authority).unwrap();
+    let first = fs::read(&authority).unwrap();
+    *time.lock().unwrap() = start + 3_650 * DAY;
+    certificates.look();
+    assert_ne!(fs::read(&authority).unwrap(), first);
     *time.lock().unwrap() = start;
     certificates.look();
-    assert_ne!(fs::read(&authority).unwrap(), before);
+    assert_eq!(fs::read(&authority).unwrap(), first);
 }
 
 #[test]

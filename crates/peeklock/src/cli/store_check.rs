@@ -47,7 +47,7 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
         Err(error) => {
             match args.json {
                 true => output::json(&error_json(&args.directory, &error)),
-                false => output::error(&error),
+                false => output::error(Failure::of(&error).message),
             }
             Exit::Data
         }
@@ -148,6 +148,6 @@ fn error_json(directory: &Path, error: &Error) -> Value {
         "directory": directory.display().to_string(),
         "intact": false,
         "kind": kind,
-        "message": error.to_string(),
+        "message": Failure::of(error).message,
     })
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &SalvageArgs) -> Exit {
 
 fn salvage(args: &SalvageArgs) -> Result<(), String> {
     let begin = if args.dry_run { Salvage::begin_to_look } else { Salvage::begin };
-    let store = begin(&args.directory).map_err(|error| error.to_string())?;
+    let store = begin(&args.directory).map_err(|error| Failure::of(&error).message)?;
     let report = store.report();
     let described = Described::of(&store);
     if report.damage.is_empty() {

@@ -36,7 +36,9 @@ impl Client {
             Ok(stream) => stream,
             Err(error) => {
                 return match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+                    io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::ConnectionRefused => Ok(None),
                     _ => Err(error),
                 };
             }

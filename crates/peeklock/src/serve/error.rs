@@ -117,7 +117,9 @@ pub(super) enum ServeError {
     #[error(transparent)]
     Telemetry(#[from] SettingsError),
     /// The ready file can't be written.
-    #[error("ready file {}: {error}", file.display())]
+    #[error(
+        "the ready file {} can't be written: {error} (--ready-file FILE chooses another; its directory must exist)", file.display()
+    )]
     ReadyFile {
         /// The file.
         file: PathBuf,

@@ -58,7 +58,7 @@ impl Process {
         hangup: Signal,
         (log, audit): (LogControl, AuditControl),
     ) -> Result<Self, ServeError> {
-        clear_ready_file(&config)?;
+        prepare_ready_file(&config)?;
         let room = Room::within_limits(config.amqp.connections_max, config.network.unauthenticated_max);
         let listening = Listening::bind(&config).await?;
         let health = Health::default();
@@ -156,16 +156,17 @@ impl Process {
         namespace: &Namespace,
     ) -> Result<Option<ReadyFile>, ServeError> {
         let addresses = self.network.addresses();
+        let file = config.ready_file.as_deref();
+        let written = file.map(|file| {
+            ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error))
+        });
+        let written = written.transpose()?;
         let Addresses { amqp, http, connection_string, authority, .. } = addresses;
         let (queues, topics) = entities::count(namespace);
         let authority = authority.as_ref().map(|file| tracing::field::display(file.display()));
         let also = addresses.others();
         tracing::info!(%amqp, %http, also, queues, topics, tls_ca = authority, "ready; connect with {connection_string}");
-        let file = config.ready_file.as_deref();
-        let written = file.map(|file| {
-            ReadyFile::write(file, addresses).map_err(|error| ServeError::ready_file(file, error))
-        });
-        written.transpose()
+        Ok(written)
     }
 
     /// Ends all that is left.
@@ -179,8 +180,8 @@ impl Process {
     }
 }
 
-/// An earlier process may have left one.
-fn clear_ready_file(config: &Config) -> Result<(), ServeError> {
+/// An earlier process may have left one; a place where none can be written is refused before anything is served.
+fn prepare_ready_file(config: &Config) -> Result<(), ServeError> {
     let file = config.ready_file.as_deref();
-    file.map_or(Ok(()), |file| ReadyFile::clear(file).map_err(|error| ServeError::ready_file(file, error)))
+    file.map_or(Ok(()), |file| ReadyFile::prepare(file).map_err(|error| ServeError::ready_file(file, error)))
 }

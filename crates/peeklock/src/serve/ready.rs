@@ -76,15 +76,19 @@ fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> Stri
 pub(super) struct ReadyFile(PathBuf);
 
 impl ReadyFile {
-    /// Removes what an earlier process left, so that nobody takes its addresses for ours.
+    /// Removes what an earlier process left, so that nobody takes its addresses for ours, and tries whether the file can be
+    /// written later.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn clear(path: &Path) -> io::Result<()> {
+    pub(super) fn prepare(path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
+        let partial = partial(path);
+        fs::write(&partial, "")?;
+        fs::remove_file(partial)
     }
 
     /// Writes the addresses; readers see all of the file or none.
@@ -92,12 +96,18 @@ impl ReadyFile {
     /// # Errors
     /// The system's.
     pub(super) fn write(path: &Path, addresses: &Addresses) -> io::Result<Self> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
+        let partial = partial(path);
         fs::write(&partial, serde_json::to_vec(addresses)?)?;
         fs::rename(&partial, path)?;
         Ok(Self(path.to_owned()))
     }
+}
+
+/// Where the file is until it is complete.
+fn partial(path: &Path) -> PathBuf {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    partial.into()
 }
 
 impl Drop for ReadyFile {

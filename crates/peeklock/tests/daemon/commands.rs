@@ -100,8 +100,15 @@ fn a_misspelt_variable_is_refused_with_the_one_that_was_meant() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    for arguments in [&["--nonsense"][..], &["serve", "--amqp", "nowhere"], &["store"], &["config", "check"]]
-    {
+    for arguments in [
+        &["--nonsense"][..],
+        &["serve", "--amqp", "nowhere"],
+        &["store"],
+        &["config", "check"],
+        &["send", "q", "--ttl", "0s"],
+        &["send", "q", "--prop", "a:double=1e400"],
+        &["token", "q/$nothing"],
+    ] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");
     }
     assert_eq!(run(&["--help"]).status.code(), Some(0));
@@ -142,6 +149,26 @@ fn store_check_exits_with_3_where_no_data_is_or_a_broker_runs() {
     let nothing = check(&home.path("nothing"));
     assert_eq!(nothing.status.code(), Some(3));
     assert!(!home.path("nothing").exists(), "checking creates nothing");
+    // Of a directory that somebody did not mean, none of the files inside a data directory is named.
+    for name in ["nothing", "data/tls", "data/tls/ca.pem"] {
+        let directory = home.path(name);
+        let directory = directory.to_str().unwrap();
+        let (backup, copy) = (home.path("backup"), home.path("copy"));
+        let (backup, copy) = (backup.to_str().unwrap(), copy.to_str().unwrap());
+        for command in [
+            ["check", directory].as_slice(),
+            &["salvage", directory],
+            &["backup", "--data-dir", directory, backup],
+            &["copy", "--from", directory, "--to", copy],
+        ] {
+            let refused = run(&[&["store"], command].concat());
+            let text = errors(&refused);
+            assert_eq!(refused.status.code(), Some(3), "{command:?}: {text}");
+            let expected = format!("error: there is no data directory {directory}: ");
+            assert!(text.contains(&expected) && !text.contains("LOCK"), "{command:?}: {text}");
+        }
+        assert!(!home.path("backup").exists() && !home.path("copy").exists(), "{name}");
+    }
     let _broker = home.start(&[]);
     let busy = check(&home.path("data"));
     assert_eq!(busy.status.code(), Some(3));

@@ -91,6 +91,19 @@ fn an_address_in_use_exits_with_1_before_anything_is_touched() {
 }
 
 #[test]
+fn a_ready_file_that_can_not_be_written_exits_with_1_before_anything_is_touched() {
+    let home = Home::new();
+    write(&home.path("file"), "");
+    for place in ["nowhere/ready.json", "file/ready.json", "."] {
+        let refused = home.command().arg("--ready-file").arg(home.path(place)).output().unwrap();
+        let log = errors(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{place}: {log}");
+        assert!(log.contains("--ready-file FILE chooses another") && !log.contains("connect with"), "{log}");
+        assert!(!home.path("data").exists(), "{place}");
+    }
+}
+
+#[test]
 fn a_wrong_file_exits_with_2_and_names_every_place() {
     let home = Home::new();
     write(&home.path("p.toml"), "[[queues]]\nname = \"q\"\nlock_duration = \"1h\"\nforward_to = \"Q\"\n");

@@ -14,6 +14,7 @@ use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
 use super::scrub::ScrubDamage;
 use super::shard::{LocalShard, ScrubDamageSender, closed};
+use super::survey::no_store;
 use crate::{Acquiring, Error, Lease, ShardId, Store};
 
 /// The embedded store: a segmented log in a directory that it locks for itself.
@@ -187,6 +188,21 @@ pub(super) fn lock(directory: &Directory, create: bool) -> Result<Box<dyn Lock>,
                 directory.path.display()
             ),
         },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !create => no_lock(directory, &error),
         _ => unavailable(&path, &error),
     })
+}
+
+/// The lock's file is not there: mostly because the directory is another one than somebody meant.
+fn no_lock(directory: &Directory, error: &io::Error) -> Error {
+    if directory.filesystem.open(&directory.manifest_path(), false).is_ok() {
+        return unavailable(&directory.lock_path(), error);
+    }
+    match directory.filesystem.list(&directory.path) {
+        Ok(_) => no_store(directory),
+        Err(error) => {
+            let reason = format!("there is no data directory {}: {error}", directory.path.display());
+            Error::Unavailable { reason }
+        }
+    }
 }

@@ -353,6 +353,7 @@ impl From<&Damage> for Error {
 
 /// For messages about a directory that is none.
 pub(super) fn no_store(directory: &Directory) -> Error {
-    let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
+    let path = directory.path.display();
+    let reason = format!("there is no data directory {path}: the directory has no manifest");
     Error::Unavailable { reason }
 }

@@ -256,3 +256,25 @@ async fn a_missing_target_of_forwarding_is_named_with_the_sub_code_of_what_is_no
         }
     }
 }
+
+#[tokio::test]
+async fn a_target_of_forwarding_that_went_does_not_keep_the_rest_from_being_changed() {
+    let broker = Broker::start().await;
+    assert_eq!(broker.create("/gone", "<QueueDescription/>").await.status, 201);
+    assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
+    let described = |kind: &str, count: u32| {
+        format!(
+            "<{kind}Description><MaxDeliveryCount>{count}</MaxDeliveryCount>\
+             <ForwardTo>sb://here/gone</ForwardTo></{kind}Description>"
+        )
+    };
+    let all = [("/q", "Queue"), ("/t/subscriptions/s", "Subscription")];
+    for (path, kind) in all {
+        assert_eq!(broker.create(path, &described(kind, 3)).await.status, 201);
+    }
+    assert_eq!(broker.delete("/gone").await.status, 200);
+    for (path, kind) in all {
+        let updated = broker.update(path, &described(kind, 4)).await;
+        assert_eq!(updated.status, 200, "{}", updated.body);
+    }
+}

@@ -8,7 +8,7 @@ use crate::runtime::entity::Entity;
 use crate::runtime::{
     ChangeError, Mailbox, Namespace, Output, PartitionHandle, Request, Response, StartError,
 };
-use crate::{Command, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
+use crate::{Command, Forwarding, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
 
 /// A subscription as its owner wants it: its name, its options and, should it be new, its rules.
 type DeclaredSubscription = (String, SubscriptionOptions, Vec<Rule>);
@@ -25,7 +25,7 @@ impl Namespace {
         options: SubscriptionOptions,
         rules: Vec<Rule>,
     ) -> Result<SubscriptionDescription, ChangeError> {
-        self.check_subscription(name, &options, &rules)?;
+        self.check_subscription(name, &options, &rules, None)?;
         let entity = self.topic(topic)?;
         if entity.subscriptions.get(name).is_some() {
             return Err(ChangeError::Exists { name: name.to_owned() });
@@ -53,7 +53,7 @@ impl Namespace {
         let entity = self.topic(topic)?;
         let found = entity.subscriptions.get(name).ok_or_else(|| not_found(name))?;
         let options = SubscriptionOptions { client: found.options.client.clone(), ..options };
-        self.check_subscription(name, &options, &[])?;
+        self.check_subscription(name, &options, &[], Some(&found.options.forwarding))?;
         let (intent, queue, rules) = (Intent::Update, found.subscription.queue, Vec::new());
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
         self.change_subscription(&entity, name, command).await
@@ -83,7 +83,7 @@ impl Namespace {
         subscriptions: Vec<DeclaredSubscription>,
     ) -> Result<(), StartError> {
         for (name, options, rules) in &subscriptions {
-            self.check_subscription(name, options, rules)?;
+            self.check_subscription(name, options, rules, None)?;
         }
         let entity = self.topic(topic)?;
         let handle = entity.handle();
@@ -143,12 +143,14 @@ impl Namespace {
         Some(found.iter().map(|found| found.describe()).collect())
     }
 
-    /// Refuses what no partition can work with; the configuration's finer limits are the front ends' to check.
+    /// Refuses what no partition can work with; the configuration's finer limits are the front ends' to check. Targets of
+    /// forwarding that are `current` ones may stay.
     fn check_subscription(
         &self,
         name: &str,
         options: &SubscriptionOptions,
         rules: &[Rule],
+        current: Option<&Forwarding>,
     ) -> Result<(), StartError> {
         let invalid_name = |name: &str, reason| StartError::InvalidName { name: name.to_owned(), reason };
         let check = match &options.client {
@@ -159,7 +161,8 @@ impl Namespace {
         for rule in rules {
             check_rule_name(&rule.name).map_err(|reason| invalid_name(&rule.name, reason))?;
         }
-        let unknown = options.forwarding.unknown_target(|key| self.inner.directory.get(key).is_some());
+        let is_target = |key: &str| self.inner.directory.get(key).is_some();
+        let unknown = options.forwarding.unknown_target(current, is_target);
         options
             .check()
             .and(unknown.map_or(Ok(()), Err))

@@ -149,7 +149,10 @@ impl Catalogue {
             let is_declared = || together.iter().any(|other| *other.key == *target && other.key != *key);
             self.options(target, changes).is_some() || is_declared()
         };
-        match options.forwarding().and_then(|forwarding| forwarding.unknown_target(is_target)) {
+        // A configuration is refused for a target that went, however often it was declared.
+        let current = known.as_deref().filter(|_| intent == Intent::Update);
+        let current = current.and_then(EntityOptions::forwarding);
+        match options.forwarding().and_then(|forwarding| forwarding.unknown_target(current, is_target)) {
             Some(reason) => Err(invalid(name, reason)),
             None => Ok(()),
         }

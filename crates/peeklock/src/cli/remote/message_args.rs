@@ -14,7 +14,7 @@ use peeklock_wire::message::{
 
 use super::Failure;
 use super::properties::{Property, property};
-use super::text::duration;
+use super::text::time_to_live;
 
 /// Body and properties.
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub(super) struct MessageArgs {
     partition_key: Option<String>,
 
     /// How long the message lives, such as 10m or PT1H.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = time_to_live)]
     ttl: Option<Duration>,
 }
 

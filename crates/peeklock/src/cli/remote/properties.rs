@@ -29,13 +29,25 @@ pub(super) fn property(text: &str) -> Result<Property, String> {
         "string" => Value::from(value),
         "int" => Value::Int(value.parse().map_err(|_| wrong())?),
         "long" => Value::Long(value.parse().map_err(|_| wrong())?),
-        "double" => Value::Double(value.parse().map_err(|_| wrong())?),
+        "double" => Value::Double(double(value)?),
         "bool" | "boolean" => Value::Bool(value.parse().map_err(|_| wrong())?),
         "uuid" => Value::Uuid(*uuid::Uuid::parse_str(value).map_err(|_| wrong())?.as_bytes()),
         "time" => Value::Timestamp(super::text::instant_ms(value)?),
         other => return Err(format!("\"{other}\" is no type; write {TYPES}")),
     };
     Ok(Property { name: name.to_owned(), value })
+}
+
+/// A number, or one of the words `inf` and `nan`. Text becomes infinite also when the number is too large.
+fn double(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("\"{text}\" is no double"))?;
+    if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Err(format!(
+            "\"{text}\" is beyond the largest double, {:e}; write a smaller number, or inf",
+            f64::MAX
+        ));
+    }
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -49,7 +61,8 @@ mod tests {
         assert_eq!(value("amount:int=5"), Ok(Value::Int(5)));
         assert_eq!(value("a:double=1.5"), Ok(Value::Double(1.5)));
         assert_eq!(value("sum=1+1=2"), Ok("1+1=2".into()));
-        for wrong in ["region", "=eu", "a:int=x", "a:color=red"] {
+        assert_eq!(value("a:double=-inf"), Ok(Value::Double(f64::NEG_INFINITY)));
+        for wrong in ["region", "=eu", "a:int=x", "a:color=red", "a:double=1e400", "a:double=-1e400"] {
             assert!(property(wrong).is_err(), "{wrong}");
         }
     }

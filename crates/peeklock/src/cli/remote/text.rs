@@ -11,6 +11,19 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration_ms(text, &(0..=u64::MAX)).map(Duration::from_millis)
 }
 
+/// Reads a duration of at least a millisecond, to which a message's life is cut.
+///
+/// # Errors
+/// What to write instead.
+pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if length.is_zero() {
+        let advice = "write a longer one, or leave it out for the default of the queue or topic";
+        return Err(format!("a message can't live for less than a millisecond; {advice}"));
+    }
+    Ok(length)
+}
+
 /// Reads an instant such as `2026-01-31T12:00:00Z`, or the word `now`; milliseconds since 1970.
 pub(super) fn instant_ms(text: &str) -> Result<i64, String> {
     if text.eq_ignore_ascii_case("now") {
@@ -65,6 +78,10 @@ mod tests {
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
         assert_eq!(duration("PT1.5S"), Ok(Duration::from_millis(1_500)));
         assert!(duration("soon").is_err());
+        assert_eq!(time_to_live("1ms"), Ok(Duration::from_millis(1)));
+        for nothing in ["0s", "PT0S", "0.5ms", "100us"] {
+            assert!(time_to_live(nothing).unwrap_err().contains("leave it out"), "{nothing}");
+        }
         assert_eq!(instant_ms("1970-01-01T00:00:01Z"), Ok(1_000));
         assert!(instant_ms("tomorrow").is_err());
         assert_eq!(shown_instant(1_500), "1970-01-01T00:00:01.500Z");

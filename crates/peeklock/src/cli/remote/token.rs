@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use peeklock_access::ResolvedNode;
 use peeklock_client::Credentials;
 
+use super::address::{Address, SubQueue};
 use super::text::duration;
 use super::{ConnectionArgs, Failure, output};
 
@@ -12,13 +14,14 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   peeklock token                   a token for the whole namespace that holds for an hour
   peeklock token orders --for 10m
+  peeklock token 'orders/$dlq'     for its dead letters
   curl -H \"Authorization: $(peeklock token orders)\" -X DELETE http://localhost:5300/orders/messages/head";
 
 /// What the token is for.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TokenArgs {
-    /// The entity, or without one the namespace.
-    #[arg(value_name = "ENTITY", default_value = "")]
+    /// The entity, a queue inside it such as orders/$dlq, or without one the namespace.
+    #[arg(value_name = "ENTITY", default_value = "", value_parser = signed_path)]
     entity: String,
 
     /// How long it holds.
@@ -29,6 +32,33 @@ pub(in crate::cli) struct TokenArgs {
     connection: ConnectionArgs,
 }
 
+/// The path to sign, as brokers read it: a token for any other would be refused.
+///
+/// # Errors
+/// What to write instead.
+fn signed_path(text: &str) -> Result<String, String> {
+    // The short names of queues inside entities are this command line's.
+    if let Ok(address) = text.parse::<Address>()
+        && address.sub_queue != SubQueue::Main
+    {
+        return node_path(&address.path());
+    }
+    node_path(text)
+}
+
+fn node_path(text: &str) -> Result<String, String> {
+    match ResolvedNode::of(text).map_err(|error| error.to_string())? {
+        ResolvedNode::Entity(node) => Ok(node.to_string()),
+        ResolvedNode::Namespace => Ok(String::new()),
+        ResolvedNode::Cbs => {
+            Err("$cbs takes tokens, and none is for it; name the entity that is to be used, or nothing for the namespace"
+                .to_owned())
+        }
+        _ if text.contains("://") => Err("write the path alone, without scheme and host".to_owned()),
+        _ => Ok(text.trim_matches('/').to_owned()),
+    }
+}
+
 pub(super) fn run(args: &TokenArgs) -> Result<(), Failure> {
     let target = args.connection.target()?;
     let Credentials::Key(key) = &target.credentials else {
@@ -37,4 +67,41 @@ pub(super) fn run(args: &TokenArgs) -> Result<(), Failure> {
     };
     output::line(key.token(&target.audience(&args.entity), args.lifetime));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_signed_is_a_path_that_brokers_read() {
+        for (text, path) in [
+            ("", ""),
+            ("orders", "orders"),
+            ("/a/b/", "a/b"),
+            ("sb://host:5672/orders", "orders"),
+            ("sb://host", ""),
+            ("orders/$dlq", "orders/$DeadLetterQueue"),
+            ("news/Subscriptions/all/$DLQ", "news/Subscriptions/all/$DeadLetterQueue"),
+            ("orders/$transfer", "orders/$Transfer/$DeadLetterQueue"),
+            ("orders/$deadletterqueue/$management", "orders/$DeadLetterQueue/$management"),
+            ("news/Subscriptions", "news/Subscriptions"),
+            ("news/Subscriptions/all/Rules/r", "news/Subscriptions/all/Rules/r"),
+            ("$Resources/queues", "$Resources/queues"),
+        ] {
+            assert_eq!(signed_path(text).as_deref(), Ok(path), "{text}");
+            assert_eq!(ResolvedNode::of(path), node(text), "{text}");
+        }
+        for refused in
+            ["$cbs", "$dlq", "orders/$nothing", "orders/$dlq/$dlq", "a@b", "sb://host/$Resources/topics"]
+        {
+            assert!(signed_path(refused).is_err(), "{refused}");
+        }
+    }
+
+    /// What the text names once its short words are written out.
+    fn node(text: &str) -> Result<ResolvedNode, peeklock_access::AddressError> {
+        let address = text.parse::<Address>().map(|address| address.path());
+        ResolvedNode::of(&address.unwrap_or_else(|_| text.to_owned()))
+    }
 }

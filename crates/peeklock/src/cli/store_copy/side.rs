@@ -117,7 +117,8 @@ impl Side {
 
     fn open_directory(&self, path: &Path, role: Role) -> Result<Open, Failure> {
         if role == Role::Source && !path.join(MANIFEST).exists() {
-            return Err(Failure::data(format!("{}: there is no store in this directory", path.display())));
+            let reason = "the directory has no manifest, or there is none of this name";
+            return Err(Failure::data(format!("there is no data directory {}: {reason}", path.display())));
         }
         let options = LocalOptions { scrub_interval: None, ..crate::serve::local_options(&self.config) };
         let store = LocalStore::open(path, options).map_err(|error| {

@@ -27,6 +27,7 @@ use super::recovery::{Loaded, Mode, load};
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::store::lock;
+use super::survey::no_store;
 use crate::Error;
 
 mod restore;
@@ -161,8 +162,7 @@ impl PinnedPlan {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         let lock = lock(&directory, false)?;
         let Some(loaded) = load(&directory, Mode::Check, 0)? else {
-            let reason = format!("{} is not a data directory: it has no manifest", directory.path.display());
-            return Err(Error::Unavailable { reason });
+            return Err(no_store(&directory));
         };
         let Loaded { manifest, active, rolled, .. } = &loaded;
         let log_end = active.as_ref().map(|active| Closed { id: active.segment.id, seal: active.seal() });
