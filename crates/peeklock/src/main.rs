@@ -1,5 +1,6 @@
 //! The Peeklock broker: one binary to serve, to check configurations and data directories, and to ask for health.
 
+mod allocator;
 mod audit;
 mod cli;
 mod config;
@@ -12,13 +13,8 @@ mod store_damage;
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
 #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
 use peeklock_memcopy as _;
-
-/// Gives freed memory back to the system within a second; see the workspace's Cargo.toml.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     cli::run().into()

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::machine::process_bytes;
+use crate::allocator;
 
 /// So often while more than half of the limit is used.
 const EVERY: Duration = Duration::from_millis(100);
@@ -46,14 +47,25 @@ async fn measure_again(budget: &Budget) {
 
 /// False if the system doesn't say what memory the process has.
 fn measure(budget: &Budget) -> bool {
-    let bytes = process_bytes(Path::new("/"));
-    bytes.inspect(|bytes| measured(budget, *bytes)).is_some()
+    let Some(mut bytes) = process_bytes(Path::new("/")) else { return false };
+    let state = budget.state();
+    if state.is_full() || state_bytes(budget, bytes) >= state.limit_bytes() {
+        // What the allocator keeps for later is no reason to refuse anything.
+        allocator::give_back();
+        bytes = process_bytes(Path::new("/")).unwrap_or(bytes);
+    }
+    measured(budget, bytes);
+    true
 }
 
-/// The process has so many bytes. What it holds of messages under way is no part of the state.
+/// What the process has, but for messages under way.
+fn state_bytes(budget: &Budget, process_bytes: u64) -> usize {
+    usize::try_from(process_bytes).unwrap_or(usize::MAX).saturating_sub(budget.used_bytes())
+}
+
+/// The process has so many bytes.
 fn measured(budget: &Budget, process_bytes: u64) {
-    let process_bytes = usize::try_from(process_bytes).unwrap_or(usize::MAX);
-    let bytes = process_bytes.saturating_sub(budget.used_bytes());
+    let bytes = state_bytes(budget, process_bytes);
     let limit_bytes = budget.state().limit_bytes();
     match budget.state().measured(bytes) {
         Some(StateChange::Filled) => tracing::warn!(
