@@ -5,7 +5,7 @@ use peeklock_storage::local::Event;
 
 use super::forwarding::network::Node;
 use super::play_on_disk;
-use super::steps::{DiskStep, ForwardStep, How, Place, Step, TopicStep};
+use super::steps::{Act, DiskStep, ForwardStep, How, Place, Step, TopicStep};
 
 /// The message is durable, but its topic takes part in a joint step when the power fails, so it was not answered.
 #[test]
@@ -270,5 +270,43 @@ fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
         receive(1),
         Step::CrashBehind { behind_ms: 1 },
         Step::TakeDeferred { which: 0, mode: ReceiveMode::PeekLock },
+    ]);
+}
+
+/// A topic whose batch found no room is read back. A request to make a deferred message available waits meanwhile, and a
+/// transaction that moves the message, which was asked for later, comes first.
+#[test]
+fn a_transaction_may_overtake_a_request_that_waits_for_a_topic_to_be_read_back() {
+    let commit = |batches, refused| Step::Commit { batches, refused };
+    let send =
+        |flavours: &[usize]| Step::Send { to: Place::Topic, flavours: flavours.to_vec(), delay_ms: None };
+    let receive = |subscription, mode, credit| Step::Receive {
+        from: Place::Subscription(subscription),
+        sub_queue: SubQueue::Main,
+        mode,
+        credit,
+    };
+    play_on_disk(&[
+        Step::Topic(TopicStep::Delete { name: 0 }),
+        send(&[0; 4]),
+        receive(2, ReceiveMode::ReceiveAndDelete, 2),
+        receive(1, ReceiveMode::PeekLock, 3),
+        commit(3, None),
+        Step::Settle { which: 22391, how: How::Complete },
+        Step::Settle { which: 51747, how: How::Defer },
+        Step::Topic(TopicStep::AddRule { name: 1, rule: 3 }),
+        commit(2, None),
+        Step::Topic(TopicStep::Declare { name: 0 }),
+        send(&[2, 2, 1]),
+        send(&[1, 1, 2, 2, 0]),
+        Step::Topic(TopicStep::AddRule { name: 1, rule: 8 }),
+        commit(4, Some(2)),
+        Step::Undefer { which: 44907 },
+        Step::Act {
+            from: Place::Subscription(1),
+            sub_queue: SubQueue::Main,
+            picks: vec![7003, 13053, 4736],
+            act: Act::Move(1),
+        },
     ]);
 }
