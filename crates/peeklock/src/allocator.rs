@@ -12,8 +12,8 @@ unsafe extern "C" {
     fn mi_collect(force: bool);
 }
 
-/// Gives back to the system now what this thread and those that ended have freed, and what threads at rest have given back to the
-/// allocator. That takes some milliseconds, and memory that is needed again afterwards takes longer once.
+/// Returns to the system now what this thread and those that ended have freed, and large blocks whichever thread freed them. That
+/// takes some milliseconds, and memory that is needed again afterwards takes longer once.
 pub(crate) fn give_back() {
     // SAFETY: the function of the allocator above, declared as in its header `mimalloc.h`; any thread may call it.
     unsafe { mi_collect(true) }

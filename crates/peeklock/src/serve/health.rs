@@ -104,7 +104,9 @@ impl Health {
         let mut report = Map::new();
         report.insert("status".to_owned(), json!(self.state().name()));
         if let Some(namespace) = self.namespace() {
-            report.extend(namespace.shortage().into_iter().flat_map(refused_sends));
+            if let Some(shortage) = namespace.shortage() {
+                report.insert("sends_refused".to_owned(), json!(reason(shortage)));
+            }
             report.extend(listed_damage(&namespace));
         }
         if report.len() > 1 {
@@ -114,12 +116,11 @@ impl Health {
     }
 }
 
-fn refused_sends(shortage: Shortage) -> [(String, Value); 1] {
-    let reason = match shortage {
+const fn reason(shortage: Shortage) -> &'static str {
+    match shortage {
         Shortage::Storage => "storage full",
         Shortage::Memory => "memory full",
-    };
-    [("sends_refused".to_owned(), json!(reason))]
+    }
 }
 
 fn listed_damage(namespace: &Namespace) -> Map<String, Value> {

@@ -38,10 +38,10 @@ const STATE_BYTES_MIN: u64 = 64 * MIB;
 /// good of as many messages takes two to three times as much.
 const WARM_PART_OF_MACHINE: u64 = 8;
 
-/// What peers may make the process hold.
+/// What the process may hold: of messages under way, and of what is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// In all, in bytes.
+    /// Messages under way in all, in bytes.
     budget_bytes: u64,
     /// What one connection may hold of partly received messages, in bytes.
     pub(super) reassembly_bytes_max: u64,

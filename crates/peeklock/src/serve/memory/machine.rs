@@ -40,7 +40,7 @@ fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     path.ancestors().map(|group| root.join(top).join(group).join(file)).collect()
 }
 
-/// Memory of this process that no file stands behind, in bytes, also what was moved to swap space: what the system can't take back.
+/// Memory of this process that the system can't take back, in bytes: what is in no file, also where it was moved to swap space.
 /// `None` where the system doesn't say.
 pub(super) fn process_bytes(root: &Path) -> Option<u64> {
     let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
