@@ -141,6 +141,12 @@ impl File for Handle {
         self.file()?.write_all_vectored_at(slices, offset)
     }
 
+    fn begin_to_sync(&self, offset: u64, bytes: u64) {
+        if let Ok(file) = self.file() {
+            file.begin_to_sync(offset, bytes);
+        }
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file()?.sync_data()
     }

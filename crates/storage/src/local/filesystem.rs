@@ -157,6 +157,12 @@ pub trait File: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Lets the system begin to bring these bytes to the disk, and does not wait for it. A hint: nothing is durable by it, and a
+    /// write that fails is told by [`Self::sync_data`].
+    fn begin_to_sync(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// Makes the file's bytes and length durable.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ use crate::checksum;
 /// Values from this size on are written from where they are instead of being copied together.
 const LARGE_VALUE_BYTES: usize = 16 << 10;
 
+/// A longer frame is handed to the disk in pieces of at least this size. Shorter ones gained nothing.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// Records collected for one frame. Reused from frame to frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuilder {
@@ -104,17 +107,35 @@ impl FrameBuilder {
         }
     }
 
-    /// Writes the finished frame at `offset`.
+    /// Writes the finished frame at `offset`. A long one goes in pieces, so that the disk works on the first while others are
+    /// copied, and on several at a time.
     pub(super) fn write(&self, file: &dyn File, offset: u64) -> io::Result<()> {
-        let mut slices = Vec::with_capacity(2 * self.large.len() + 1);
-        let mut from = 0;
-        for (before, value) in &self.large {
-            slices.push(IoSlice::new(self.bytes.get(from..*before).unwrap_or_default()));
-            slices.push(IoSlice::new(value));
-            from = *before;
+        let (mut piece, mut piece_bytes, mut at) = (Vec::with_capacity(2 * self.large.len() + 1), 0, offset);
+        let end = offset + self.len();
+        for slice in self.slices().flat_map(|slice| slice.chunks(PIECE_BYTES)) {
+            piece.push(IoSlice::new(slice));
+            piece_bytes += slice.len() as u64;
+            let behind = end.saturating_sub(at + piece_bytes);
+            if piece_bytes >= PIECE_BYTES as u64 && behind >= PIECE_BYTES as u64 {
+                file.write_all_vectored_at(&mut piece, at)?;
+                file.begin_to_sync(at, piece_bytes);
+                at += piece_bytes;
+                piece.clear();
+                piece_bytes = 0;
+            }
         }
-        slices.push(IoSlice::new(self.bytes.get(from..).unwrap_or_default()));
-        file.write_all_vectored_at(&mut slices, offset)
+        file.write_all_vectored_at(&mut piece, at)
+    }
+
+    /// The bytes of the frame in order.
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = self.large.iter().map(|(before, value)| (*before, value.as_ref()));
+        let mut from = 0;
+        ends.chain([(self.bytes.len(), [].as_slice())]).flat_map(move |(end, value)| {
+            let before = self.bytes.get(from..end).unwrap_or_default();
+            from = end;
+            [before, value]
+        })
     }
 
     /// Lists the records of the finished frame, which begins at `offset` of its segment.

@@ -17,6 +17,9 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{File, Filesystem, Lock, OpenDirectory};
 
+#[cfg(target_os = "linux")]
+mod write_back;
+
 /// Slices of one system call: every system takes so many (`IOV_MAX`).
 const SLICES_MAX: usize = 1_024;
 
@@ -148,6 +151,12 @@ impl File for fs::File {
             }
         }
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn begin_to_sync(&self, offset: u64, bytes: u64) {
+        // A file system that can't do it does all of it when it syncs.
+        let _ = write_back::begin(self, offset, bytes);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -21,6 +21,7 @@ mod errno;
 mod fairness;
 mod faults;
 mod figures;
+mod frames;
 mod growth;
 mod listing;
 mod oracle;
@@ -103,14 +104,19 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
 /// Sends message `number` as a broker does whose disk is full for a while: again until it is accepted. False once the
 /// handle is dead.
 async fn send_patiently(shard: &dyn Shard, number: u64) -> bool {
+    submit_patiently(shard, || send(number)).await
+}
+
+/// The same with any batch of the queue.
+async fn submit_patiently(shard: &dyn Shard, batch: impl Fn() -> Batch) -> bool {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {
-        match shard.submit(send(number)).await {
+        match shard.submit(batch()).await {
             Ok(()) => return true,
             Err(Error::Full { .. }) => shard.resume(QUEUE),
             Err(_) => return false,
         }
-        assert!(std::time::Instant::now() < deadline, "message {number} is never accepted");
+        assert!(std::time::Instant::now() < deadline, "a batch is never accepted: {:?}", batch());
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }
