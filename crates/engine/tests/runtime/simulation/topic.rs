@@ -341,6 +341,12 @@ impl World {
             !published
         });
         self.topic.messages = messages;
+        let scheduled = self.broker.namespace.counts(TOPIC).map_or(0, |counts| counts.scheduled);
+        let (_, most) = self.topic.scheduled(now, now);
+        assert!(
+            !settled || scheduled <= most as u64,
+            "{scheduled} messages are scheduled, and {most} not due yet"
+        );
     }
 
     /// After a restart the topic is as answered.
