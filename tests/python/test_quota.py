@@ -1,11 +1,13 @@
 """Full queues and a full store refuse sends with the SDK's quota error, lose nothing and recover."""
 
+import datetime
+
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
 from bus import Bus, bodies, one, take
-from daemon import Daemon
+from daemon import Daemon, Topic
 
 #: The least that the store can be limited to, and a queue that may grow beyond it.
 SMALL_STORE = """
@@ -15,7 +17,15 @@ size_max = "8 MiB"
 
 [[queues]]
 name = "small-store"
+
+[[topics]]
+name = "news"
+[[topics.subscriptions]]
+name = "one"
+[[topics.subscriptions]]
+name = "two"
 """
+SUBSCRIPTIONS = [Topic("news") / "one", Topic("news") / "two"]
 
 
 async def test_a_full_queue_refuses_until_there_is_room(bus, queues):
@@ -47,6 +57,30 @@ async def test_a_full_store_refuses_loses_nothing_and_recovers(flavour):
                 await receiver.complete_message(message)
             await bus.send("small-store", ServiceBusMessage(b"there is room again"))
             assert bodies(await bus.drain("small-store", 1)) == [b"there is room again"]
+        assert daemon.panics() == []
+    finally:
+        daemon.close()
+
+
+@pytest.mark.local_store("it can be limited to less than a database")
+async def test_what_was_scheduled_on_a_topic_waits_while_the_store_is_full(flavour):
+    daemon = Daemon(SMALL_STORE, time_travel=True).start()
+    try:
+        async with Bus(flavour, daemon.connection_string) as bus:
+            news = await bus.open_sender(Topic("news"))
+            due = daemon.now() + datetime.timedelta(hours=1)
+            kept, cancelled = await news.schedule_messages([ServiceBusMessage(b"kept"), ServiceBusMessage(b"never")], due)
+            accepted = await fill(bus)
+            daemon.advance(hours=2)
+            assert [await bus.peek(subscription) for subscription in SUBSCRIPTIONS] == [[], []]
+            await news.cancel_scheduled_messages(cancelled)
+            receiver = await bus.open_receiver("small-store")
+            for _ in range(accepted):
+                await receiver.complete_message(await one(receiver))
+            for subscription in SUBSCRIPTIONS:
+                (message,) = await bus.drain(subscription, 1)
+                assert bodies([message]) == [b"kept"]
+                assert message.enqueued_time_utc - due >= datetime.timedelta(minutes=59), "when there was room"
         assert daemon.panics() == []
     finally:
         daemon.close()

@@ -282,14 +282,18 @@ impl State {
         Some(queue)
     }
 
-    /// Subscriptions that changed or went since this was last asked, each once.
+    /// Subscriptions that changed or went since this was last asked, each once; also those that are still to be looked after, as
+    /// after a joint step.
     pub(super) fn take_changed(&mut self) -> Vec<QueueId> {
-        for id in &self.changed {
+        let mut changed = std::mem::take(&mut self.changed);
+        let is_news = |id: &QueueId| self.subscriptions.get(id).is_some_and(|queue| !queue.changed);
+        changed.extend(self.touched.iter().copied().filter(is_news));
+        for id in &changed {
             if let Some(queue) = self.subscriptions.get_mut(id) {
                 queue.changed = false;
             }
         }
-        std::mem::take(&mut self.changed)
+        changed
     }
 
     /// Queues with a due timer: they are processed like those that changed.

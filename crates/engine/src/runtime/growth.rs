@@ -1,10 +1,15 @@
 //! Whether what is stored may grow: not on a full disk, and not while what the broker has to know of it takes all the memory
 //! that there is for that. What makes it smaller goes on, so that there is room again.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+
 use peeklock_budget::Budget;
 use peeklock_storage::{Pressure, Shard};
 use tokio::sync::watch;
 
+use super::Clock;
 use super::actor::settlement_bytes;
 use crate::Refusal;
 use crate::command::{Descriptor, Writes};
@@ -13,6 +18,9 @@ use crate::partition::Partition;
 /// What a settlement may add to each message (properties, reason and description of a dead letter) while memory is short, in
 /// bytes.
 const SETTLEMENT_BYTES_MAX: usize = 256;
+
+/// How soon memory that was short is looked at again, in milliseconds.
+const MEMORY_LOOK_MS: u64 = 1_000;
 
 /// What there is too little of for growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +60,41 @@ impl Growth {
         } else {
             self.budget.state().is_full().then_some(Shortage::Memory)
         }
+    }
+
+    /// Returns when there is no shortage. The store says so at once. Memory is looked at: the budget knows no tasks that it could
+    /// wake, and is itself measured only from time to time.
+    async fn relieved(mut self, clock: Arc<dyn Clock>) {
+        loop {
+            if self.pressure.wait_for(|pressure| *pressure == Pressure::Normal).await.is_err() {
+                // The store is gone, which others notice.
+                return std::future::pending().await;
+            }
+            if !self.budget.state().is_full() {
+                return;
+            }
+            clock.sleep_until(clock.now().plus_ms(MEMORY_LOOK_MS)).await;
+        }
+    }
+}
+
+/// Wakes whoever holds something back as long as there is a shortage.
+#[derive(Default)]
+pub(super) struct Relief(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl Relief {
+    /// Sees to it that the end of the shortage is noticed.
+    pub(super) fn await_end(&mut self, growth: &Growth, clock: &Arc<dyn Clock>) {
+        self.0.get_or_insert_with(|| Box::pin(growth.clone().relieved(Arc::clone(clock))));
+    }
+
+    /// Whether the shortage ended that was awaited; another one may have begun.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        let has_ended = self.0.as_mut().is_some_and(|relieved| relieved.as_mut().poll(context).is_ready());
+        if has_ended {
+            self.0 = None;
+        }
+        has_ended
     }
 }
 

@@ -2,12 +2,13 @@
 
 use peeklock_engine::runtime::SubscriptionRef;
 use peeklock_engine::{
-    Command, Forwarding, QueueOptions, Rule, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, Forwarding, QueueOptions, ReceiveMode, Rule, SequenceNumber, Settlement, SubQueue,
+    SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::Space;
 
-use crate::broker::{Broker, quiet};
-use crate::forwarding::{client_of, contents, deliveries, restarted, stored, to};
+use crate::broker::{Broker, QUEUE, quiet, token};
+use crate::forwarding::{client_of, contents, deliveries, forwarding, restarted, stored, to};
 
 async fn topic(broker: &Broker, subscriptions: &[(&str, Forwarding)]) {
     broker.namespace.declare("news", TopicOptions::default()).await.unwrap();
@@ -82,4 +83,25 @@ async fn a_subscription_deleted_while_its_messages_go_on_leaves_nothing() {
         let left = (stored(&broker, Space::Head), stored(&broker, Space::Body));
         assert_eq!(left, (arrived, arrived), "after {turns} turns");
     }
+}
+
+#[tokio::test]
+async fn counts_of_a_subscription_say_at_once_what_was_forwarded_to_its_topic_and_what_a_transaction_took() {
+    let broker = Broker::start(0).await;
+    topic(&broker, &[("stays", Forwarding::default())]).await;
+    broker.namespace.declare(QUEUE, forwarding(to("news"))).await.unwrap();
+    broker.client().sent("one").await;
+    quiet().await;
+    let active = || broker.namespace.subscription_counts("news", "stays").unwrap().active;
+    assert_eq!(active(), 1);
+    let mut stays = client_of(&broker, "news");
+    stays.queue = broker.namespace.subscription("news", "stays").unwrap().queue;
+    stays.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let tokens = [token(&stays.delivery().await)].into_iter().collect();
+    let mut transaction = broker.namespace.begin_transaction();
+    let settlement = Settlement::Complete;
+    transaction.add(&stays.handle, Command::Settle { queue: stays.queue, tokens, settlement });
+    transaction.commit(stays.mailbox.clone(), 0);
+    quiet().await;
+    assert_eq!(active(), 0);
 }

@@ -96,9 +96,10 @@ async fn messages_that_are_forwarded_go_on_although_the_state_is_full() {
     assert_eq!(target.response().await, (tag, refused(Refusal::StateFull)));
 }
 
-async fn schedule(topic: &mut Client, delay_ms: u64) -> SequenceNumber {
+/// Schedules a message for so long after the start of the clock.
+pub(crate) async fn schedule(topic: &mut Client, content: &'static str, delay_ms: u64) -> SequenceNumber {
     let message = NewMessage {
-        content: "later".into(),
+        content: content.into(),
         scheduled_enqueue_time: Some(START.plus_ms(delay_ms)),
         ..NewMessage::default()
     };
@@ -107,6 +108,11 @@ async fn schedule(topic: &mut Client, delay_ms: u64) -> SequenceNumber {
         Response::Sent(Ok(numbers)) => numbers[0],
         other => panic!("{other:?}"),
     }
+}
+
+pub(crate) async fn cancel(topic: &mut Client, number: SequenceNumber) {
+    topic.submit(Command::CancelScheduled { numbers: [number].into_iter().collect() });
+    assert_eq!(topic.response().await.1, Response::Done(Ok(())));
 }
 
 /// Messages of each subscription.
@@ -119,7 +125,7 @@ fn active(broker: &Broker) -> Vec<u64> {
 async fn a_message_scheduled_on_a_topic_is_published_when_there_is_room_again() {
     let (broker, budget) = broker().await;
     with_subscriptions(&broker, &["a", "b"]).await;
-    schedule(&mut client(&broker, None), DELAY_MS).await;
+    schedule(&mut client(&broker, None), "later", DELAY_MS).await;
     budget.state().measured(LIMIT);
     broker.clock.advance(DELAY_MS);
     quiet().await;
@@ -136,10 +142,9 @@ async fn a_shortage_that_is_over_before_a_message_is_due_does_not_delay_it() {
     let (broker, budget) = broker().await;
     with_subscriptions(&broker, &["a", "b"]).await;
     let mut topic = client(&broker, None);
-    let cancelled = schedule(&mut topic, DELAY_MS / 2).await;
-    schedule(&mut topic, DELAY_MS).await;
-    topic.submit(Command::CancelScheduled { numbers: [cancelled].into_iter().collect() });
-    assert_eq!(topic.response().await.1, Response::Done(Ok(())));
+    let cancelled = schedule(&mut topic, "never", DELAY_MS / 2).await;
+    schedule(&mut topic, "later", DELAY_MS).await;
+    cancel(&mut topic, cancelled).await;
     budget.state().measured(LIMIT);
     broker.clock.advance(DELAY_MS / 2);
     quiet().await;

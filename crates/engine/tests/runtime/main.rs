@@ -26,6 +26,7 @@ mod forwarding_outcomes;
 mod forwarding_recovery;
 mod forwarding_rules;
 mod forwarding_topics;
+mod full_disk;
 mod growth;
 mod idle;
 mod metrics;

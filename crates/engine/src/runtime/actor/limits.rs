@@ -62,9 +62,5 @@ pub(super) const TURN_CONTENT_BYTES_MIN: usize = 1 << 20;
 /// How soon an actor looks again that found no memory for contents, in milliseconds.
 pub(super) const MEMORY_LOOK_MS: u64 = 50;
 
-/// How soon an actor looks for memory again that holds messages scheduled on a topic because there is none for their copies, in
-/// milliseconds.
-pub(super) const COPIES_LOOK_MS: u64 = 1_000;
-
 /// Answers with cold contents (browsing, deferred messages) being read at a time.
 pub(super) const BROWSES_READING_MAX: usize = 4;

@@ -60,7 +60,7 @@ use super::catalogue::deletion::Ended;
 use super::changes::ChangeCounter;
 use super::damage::Damages;
 use super::forwarder::Routes;
-use super::growth::Growth;
+use super::growth::{Growth, Relief};
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
 use super::spans::Spans;
@@ -185,6 +185,8 @@ pub(super) struct Actor {
     alarm: Alarm,
     /// When to look again for memory.
     memory_alarm: Alarm,
+    /// The end of a shortage, while messages are held because of it.
+    relief: Relief,
     catch_ups: CatchUps,
     tenancy: Tenancy,
     /// Requests handled since other tasks last had their turn.
@@ -253,6 +255,7 @@ impl Actor {
             traces: Traces::new(shared.spans.clone()),
             alarm: Alarm::default(),
             memory_alarm: Alarm::default(),
+            relief: Relief::default(),
             catch_ups: CatchUps::default(),
             tenancy: Tenancy::new(shared.tenure.clone()),
             handled_since_yield: 0,
@@ -344,6 +347,7 @@ impl Actor {
         work |= self.catch_ups.take_unseen();
         work |= self.poll_requests(context);
         work |= self.memory_alarm.poll(context);
+        work |= !self.stopping && self.relief.poll(context);
         work |= !self.stopping && self.commits.has_room_for_timers() && self.alarm.poll(context);
         if work || self.is_done() {
             return Poll::Ready(Wake::Work);

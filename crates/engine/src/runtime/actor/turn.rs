@@ -3,7 +3,7 @@
 use peeklock_storage::Batch;
 
 use super::commits::Contents;
-use super::limits::{BATCH_BYTES_MAX, COPIES_LOOK_MS, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
 use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
@@ -27,8 +27,7 @@ impl Actor {
     /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
-        let moment = Moment { now: self.now, shortage: self.growth.shortage() };
-        self.owned.partition.hold_publications(moment.shortage == Some(Shortage::Memory));
+        let moment = Moment { now: self.now, shortage: self.see_the_shortage() };
         self.equip();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
@@ -48,7 +47,7 @@ impl Actor {
         self.see_to_forwarders();
         let mut allowance = Allowance::of_a_turn();
         let mut has_read_much = self.lane.start_reads(&*self.shared.shard, &mut allowance);
-        self.look_for_memory_later();
+        self.come_back_for_what_waits();
         has_read_much |= self.browses.start_reads(&*self.shared.shard, &mut allowance);
         self.release();
         self.show_tallies();
@@ -63,14 +62,22 @@ impl Actor {
         crowded || behind || postponed || has_read_much
     }
 
-    /// Comes back for what waits for memory.
-    fn look_for_memory_later(&mut self) {
-        let now = self.shared.clock.now();
-        let read = self.lane.is_short_of_memory().then(|| now.plus_ms(MEMORY_LOOK_MS));
-        let held = self.owned.partition.held_publication();
-        let publish = held.map(|due| due.max(now.plus_ms(COPIES_LOOK_MS)));
-        if let Some(look_at) = read.into_iter().chain(publish).min() {
+    /// Whether there is a shortage. While there is one, messages that are scheduled on a topic stay so: each would become a
+    /// message of every subscription, out of what is left for those who settle and delete.
+    pub(super) fn see_the_shortage(&mut self) -> Option<Shortage> {
+        let shortage = self.growth.shortage();
+        self.owned.partition.hold_publications(shortage.is_some());
+        shortage
+    }
+
+    /// Comes back for contents that wait for memory, and for messages that are held.
+    fn come_back_for_what_waits(&mut self) {
+        if self.lane.is_short_of_memory() {
+            let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
             self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
+        }
+        if self.owned.partition.held_publication().is_some() {
+            self.relief.await_end(&self.growth, &self.shared.clock);
         }
     }
 

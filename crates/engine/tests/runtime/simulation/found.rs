@@ -131,6 +131,30 @@ fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait
     ]);
 }
 
+/// A message scheduled on a topic is due while the store is full: it stays scheduled until the keeper finds room.
+#[test]
+fn a_scheduled_message_that_is_due_while_the_store_is_full_may_wait_and_comes_when_there_is_room() {
+    let publish = |delay_ms| Step::Send { to: Place::Topic, flavours: vec![0], delay_ms };
+    let commit = |batches| Step::Commit { batches, refused: None };
+    play_on_disk(&[
+        commit(3),
+        publish(Some(1_000)),
+        commit(1),
+        Step::Send { to: Place::Queue(0), flavours: vec![0], delay_ms: None },
+        Step::FullOnce,
+        commit(1),
+        Step::Advance { duration_ms: 60_000 },
+        commit(3),
+        Step::Topic(TopicStep::RemoveRule { name: 0, rule: 0 }),
+        commit(3),
+        Step::Disk(DiskStep::Keep),
+        Step::Disk(DiskStep::Keep),
+        commit(3),
+        publish(None),
+        commit(1),
+    ]);
+}
+
 fn forward(to: Node, count: usize) -> Step {
     Step::Forward(ForwardStep::Send { to, ids: vec![0; count], delay_ms: None, ttl_ms: None })
 }

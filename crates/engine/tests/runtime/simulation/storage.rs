@@ -197,6 +197,16 @@ impl Storage {
         }
     }
 
+    /// Whether the store says that it is full.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Log(machine) => {
+                machine.open().is_some_and(|open| *open.pressure().borrow() == Pressure::Full)
+            }
+        }
+    }
+
     /// Batches that are not answered yet.
     pub(super) fn held(&self) -> usize {
         match self {

@@ -312,10 +312,11 @@ impl World {
         }
     }
 
-    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk, unless the topic
-    /// can't be read back.
+    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk and the store has
+    /// room, unless the topic can't be read back.
     pub(super) fn observe_topic(&mut self) {
-        let settled = self.broker.store.held() == 0 && !self.in_doubt && !self.reads_fail;
+        let store = &self.broker.store;
+        let settled = store.held() == 0 && !store.is_full() && !self.in_doubt && !self.reads_fail;
         let now = self.now();
         let states = self.topic.states();
         let mut messages = std::mem::take(&mut self.topic.messages);
@@ -340,6 +341,12 @@ impl World {
             !published
         });
         self.topic.messages = messages;
+        let scheduled = self.broker.namespace.counts(TOPIC).map_or(0, |counts| counts.scheduled);
+        let (_, most) = self.topic.scheduled(now, now);
+        assert!(
+            !settled || scheduled <= most as u64,
+            "{scheduled} messages are scheduled, and {most} not due yet"
+        );
     }
 
     /// After a restart the topic is as answered.
