@@ -25,7 +25,6 @@ pub(super) fn shorten() {}
 
 #[cfg(target_os = "linux")]
 mod linux {
-    // Unsafe code is here and in crates/memcopy.
     #![allow(unsafe_code, reason = "no library that is kept well has these two system calls")]
 
     use std::io;
