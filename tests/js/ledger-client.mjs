@@ -1,7 +1,9 @@
 // A client with the SDK's own settings that sends to a queue and receives from it, and tells on its standard output what it saw, one
 // JSON object per line: see tests/python/unmodified.py. It stops sending when its standard input ends, and itself when nothing happens any more.
 //
-//   node ledger-client.mjs CONNECTION_STRING QUEUE
+//   node ledger-client.mjs CONNECTION_STRING QUEUE [OPTIONS]
+//
+// OPTIONS, in JSON: `retryOptions` in the place of the SDK's own, `workMs` from the receipt of a message to its settlement.
 
 import { once } from "node:events";
 import { randomUUID } from "node:crypto";
@@ -11,21 +13,25 @@ import { ServiceBusClient } from "@azure/service-bus";
 const SEND_PAUSE_MS = 50;
 /** Longer than a pause of the service, and than a lock that a broker lost. */
 const IDLE_MS = 20_000;
-const [connectionString, queue] = process.argv.slice(2);
+const [connectionString, queue, options = "{}"] = process.argv.slice(2);
+const { retryOptions, workMs } = JSON.parse(options);
 
 const now = () => Date.now() / 1_000;
 function tell(kind, record) {
   lastTold = Date.now();
   console.log(JSON.stringify({ kind, ...record }));
 }
-const tellError = (who, error) => tell("error", { who, text: `${error.name} ${error.code ?? ""}: ${error.message}` });
+const textOf = (error) => `${error.name} ${error.code ?? ""}: ${error.message}`;
+/** The SDK ends its retries with an AggregateError without a text, which holds what each attempt came to. */
+const textsOf = (error) => (error.errors ?? [error]).map(textOf);
+const tellError = (who, error) => tell("error", { who, text: textsOf(error).join("; ") });
 
 let isSending = true;
 let lastTold = Date.now();
 process.stdin.resume();
 once(process.stdin, "end").then(() => (isSending = false));
 
-const client = new ServiceBusClient(connectionString);
+const client = new ServiceBusClient(connectionString, retryOptions ? { retryOptions } : {});
 const accepted = new Set();
 const settled = new Set();
 
@@ -49,10 +55,11 @@ receiver.subscribe(
       const { messageId: id, deliveryCount: count, lockToken: token } = message;
       const delivery = { id, token, count, number: message.sequenceNumber.toNumber(), at: now() };
       delivery.locked_until = message.lockedUntilUtc.getTime() / 1_000;
+      if (workMs) await delay(workMs);
       const began = now();
       const error = await receiver.completeMessage(message).catch((error) => error);
       if (error) tellError("complete", error);
-      tell("settlement", { ...delivery, began, ended: now(), confirmed: !error });
+      tell("settlement", { ...delivery, began, ended: now(), confirmed: !error, errors: error ? textsOf(error) : [] });
       if (!error) settled.add(id);
     },
     // The SDK goes on by itself.

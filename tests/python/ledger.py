@@ -105,6 +105,8 @@ class Settlement:
     began: float
     ended: float
     outcome: Outcome
+    #: What the client was told of errors: one text for each of its SDK's attempts that it tells of.
+    errors: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,9 +157,12 @@ class Ledger:
             lists[type(record)].append(record)
         return record
 
-    def error(self, who: str, what: BaseException):
+    def error(self, who: str, what: BaseException) -> str:
+        """Returns it as text."""
+        text = f"{type(what).__name__}: {what}"
         with self._lock:
-            self.errors.append((time.time(), who, f"{type(what).__name__}: {what}"))
+            self.errors.append((time.time(), who, text))
+        return text
 
     def accepted(self) -> list[Send]:
         return [send for send in self.sends if send.outcome is Outcome.CONFIRMED]

@@ -6,6 +6,7 @@ import pytest
 
 from checker import pause_after, violations
 from ledger import Cancel, Delivery, Fault, Ledger, Outcome, Place, Remainder, Send, Settlement, Verb
+from unmodified import more_than_pauses
 
 CONFIRMED, DOUBT = Outcome.CONFIRMED, Outcome.DOUBT
 PLACES = [
@@ -18,6 +19,12 @@ PLACES = [
     Place("later", "later"),
 ]
 LOCK_SECS = 10.0
+#: What the SDKs said of settlements while a broker was killed, cut short.
+JS_IN_DOUBT = (
+    "ServiceBusError ServiceTimeout: Operation to settle the message has timed out. The disposition of the message may or may not be",
+    "Error : The underlying AMQP connection is closed.",
+)
+PYTHON_IN_DOUBT = ("MessageLockLostError: Service request failed. b'The lock supplied is invalid.'",)
 
 
 class Story:
@@ -41,8 +48,8 @@ class Story:
         settings = {"opened": 0.0, "lock_secs": LOCK_SECS, "locked_until": locked_until, "session": session} | more
         return self.ledger.add(Delivery(place, id, number, f"{number}-{at}", 0, holder, called=called, at=at, **settings))
 
-    def settle(self, delivery: Delivery, verb=Verb.COMPLETE, outcome=CONFIRMED):
-        return self.ledger.add(Settlement(delivery, verb, *self.step(), outcome))
+    def settle(self, delivery: Delivery, verb=Verb.COMPLETE, outcome=CONFIRMED, errors: tuple[str, ...] = ()):
+        return self.ledger.add(Settlement(delivery, verb, *self.step(), outcome, errors))
 
     def finish(self, place: str, id: str, number: int, **more):
         self.settle(self.deliver(place, id, number, **more))
@@ -288,3 +295,62 @@ def test_the_pause_after_a_fault_lasts_until_every_place_is_served():
         story.finish(place, place, number)
     assert pause_after(story.ledger, 1.1) == pytest.approx(2.6)
     assert pause_after(story.ledger, story.now) == float("inf")
+
+
+def doubtful(story: Story, errors: tuple[str, ...], is_broken: bool = True) -> Delivery:
+    """A message whose settlement failed, while something was broken or not."""
+    story.send("work", "doubtful")
+    delivery = story.deliver("work", "doubtful", 1)
+    if is_broken:
+        story.ledger.add(Fault("broken", story.now, story.now + 0.05))
+    story.settle(delivery, outcome=DOUBT, errors=errors)
+    return delivery
+
+
+@pytest.mark.parametrize("errors", [JS_IN_DOUBT, PYTHON_IN_DOUBT])
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_a_settlement_in_doubt_is_a_pause_if_the_message_is_settled_once(story, errors, comes_again):
+    doubtful(story, errors)
+    if comes_again:
+        story.finish("work", "doubtful", 1, opened=story.now)
+    assert more_than_pauses(story.ledger) == []
+    assert story.rules() == set()
+
+
+@pytest.mark.parametrize("errors", [JS_IN_DOUBT, PYTHON_IN_DOUBT])
+def test_a_settlement_that_fails_while_nothing_is_broken_costs_something(story, errors):
+    story.fault()
+    story.step(LOCK_SECS)
+    doubtful(story, errors, is_broken=False)
+    assert "nothing was broken" in more_than_pauses(story.ledger)[0]
+
+
+def test_an_error_that_leaves_no_doubt_costs_something(story):
+    doubtful(story, (JS_IN_DOUBT[0], "ServiceBusError UnauthorizedAccess: the token is not for this"))
+    assert "was refused" in more_than_pauses(story.ledger)[0]
+
+
+def test_a_message_that_a_settlement_in_doubt_leaves_behind_costs_something(story):
+    doubtful(story, JS_IN_DOUBT)
+    story.left("work", "doubtful", 1)
+    assert "is left" in more_than_pauses(story.ledger)[0]
+
+
+def test_a_message_that_comes_again_and_is_not_settled_costs_something(story):
+    doubtful(story, JS_IN_DOUBT)
+    story.deliver("work", "doubtful", 1, opened=story.now)
+    assert "nobody settled it" in more_than_pauses(story.ledger)[0]
+
+
+def test_a_message_that_is_settled_twice_after_a_doubt_costs_something(story):
+    doubtful(story, JS_IN_DOUBT)
+    for _ in range(2):
+        story.finish("work", "doubtful", 1, opened=story.now)
+    assert "settled twice" in more_than_pauses(story.ledger)[0]
+
+
+@pytest.mark.parametrize("who, costs", [("js send", True), ("python receive", True), ("js subscribe", False)])
+def test_other_errors_cost_something_unless_the_sdk_goes_on(story, who, costs):
+    story.fault()
+    story.ledger.error(who, OSError("the connection is gone"))
+    assert bool(more_than_pauses(story.ledger)) == costs

@@ -519,6 +519,7 @@ def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
         ["peek", "$cbs"],
         ["token", "$cbs"],
         ["token", f"{queue}/$nothing"],
+        ["token", queue, "--for", "0s"],
         ["create", "queue", "a", "lock_duraton=PT1M"],
         ["create", "queue", "a", "lock_duration=PT1H"],
         ["create", "subscription", "a"],
@@ -530,6 +531,7 @@ def test_bad_input_is_refused_before_anything_is_sent(cli, queue):
         assert failed.stderr and failed.stdout == "", arguments
     assert cli.json("peek", queue) == []
     assert "lock_duration" in cli.run("create", "queue", "a", "lock_duraton=PT1M", status=2).stderr
+    assert "such as 10m" in cli.run("token", queue, "--for", "0s", status=2).stderr
 
 
 def test_over_tls_with_the_ca_of_the_broker(daemon, queue):

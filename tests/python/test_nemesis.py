@@ -4,6 +4,7 @@ import contextlib
 import random
 import shutil
 import time
+import urllib.request
 
 import pytest
 
@@ -12,7 +13,7 @@ from checker import violations
 from daemon import CONNECTION_STRING, Daemon, entities_text
 from ledger import Fault
 from nemesis import LinkFaults, Nemesis, broken, finish, minutes, seed
-from proxies import Node, Proxies
+from proxies import Node, Proxies, Way
 from workload import QUEUES, TOPICS, Workload
 
 #: See `conftest.py`.
@@ -20,6 +21,9 @@ pytestmark = pytest.mark.local_store("test_cluster.py has the same for PostgreSQ
 
 #: Enough for a few of the steps; hours by PEEKLOCK_NEMESIS_MINUTES.
 MINUTES = 0.5
+#: Of an application that is never without a message to settle. With the SDK's own times its retries would last for minutes.
+JS_BACKLOG = 500
+JS_OPTIONS = {"workMs": 50, "retryOptions": {"timeoutInMs": 2_000, "retryDelayInMs": 500}}
 
 
 class Alone:
@@ -108,6 +112,52 @@ def test_unmodified_clients_notice_a_restart_as_a_pause():
         applications.wait_until_served()
         applications.ledger.add(Fault("the broker was killed", began, time.time()))
         applications.finish()
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+def test_a_settlement_whose_answer_is_lost_is_in_doubt_and_costs_nothing():
+    """The broker dies when it has settled and its answers are on their way."""
+    with contextlib.ExitStack() as stack:
+        proxies = stack.enter_context(Proxies())
+        daemon = Daemon(entities_text(unmodified.QUEUES)).start()
+        stack.callback(daemon.close)
+        node = lambda: Node(("127.0.0.1", daemon.amqp_port), ("127.0.0.1", daemon.http_port))
+        balancer = proxies.balancer("clients", lambda: [node()])
+        connection_string = CONNECTION_STRING.format(port=balancer.port)
+        applications = unmodified.Applications(connection_string, js_backlog=JS_BACKLOG, js_options=JS_OPTIONS)
+        applications.wait_until_served()
+        began = time.time()
+        while not hold_an_answer(daemon, balancer):
+            balancer.heal()
+        daemon.kill()
+        daemon.start()
+        balancer.reset()
+        balancer.heal()
+        applications.wait_until_served()
+        applications.ledger.add(Fault("answers held, then the broker killed", began, time.time()))
+        applications.finish()
+        failed = [one for one in applications.ledger.settlements if one.errors]
+        attempts = [error for one in failed if one.delivery.place == "js" for error in one.errors]
+        assert any(unmodified.NO_ANSWER.search(error) for error in attempts), failed
+
+
+def hold_an_answer(daemon: Daemon, link) -> bool:
+    """Holds what the broker sends; whether it has settled something since, of which nobody is told."""
+    link.hold(Way.DOWN)
+    before = settled(daemon)
+    deadline = time.monotonic() + 1
+    while settled(daemon) == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return settled(daemon) > before
+
+
+def settled(daemon: Daemon) -> float:
+    """Messages of the JavaScript client that the broker has settled."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon.http_port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    name = "peeklock_messages_settled_total"
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and 'entity="js"' in line)
 
 
 def forget(daemon: Daemon, data, earlier):

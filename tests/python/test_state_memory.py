@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import json
 import platform
+import subprocess
 import urllib.request
 
 import pytest
@@ -11,6 +12,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
 from bus import Bus, bodies, one, until
+from daemon import Daemon, binary
 
 # The properties of what is scheduled on a topic are in memory, so a few messages fill it.
 CONFIG = """
@@ -82,3 +84,37 @@ async def test_sends_are_refused_at_the_limit_and_taken_again_when_there_is_memo
         await until(is_over, "memory for more messages")
         await bus.send("orders", ServiceBusMessage("four"))
         assert bodies(await bus.drain("orders", 1)) == [b"four"]
+
+
+def store(command: str, data, directory) -> dict:
+    arguments = [binary(), "store", command, "--json", "--data-dir", data, directory]
+    run = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr + run.stdout
+    return json.loads(run.stdout)
+
+
+@pytest.mark.local_store("a backup of its files")
+@pytest.mark.skipif(platform.system() != "Linux", reason="only Linux says what memory the process has")
+async def test_a_backup_is_made_and_restored_while_sends_are_refused(flavour, start_daemon, tmp_path):
+    daemon = start_daemon(CONFIG)
+    async with Bus(flavour, daemon.connection_string) as bus, bus.sender("news") as news:
+        await bus.send("orders", ServiceBusMessage("one"), ServiceBusMessage("two"))
+        numbers = await fill(daemon, news)
+        report = await asyncio.to_thread(store, "backup", daemon.path / "data", tmp_path / "backup")
+        assert report["running"] and report["complete"]
+        with pytest.raises(ServiceBusQuotaExceededError):
+            await bus.send("orders", ServiceBusMessage("three"))
+        assert health(daemon)["sends_refused"] == "memory full"
+    restored = Daemon(CONFIG.replace("96 MiB", "1 GiB"))
+    try:
+        report = store("restore", restored.path / "data", tmp_path / "backup")
+        assert report["messages"] == 2 + len(numbers)
+        restored.start()
+        async with Bus(flavour, restored.connection_string) as bus, bus.sender("news") as news:
+            await bus.send("orders", ServiceBusMessage("four"))
+            assert bodies(await bus.drain("orders", 3)) == [b"one", b"two", b"four"]
+            # Each of them is there.
+            for start in range(0, len(numbers), 100):
+                await news.cancel_scheduled_messages(numbers[start : start + 100])
+    finally:
+        restored.close()

@@ -5,11 +5,14 @@
 //! finds it good. One that was replaced because it would end is kept beside: if the clock was ahead, it comes back as
 //! soon as the clock is right.
 
+mod files;
+mod replacement;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
@@ -19,6 +22,8 @@ use rcgen::{
 
 use super::pem::{self, Identity};
 use super::{TlsError, certificate_fields};
+use files::{Disk, Files};
+use replacement::previous;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long the CA is good from when it is made.
@@ -48,6 +53,7 @@ const SERVER_KEY_FILE: &str = "server.key";
 pub(super) struct Local {
     directory: PathBuf,
     names: BTreeSet<String>,
+    files: Arc<dyn Files>,
 }
 
 impl Local {
@@ -60,6 +66,7 @@ impl Local {
         Self {
             directory,
             names: own.chain(host).chain(more.iter().map(|name| name.to_lowercase())).collect(),
+            files: Arc::new(Disk),
         }
     }
 
@@ -73,6 +80,7 @@ impl Local {
     /// # Errors
     /// Files that can't be read or written; a CA that is damaged.
     pub(super) fn ensure(&self, now: SystemTime) -> Result<Identity, TlsError> {
+        self.finish_replacement()?;
         let authority = match self.stored_authority(now)? {
             Some(authority) => authority,
             None => self.make_authority(now)?,
@@ -94,13 +102,14 @@ impl Local {
             && certificate_fields::issuer(own) == certificate_fields::subject(authority)
     }
 
-    /// The CA that is there, unless it is about to end.
+    /// The CA that is there, or the one that takes its place; `None` if there is none.
     fn stored_authority(&self, now: SystemTime) -> Result<Option<Issuer<'static, KeyPair>>, TlsError> {
         let (certificate, key) = (self.authority(), self.directory.join(CA_KEY_FILE));
-        if !certificate.exists() && !key.exists() {
+        let has_certificate = self.has(CA_FILE)?;
+        if !has_certificate && !self.has(CA_KEY_FILE)? {
             return Ok(None);
         }
-        if !certificate.exists() {
+        if !has_certificate {
             // A crash after the key was stored. A certificate of the same key fits whatever clients trust already.
             let pair = KeyPair::try_from(&pem::key(&key)?)?;
             self.write_authority(&authority_params(&pair, now), &pair)?;
@@ -114,7 +123,7 @@ impl Local {
         let stored = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
         let identity = match self.take_back_previous(&stored, now)? {
             Some(previous) => previous,
-            None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.put_aside(),
+            None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.succeed(now).map(Some),
             None => stored,
         };
         let pair = KeyPair::try_from(&identity.key).map_err(|error| advice(error.to_string()))?;
@@ -127,8 +136,8 @@ impl Local {
     /// The CA that was replaced last, if it is good and the current one is not, or was made by a clock that was ahead. The two
     /// change places.
     fn take_back_previous(&self, current: &Identity, now: SystemTime) -> Result<Option<Identity>, TlsError> {
-        let previous = |name: &str| self.directory.join(format!("{name}{PREVIOUS}"));
-        let identity = Identity::read(&previous(CA_FILE), &previous(CA_KEY_FILE));
+        let (certificate, key) = (previous(CA_FILE), previous(CA_KEY_FILE));
+        let identity = Identity::read(&self.directory.join(&certificate), &self.directory.join(&key));
         let is_wanted = |previous: &Identity| {
             is_good(previous, now)
                 && (!is_good(current, now)
@@ -136,14 +145,7 @@ impl Local {
                         && gave_way_at_its_end(previous, current)))
         };
         let Some(identity) = identity.ok().filter(is_wanted) else { return Ok(None) };
-        for name in [CA_KEY_FILE, CA_FILE] {
-            let (current, swap) = (self.directory.join(name), self.directory.join(format!("{name}.partial")));
-            fs::rename(&current, &swap)
-                .and_then(|()| fs::rename(previous(name), &current))
-                .and_then(|()| fs::rename(&swap, previous(name)))
-                .and_then(|()| sync_directory(&self.directory))
-                .map_err(|error| TlsError::file("TLS file", &current, error))?;
-        }
+        self.replace_authority(&self.text(&key)?, &self.text(&certificate)?)?;
         tracing::warn!(file = %self.authority().display(), "the clock is right again; the CA before is back: tell clients");
         Ok(Some(identity))
     }
@@ -161,22 +163,20 @@ impl Local {
     }
 
     /// The CA gives way to a new one.
-    fn put_aside<T>(&self) -> Result<Option<T>, TlsError> {
+    fn succeed(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let file = self.authority();
         tracing::warn!(file = %file.display(), "the CA has ended or is about to; a new one is made: tell clients");
-        for name in [CA_KEY_FILE, CA_FILE] {
-            let current = self.directory.join(name);
-            fs::rename(&current, self.directory.join(format!("{name}{PREVIOUS}")))
-                .and_then(|()| sync_directory(&self.directory))
-                .map_err(|error| TlsError::file("TLS file", &current, error))?;
-        }
-        Ok(None)
+        let pair = KeyPair::generate()?;
+        let params = authority_params(&pair, now);
+        self.replace_authority(&pair.serialize_pem(), &params.self_signed(&pair)?.pem())?;
+        tracing::info!(file = %file.display(), "made a CA for TLS");
+        Ok(Issuer::new(params, pair))
     }
 
     fn make_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let create = || {
-            fs::create_dir_all(&self.directory)?;
-            self.directory.parent().map_or(Ok(()), sync_directory)
+            self.files.create_directory(&self.directory)?;
+            self.directory.parent().map_or(Ok(()), |parent| self.files.sync_directory(parent))
         };
         create().map_err(|error| TlsError::file("TLS directory", &self.directory, error))?;
         let pair = KeyPair::generate()?;
@@ -215,28 +215,28 @@ impl Local {
     }
 
     /// Readers see all of a file or none, also after a power cut. Only the broker's user may read what is `secret`.
-    fn write(&self, name: &'static str, text: &str, secret: bool) -> Result<(), TlsError> {
+    fn write(&self, name: &str, text: &str, secret: bool) -> Result<(), TlsError> {
         let path = self.directory.join(name);
         let partial = self.directory.join(format!("{name}.partial"));
         let write = || {
             // The mode is given to new files only.
-            let _ = fs::remove_file(&partial);
-            let mode = if secret { 0o600 } else { 0o644 };
-            let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&partial)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)?;
-            sync_directory(&self.directory)
+            let _ = self.files.remove(&partial);
+            self.files.write_new(&partial, text, if secret { 0o600 } else { 0o644 })?;
+            self.files.rename(&partial, &path)?;
+            self.files.sync_directory(&self.directory)
         };
         write().map_err(|error| TlsError::file("TLS file", &path, error))
     }
-}
 
-/// Makes renames in `directory` durable.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    // The parent of a bare name is the empty path.
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    fs::File::open(directory)?.sync_all()
+    fn has(&self, name: &str) -> Result<bool, TlsError> {
+        let path = self.directory.join(name);
+        self.files.is_there(&path).map_err(|error| TlsError::file("TLS file", &path, error))
+    }
+
+    fn text(&self, name: &str) -> Result<String, TlsError> {
+        let path = self.directory.join(name);
+        self.files.read(&path).map_err(|error| TlsError::file("TLS file", &path, error))
+    }
 }
 
 /// Whether a CA can issue a certificate now.

@@ -81,7 +81,9 @@ fn read_typed(fields: &DeTable<'_>) -> Result<PropertyValue, String> {
     let (kind, value) = (field("type"), field("value"));
     match (kind, value, fields.len()) {
         (Some(kind), None, 1) if kind == NULL => Ok(PropertyValue::Null),
-        (Some(kind), Some(value), 2) if kind != NULL => untyped(Some((kind, value))),
+        (Some(kind), Some(value), 2) if kind != NULL => {
+            within_doubles(&value, untyped(Some((kind, value.clone())))?)
+        }
         _ => Err("found a table; a value with a type is { type = \"guid\", value = \"…\" }".to_owned()),
     }
 }
@@ -96,7 +98,22 @@ fn read_integer(number: &DeInteger<'_>) -> Result<PropertyValue, String> {
 
 fn read_float(number: &DeFloat<'_>) -> Result<PropertyValue, String> {
     match number.as_str().parse::<f64>() {
-        Ok(value) if !value.is_nan() => Ok(PropertyValue::Double(value)),
+        Ok(value) if !value.is_nan() => within_doubles(number.as_str(), PropertyValue::Double(value)),
         _ => Err(format!("{number} equals no value; write a number")),
+    }
+}
+
+/// A number that is too large becomes infinite when it is read; whoever means infinity writes the word.
+fn within_doubles(text: &str, value: PropertyValue) -> Result<PropertyValue, String> {
+    match value {
+        PropertyValue::Double(number)
+            if number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) =>
+        {
+            Err(format!(
+                "{text} is beyond the largest double, {:e}; write a smaller number, or inf",
+                f64::MAX
+            ))
+        }
+        value => Ok(value),
     }
 }

@@ -25,11 +25,24 @@ pub(in crate::cli) struct TokenArgs {
     entity: String,
 
     /// How long it holds.
-    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = lifetime)]
     lifetime: Duration,
 
     #[command(flatten)]
     connection: ConnectionArgs,
+}
+
+/// Tokens end at a whole second: one that holds for less may have ended already.
+///
+/// # Errors
+/// What to write instead.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if length < Duration::from_secs(1) {
+        return Err("a token that holds for less than a second is refused; write a longer time, such as 10m"
+            .to_owned());
+    }
+    Ok(length)
 }
 
 /// The path to sign, as brokers read it: a token for any other would be refused.
@@ -97,6 +110,17 @@ mod tests {
         {
             assert!(signed_path(refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_token_holds_for_a_second_or_more() {
+        assert_eq!(lifetime("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(lifetime("PT10M"), Ok(Duration::from_secs(600)));
+        for refused in ["0s", "0ms", "999ms", "PT0S"] {
+            let advice = lifetime(refused).unwrap_err();
+            assert!(advice.contains("write a longer time, such as 10m"), "{refused}: {advice}");
+        }
+        assert_eq!(lifetime("soon"), duration("soon"), "what is no duration is refused as elsewhere");
     }
 
     /// What the text names once its short words are written out.

@@ -323,6 +323,19 @@ const BAD_RULE: &[(&str, &str)] = &[
         "7:36: topic \"t\", subscription \"s\", rule \"r\": correlation: properties.a: expected a text, number, boolean or",
     ),
     ("correlation = { properties = { a = nan } }", "properties.a: nan equals no value; write a number"),
+    (
+        "correlation = { properties = { a = 1e400 } }",
+        "properties.a: 1e400 is beyond the largest double, 1.7976931348623157e308; write a smaller number, or inf",
+    ),
+    (
+        "correlation = { properties = { a = -1_0e3_99 } }",
+        "properties.a: -10e399 is beyond the largest double",
+    ),
+    (
+        "correlation = { properties = { a = { type = \"double\", value = \"1e400\" } } }",
+        "properties.a: 1e400 is beyond the largest double",
+    ),
+    ("sql = \"a = @p\"\nparameters = { p = 1e309 }", "parameters.p: 1e309 is beyond the largest double"),
     ("correlation = { properties = { a = -9223372036854775809 } }", "does not fit into 64 bits"),
     (
         "correlation = { properties = { a = 2026-01-31 } }",
