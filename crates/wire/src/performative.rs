@@ -160,7 +160,8 @@ pub struct Transfer {
     pub settled: Option<bool>,
     pub more: bool,
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    pub state: Option<DeliveryState>,
+    /// Rarely there (transactional work): on the heap, so that the rest is quickly handed on.
+    pub state: Option<Box<DeliveryState>>,
     pub resume: bool,
     pub aborted: bool,
     pub batchable: bool,

@@ -153,7 +153,7 @@ pub enum Event {
         /// From the transfer.
         message_format: u32,
         /// From the transfer (transactional work).
-        state: Option<DeliveryState>,
+        state: Option<Box<DeliveryState>>,
         /// All frames joined; a slice of the input when there was one frame.
         payload: Bytes,
     },

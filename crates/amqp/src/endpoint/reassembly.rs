@@ -14,7 +14,7 @@ pub(super) struct Partial {
     tag: Tag,
     message_format: u32,
     settled: bool,
-    state: Option<DeliveryState>,
+    state: Option<Box<DeliveryState>>,
     payload: BytesMut,
     /// Why nothing more of it is kept.
     given_up: Option<Box<Error>>,
@@ -27,7 +27,7 @@ pub(super) struct Complete {
     pub(super) tag: Tag,
     pub(super) message_format: u32,
     pub(super) settled: bool,
-    pub(super) state: Option<DeliveryState>,
+    pub(super) state: Option<Box<DeliveryState>>,
     pub(super) payload: Bytes,
 }
 

@@ -174,7 +174,7 @@ fn transmit_link(
             // On every frame: Python takes it from the last.
             settled: Some(front.settled),
             more,
-            state: front.state.as_deref().filter(|_| is_first).cloned(),
+            state: front.state.clone().filter(|_| is_first),
             ..Transfer::default()
         };
         outbox.frame_head(session.channel_out, &Performative::Transfer(transfer), chunk);

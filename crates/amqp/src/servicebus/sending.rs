@@ -22,7 +22,7 @@ impl ConnectionHandler {
         link: LinkId,
         delivery: Option<IncomingId>,
         message_format: u32,
-        state: Option<DeliveryState>,
+        state: Option<Box<DeliveryState>>,
         payload: Bytes,
         connection: &mut Connection,
     ) {
@@ -30,13 +30,13 @@ impl ConnectionHandler {
             Some(Link::Sender(sender)) => {
                 let sender = sender.clone();
                 self.watched.messages_in += 1;
-                self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
+                self.transfer(&sender, delivery, message_format, (state.as_deref(), &payload), connection)
             }
             Some(Link::Relay { session }) => {
                 let session = *session;
                 self.watched.messages_in += 1;
                 self.relay_target(session, message_format, &payload).and_then(|sender| {
-                    self.transfer(&sender, delivery, message_format, (state.as_ref(), &payload), connection)
+                    self.transfer(&sender, delivery, message_format, (state.as_deref(), &payload), connection)
                 })
             }
             Some(Link::CbsRequests { session }) => {
@@ -45,7 +45,7 @@ impl ConnectionHandler {
             }
             Some(Link::ManagementRequests { session, target }) => {
                 let (session, target) = (*session, target.clone());
-                let transfer = (delivery, state.as_ref());
+                let transfer = (delivery, state.as_deref());
                 self.management_request(session, &target, transfer, &payload, connection)
             }
             Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),

@@ -378,7 +378,7 @@ impl<'a> Script<'a> {
                 settled: Some(how & 1 == 1),
                 more: !is_last || how & 96 == 96,
                 aborted: is_last && how & 224 == 224,
-                state: state.clone().filter(|_| at == 0),
+                state: state.clone().filter(|_| at == 0).map(Box::new),
                 resume: how & 146 == 146,
                 ..Transfer::default()
             };

@@ -87,7 +87,7 @@ fn transfer(list: &mut ListReader<'_>) -> Result<Transfer> {
         settled: list.optional(Reader::boolean)?,
         more: list.or_default(Reader::boolean)?,
         rcv_settle_mode: list.optional(receiver_settle_mode)?,
-        state: list.optional(super::DeliveryState::decode)?,
+        state: list.optional(super::DeliveryState::decode)?.map(Box::new),
         resume: list.or_default(Reader::boolean)?,
         aborted: list.or_default(Reader::boolean)?,
         batchable: list.or_default(Reader::boolean)?,

@@ -83,7 +83,7 @@ impl Transfer {
             write::optional(self.settled, write::boolean, output);
             write::boolean(self.more, output);
             write::optional(self.rcv_settle_mode, receiver_settle_mode, output);
-            write::optional(self.state.as_ref(), super::DeliveryState::encode, output);
+            write::optional(self.state.as_deref(), super::DeliveryState::encode, output);
             write::boolean(self.resume, output);
             write::boolean(self.aborted, output);
             write::boolean(self.batchable, output);

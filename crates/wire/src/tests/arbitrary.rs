@@ -243,7 +243,7 @@ pub(super) fn transfer() -> BoxedStrategy<Transfer> {
                     settled,
                     more,
                     rcv_settle_mode: mode,
-                    state,
+                    state: state.map(Box::new),
                     resume,
                     aborted,
                     batchable,

@@ -50,7 +50,7 @@ fn declare_and_discharge() {
 fn state_of_a_transfer() {
     let (performative, payload) = frame("transfer-work");
     let Performative::Transfer(transfer) = performative else { panic!("{performative:?}") };
-    assert_eq!(transfer.state, Some(transactional(None)));
+    assert_eq!(transfer.state, Some(Box::new(transactional(None))));
     assert!(payload.ends_with(b"second"));
 }
 

@@ -15,7 +15,7 @@ fn work(outcome: Option<DeliveryState>) -> DeliveryState {
 
 fn delivered(events: &[Event]) -> (IncomingId, Option<DeliveryState>, Bytes) {
     let messages = events.iter().find_map(|event| match event {
-        Event::Message { id, state, payload, .. } => Some((*id, state.clone(), payload.clone())),
+        Event::Message { id, state, payload, .. } => Some((*id, state.as_deref().cloned(), payload.clone())),
         _ => None,
     });
     messages.expect("a message")

@@ -144,7 +144,7 @@ impl ConnectionHandler {
         if !order.has_to_wait(&concern, after) {
             return Some(event);
         }
-        let is_work = matches!(&event, Event::Message { state, .. } if is_work(state.as_ref()));
+        let is_work = matches!(&event, Event::Message { state, .. } if is_work(state.as_deref()));
         self.transactions.order.wait(Waiting { event, concern, after, is_work });
         None
     }
@@ -177,7 +177,7 @@ impl ConnectionHandler {
             Event::SessionEnded { .. } => Concern::End,
             Event::Credit { drain: false, .. } => Concern::Nothing,
             Event::Message { id, state, .. } => match self.links.get(&id.link) {
-                Some(Link::Sender(_) | Link::Relay { .. }) if is_work(state.as_ref()) => Concern::Nothing,
+                Some(Link::Sender(_) | Link::Relay { .. }) if is_work(state.as_deref()) => Concern::Nothing,
                 Some(Link::Coordinator) => Concern::Coordinator,
                 _ => self.concern_of(id.link),
             },

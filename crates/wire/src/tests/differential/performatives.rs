@@ -37,7 +37,7 @@ impl Tame for Performative {
                 attach.properties.tame();
             }
             Self::Flow(flow) => flow.properties.tame(),
-            Self::Transfer(transfer) => transfer.state.iter_mut().for_each(Tame::tame),
+            Self::Transfer(transfer) => transfer.state.iter_mut().for_each(|state| state.tame()),
             Self::Disposition(disposition) => disposition.state.iter_mut().for_each(Tame::tame),
             Self::Detach(Detach { error, .. }) | Self::End(error) | Self::Close(error) => {
                 error.iter_mut().for_each(Tame::tame);
