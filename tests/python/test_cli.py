@@ -292,6 +292,32 @@ def test_deferred_messages_become_available(cli, client, queue):
     assert [b"".join(m.body) for m in receive(client, queue, 2)] == [b"b", b"a"]
 
 
+def test_messages_of_a_session_are_moved_and_made_available(cli, queues):
+    queue, target = queues.take("session"), queues.take("session")
+    for session, body in [("red", "a"), ("red", "b"), ("red", "c"), ("blue", "d")]:
+        cli.run("send", queue, "--body", body, "--session", session)
+    cli.run("receive", queue, "--session", "red", "-n", 2, "--defer")
+    assert cli.json("undefer", queue, "--session", "blue", "--dry-run")[-1]["done"] == 0
+    assert cli.json("undefer", queue, "--session", "red", "--seq", 2)[-1]["done"] == 1
+    assert cli.json("undefer", queue, "--session", "red")[-1]["done"] == 1
+    assert cli.bodies("peek", queue, "--session", "red") == ["c", "b", "a"]
+    # What is not meant is given back, in its place.
+    assert cli.json("move", queue, target, "--session", "red", "--where", "sys.SequenceNumber > 3")[-1]["done"] == 2
+    assert cli.bodies("receive", target, "--session", "red", "-n", 2) == ["b", "a"]
+    assert cli.bodies("receive", queue, "--session", "red") == ["c"]
+    assert cli.bodies("receive", queue, "--session", "blue") == ["d"]
+    assert "--session" in cli.run("move", f"{queue}/$dlq", target, "--session", "red", status=2).stderr
+
+
+def test_a_session_that_is_held_is_left_alone(cli, client, queues):
+    queue, target = queues.take("session"), queues.take("session")
+    cli.run("send", queue, "--body", "a", "--session", "red")
+    with client.get_queue_receiver(queue, session_id="red"):
+        failed = cli.run("move", queue, target, "--session", "red", status=1)
+    assert "session" in failed.stderr
+    assert cli.bodies("peek", queue, "--session", "red") == ["a"]
+
+
 def test_deferred_messages_of_a_subscription_do_not_go_to_its_topic_unasked(cli, client, topic):
     with client.get_topic_sender(topic) as sender:
         sender.send_messages(ServiceBusMessage("news"))

@@ -77,16 +77,18 @@ impl Client {
     /// Locks deferred messages by their numbers.
     ///
     /// # Errors
-    /// One of them is not there.
+    /// One of them is not there, or the connection does not hold the session.
     pub async fn receive_deferred(
         &mut self,
         address: &str,
+        session: Option<&str>,
         numbers: &[i64],
     ) -> Result<Vec<Received>, ClientError> {
-        let body = vec![
+        let mut body = vec![
             ("sequence-numbers", Value::array_of_longs(numbers)),
             ("receiver-settle-mode", Value::UInt(1)),
         ];
+        body.extend(session.map(|session| ("session-id", Value::from(session))));
         messages(&self.manage(address, "receive-by-sequence-number", body, None).await?)
     }
 
@@ -97,12 +99,11 @@ impl Client {
     pub async fn complete_by_token(
         &mut self,
         address: &str,
+        session: Option<&str>,
         tokens: &[Uuid],
         transaction: Option<&TransactionId>,
     ) -> Result<(), ClientError> {
-        let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
-        let body =
-            vec![("disposition-status", Value::from("completed")), ("lock-tokens", Value::Array(tokens))];
+        let body = disposition("completed", session, tokens);
         self.manage(address, "update-disposition", body, transaction).await.map(|_| ())
     }
 
@@ -110,10 +111,13 @@ impl Client {
     ///
     /// # Errors
     /// A lock was lost.
-    pub async fn abandon_by_token(&mut self, address: &str, tokens: &[Uuid]) -> Result<(), ClientError> {
-        let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
-        let body =
-            vec![("disposition-status", Value::from("abandoned")), ("lock-tokens", Value::Array(tokens))];
+    pub async fn abandon_by_token(
+        &mut self,
+        address: &str,
+        session: Option<&str>,
+        tokens: &[Uuid],
+    ) -> Result<(), ClientError> {
+        let body = disposition("abandoned", session, tokens);
         self.manage(address, "update-disposition", body, None).await.map(|_| ())
     }
 
@@ -196,6 +200,15 @@ impl Client {
         }
     }
 
+    /// Prolongs the lock of a session that this connection holds, and with it those of its messages.
+    ///
+    /// # Errors
+    /// It does not hold it.
+    pub async fn renew_session_lock(&mut self, address: &str, id: &str) -> Result<(), ClientError> {
+        let body = vec![("session-id", Value::from(id))];
+        self.manage(address, "renew-session-lock", body, None).await.map(|_| ())
+    }
+
     /// The state of a session that this connection holds.
     ///
     /// # Errors
@@ -223,6 +236,14 @@ impl Client {
         let body = vec![("session-id", Value::from(id)), ("session-state", state)];
         self.manage(address, "set-session-state", body, None).await.map(|_| ())
     }
+}
+
+/// A settlement by the tokens of locks; those of a session's messages are named with it.
+fn disposition(status: &str, session: Option<&str>, tokens: &[Uuid]) -> Vec<(&'static str, Value)> {
+    let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
+    let mut body = vec![("disposition-status", Value::from(status)), ("lock-tokens", Value::Array(tokens))];
+    body.extend(session.map(|session| ("session-id", Value::from(session))));
+    body
 }
 
 fn messages(response: &Response) -> Result<Vec<Received>, ClientError> {

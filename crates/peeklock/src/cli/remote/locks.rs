@@ -153,7 +153,7 @@ async fn release(args: ReleaseArgs) -> Result<(), Failure> {
     let mut client = args.connection.connect().await?;
     for (number, token) in meant {
         if !args.dry_run {
-            let released = client.abandon_by_token(&args.address.path(), &[token]).await;
+            let released = client.abandon_by_token(&args.address.path(), None, &[token]).await;
             released.map_err(|error| Failure::about(&format!("message {number}"), error))?;
         }
         if args.json {

@@ -8,7 +8,7 @@ use super::address::{Address, SubQueue};
 use super::scan::{Scan, scan};
 use super::selection::Selection;
 use super::text::counted;
-use super::walk::{Action, Given, Report, Resend, Route, transact, walk};
+use super::walk::{Action, Given, Report, Resend, Route, attach, transact, walk};
 use super::{ConnectionArgs, Failure, output};
 
 pub(super) const RESUBMIT_EXAMPLES: &str = "\
@@ -25,6 +25,7 @@ pub(super) const MOVE_EXAMPLES: &str = "\
 Examples:
   peeklock move orders archive --before 2026-01-31T12:00:00Z
   peeklock move orders archive --where 'amount > 5' --dry-run
+  peeklock move baskets archive --session red
   peeklock move 'orders/$dlq' repaired";
 
 pub(super) const UNDEFER_EXAMPLES: &str = "\
@@ -32,6 +33,7 @@ Examples:
   peeklock undefer orders --dry-run     which messages are deferred?
   peeklock undefer orders               make all of them available
   peeklock undefer orders --seq 17
+  peeklock undefer baskets --session red
 A message gets a new sequence number: it is sent again, and the deferred one completed in the same transaction.";
 
 /// Messages in one transaction.
@@ -85,6 +87,10 @@ pub(in crate::cli) struct MoveArgs {
     #[arg(value_name = "TO")]
     to: String,
 
+    /// The session that they belong to; an entity that requires sessions needs it.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
     #[command(flatten)]
     common: Common,
 }
@@ -99,6 +105,10 @@ pub(in crate::cli) struct UndeferArgs {
     /// Send them to this queue or topic [default: the queue that they are in].
     #[arg(long, value_name = "ENTITY")]
     to: Option<String>,
+
+    /// The session that they belong to; an entity that requires sessions needs it.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
 
     #[command(flatten)]
     common: Common,
@@ -124,14 +134,26 @@ impl UndeferArgs {
 pub(super) async fn resubmit(args: ResubmitArgs) -> Result<(), Failure> {
     let address = args.address.or_dead_letters();
     let destination = args.to.unwrap_or_else(|| address.destination());
-    transfer(&address, &destination, &args.common, "resubmitted").await
+    transfer(&address, None, &destination, &args.common, "resubmitted").await
 }
 
 pub(super) async fn move_messages(args: MoveArgs) -> Result<(), Failure> {
     if args.address.sub_queue == SubQueue::Main && args.address.entity.eq_ignore_ascii_case(&args.to) {
         return Err(Failure::usage("the messages are there already"));
     }
-    transfer(&args.address, &args.to, &args.common, "moved").await
+    let session = args.session.as_deref();
+    check_session(&args.address, session)?;
+    transfer(&args.address, session, &args.to, &args.common, "moved").await
+}
+
+/// Dead letters belong to no session, whatever their queue requires.
+fn check_session(address: &Address, session: Option<&str>) -> Result<(), Failure> {
+    match session {
+        Some(_) if address.sub_queue != SubQueue::Main => {
+            Err(Failure::usage("dead letters are in no session; leave --session out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn readdress(common: &Common) -> Readdress {
@@ -140,6 +162,7 @@ fn readdress(common: &Common) -> Readdress {
 
 async fn transfer(
     address: &Address,
+    session: Option<&str>,
     destination: &str,
     common: &Common,
     done: &'static str,
@@ -147,7 +170,7 @@ async fn transfer(
     let mut client = common.connection.connect().await?;
     // First of all links, so that transactions may reach another entity.
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
-    let found = scan(&mut client, address, &common.selection, MessageState::Active).await?;
+    let found = scan(&mut client, address, session, &common.selection, MessageState::Active).await?;
     if common.dry_run {
         if !common.json {
             found.preview.print();
@@ -156,7 +179,7 @@ async fn transfer(
             .await;
     }
     let route = Route { coordinator, destination, readdress: readdress(common) };
-    let report = walk(&mut client, address, found, Action::Send(route)).await?;
+    let report = walk(&mut client, address, session, found, Action::Send(route)).await?;
     finish(client, &report, common, "", done).await
 }
 
@@ -201,11 +224,12 @@ impl Resend for Received {
 }
 
 pub(super) async fn undefer(args: UndeferArgs) -> Result<(), Failure> {
-    let (address, common) = (&args.address, &args.common);
+    let (address, common, session) = (&args.address, &args.common, args.session.as_deref());
     let destination = args.destination()?;
+    check_session(address, session)?;
     let mut client = common.connection.connect().await?;
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
-    let found = scan(&mut client, address, &common.selection, MessageState::Deferred).await?;
+    let found = scan(&mut client, address, session, &common.selection, MessageState::Deferred).await?;
     if common.dry_run {
         if !common.json {
             found.preview.print();
@@ -220,13 +244,14 @@ pub(super) async fn undefer(args: UndeferArgs) -> Result<(), Failure> {
         .await;
     }
     let route = Route { coordinator, destination: &destination, readdress: readdress(common) };
-    let report = take_up(&mut client, address, found, route).await?;
+    let report = take_up(&mut client, address, session, found, route).await?;
     finish(client, &report, common, "", "made available").await
 }
 
 async fn take_up(
     client: &mut Client,
     address: &Address,
+    session: Option<&str>,
     found: Scan,
     route: Route<'_>,
 ) -> Result<Report, Failure> {
@@ -234,17 +259,24 @@ async fn take_up(
     if found.numbers.is_empty() {
         return Ok(report);
     }
+    if session.is_some() {
+        // Whoever holds a session may have its deferred messages.
+        attach(client, address, session).await?;
+    }
     let sender = client.sender(route.destination).await;
     let sender = sender.map_err(|error| Failure::about(route.destination, error))?;
     let batch = usize::try_from(found.batch(BATCH)).unwrap_or(1);
     let numbers: Vec<i64> = found.numbers.into_iter().collect();
     for batch in numbers.chunks(batch) {
-        if take_up_batch(client, address, batch, sender, route).await.is_ok() {
+        if let Some(id) = session {
+            client.renew_session_lock(&address.path(), id).await?;
+        }
+        if take_up_batch(client, address, session, batch, sender, route).await.is_ok() {
             report.done += u64::try_from(batch.len()).unwrap_or(0);
             continue;
         }
         for number in batch {
-            match take_up_batch(client, address, &[*number], sender, route).await {
+            match take_up_batch(client, address, session, &[*number], sender, route).await {
                 Ok(()) => report.done += 1,
                 Err(error @ (ClientError::Lost(_) | ClientError::TimeOut(_))) => return Err(error.into()),
                 Err(error) => report.skipped.push((*number, error.to_string())),
@@ -257,17 +289,18 @@ async fn take_up(
 async fn take_up_batch(
     client: &mut Client,
     address: &Address,
+    session: Option<&str>,
     numbers: &[i64],
     sender: LinkId,
     route: Route<'_>,
 ) -> Result<(), ClientError> {
     let path = address.path();
-    let received = client.receive_deferred(&path, numbers).await?;
+    let received = client.receive_deferred(&path, session, numbers).await?;
     let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-    let moved = transact(client, sender, &received, Given::Tokens(&path, &tokens), route).await;
+    let moved = transact(client, sender, &received, Given::Tokens(&path, session, &tokens), route).await;
     if moved.is_err() {
         // They stay deferred; without this their locks would end by themselves.
-        let _ = client.abandon_by_token(&path, &tokens).await;
+        let _ = client.abandon_by_token(&path, session, &tokens).await;
     }
     moved
 }

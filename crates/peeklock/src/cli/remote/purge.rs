@@ -98,7 +98,7 @@ async fn find(client: &mut Client, args: &PurgeArgs) -> Result<Scan, Failure> {
         StateArg::Deferred => MessageState::Deferred,
         StateArg::Scheduled => MessageState::Scheduled,
     };
-    scan(client, &args.address, &args.selection, state).await
+    scan(client, &args.address, None, &args.selection, state).await
 }
 
 async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
@@ -106,7 +106,7 @@ async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure>
         StateArg::Active if args.selection.is_all() => delete_all(client, args).await,
         StateArg::Active => {
             let found = find(client, args).await?;
-            walk(client, &args.address, found, Action::Delete).await
+            walk(client, &args.address, None, found, Action::Delete).await
         }
         StateArg::Scheduled => cancel(client, args).await,
         StateArg::Deferred => complete_deferred(client, args).await,
@@ -136,7 +136,7 @@ async fn delete_received(client: &mut Client, args: &PurgeArgs) -> Result<Report
     if args.selection.before.is_some() {
         // Only those that were found are deleted.
         let found = find(client, args).await?;
-        return walk(client, &args.address, found, Action::Delete).await;
+        return walk(client, &args.address, None, found, Action::Delete).await;
     }
     let about = |error| Failure::about(&args.address.entity, error);
     let link = client.receiver(&args.address.path(), Mode::ReceiveAndDelete).await.map_err(about)?;
@@ -213,7 +213,7 @@ async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Repo
     let path = args.address.path();
     let mut report = Report::default();
     for number in found.numbers {
-        let received = match client.receive_deferred(&path, &[number]).await {
+        let received = match client.receive_deferred(&path, None, &[number]).await {
             Ok(received) => received,
             Err(error) if error.condition().is_some() => {
                 report.skipped.push((number, error.to_string()));
@@ -222,7 +222,7 @@ async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Repo
             Err(error) => return Err(error.into()),
         };
         let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-        client.complete_by_token(&path, &tokens, None).await?;
+        client.complete_by_token(&path, None, &tokens, None).await?;
         report.done += 1;
     }
     Ok(report)

@@ -38,10 +38,11 @@ impl Scan {
     }
 }
 
-/// Browses a whole queue for messages of a state.
+/// Browses a whole queue, or a session of it, for messages of a state.
 pub(super) async fn scan(
     client: &mut Client,
     address: &Address,
+    session: Option<&str>,
     selection: &Selection,
     state: MessageState,
 ) -> Result<Scan, Failure> {
@@ -49,7 +50,7 @@ pub(super) async fn scan(
     let mut found = Scan { numbers: BTreeSet::new(), bytes_max: 0, preview: peek::heading(shows_reasons) };
     let mut from = 0;
     loop {
-        let page = client.peek(&address.path(), from, PAGE, None).await;
+        let page = client.peek(&address.path(), from, PAGE, session).await;
         let page = page.map_err(|error| Failure::about(&address.entity, error))?;
         if page.messages.is_empty() {
             return Ok(found);

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use peeklock_client::{Client, ClientError, Delivery, LinkId, Mode, Outcome, Readdress, TransactionId};
+use peeklock_client::{
+    Client, ClientError, Delivery, LinkId, Mode, Outcome, Readdress, SessionRequest, TransactionId,
+};
 use uuid::Uuid;
 
 use super::address::Address;
@@ -48,18 +50,36 @@ pub(super) struct Route<'a> {
     pub(super) readdress: Readdress,
 }
 
+/// A receiver that locks messages, of a session if one is named.
+pub(super) async fn attach(
+    client: &mut Client,
+    address: &Address,
+    session: Option<&str>,
+) -> Result<LinkId, Failure> {
+    let path = address.path();
+    let Some(id) = session else {
+        let link = client.receiver(&path, Mode::PeekLock).await;
+        return link.map_err(|error| Failure::about(&address.entity, error));
+    };
+    let named = SessionRequest::Named(id.to_owned());
+    let held = client.session_receiver(&path, Mode::PeekLock, &named).await;
+    let held = held.map_err(|error| Failure::about(&address.entity, error))?;
+    let (link, _) = held.ok_or_else(|| Failure::new(format!("session {id} is not available")))?;
+    Ok(link)
+}
+
 /// Deals with the messages that were found.
 pub(super) async fn walk(
     client: &mut Client,
     address: &Address,
+    session: Option<&str>,
     found: Scan,
     action: Action<'_>,
 ) -> Result<Report, Failure> {
     let bar = progress::bar(found.len(), "messages");
     let batch = found.batch(BATCH);
     let mut numbers = found.numbers;
-    let link = client.receiver(&address.path(), Mode::PeekLock).await;
-    let link = link.map_err(|error| Failure::about(&address.entity, error))?;
+    let link = attach(client, address, session).await?;
     let sender = match action {
         Action::Delete => None,
         // Before anything is locked: the destination may not exist.
@@ -81,7 +101,7 @@ pub(super) async fn walk(
             if numbers.remove(&number) { chosen.push(delivery) } else { work.hold(delivery) }
         }
         work.batch(client, chosen, action).await?;
-        work.renew(client, address).await?;
+        work.renew(client, address, session).await?;
     }
     let reason = if work.held.len() < HELD_MAX {
         "locked by a receiver, or gone".to_owned()
@@ -107,11 +127,21 @@ impl Work {
     }
 
     /// Keeps what is held from coming again, and from counting as a failed try.
-    async fn renew(&mut self, client: &mut Client, address: &Address) -> Result<(), Failure> {
-        if self.held.is_empty() || self.renewed_at.elapsed() < RENEW_INTERVAL {
+    async fn renew(
+        &mut self,
+        client: &mut Client,
+        address: &Address,
+        session: Option<&str>,
+    ) -> Result<(), Failure> {
+        let is_needed = session.is_some() || !self.held.is_empty();
+        if !is_needed || self.renewed_at.elapsed() < RENEW_INTERVAL {
             return Ok(());
         }
         self.renewed_at = Instant::now();
+        if let Some(id) = session {
+            // Its messages are locked as long as it is.
+            return unless_lost(client.renew_session_lock(&address.path(), id).await);
+        }
         let tokens: Vec<Uuid> = self.held.iter().filter_map(Delivery::lock_token).collect();
         for tokens in tokens.chunks(RENEWALS) {
             // A lock that was lost meanwhile has given its message back.
@@ -208,8 +238,8 @@ fn unless_lost(result: Result<(), ClientError>) -> Result<(), Failure> {
 pub(super) enum Given<'a> {
     /// Deliveries of a link.
     Deliveries(&'a [Delivery]),
-    /// Deferred messages of the queue at a path, by the tokens of their locks.
-    Tokens(&'a str, &'a [Uuid]),
+    /// Deferred messages of the queue at a path, or of a session of it, by the tokens of their locks.
+    Tokens(&'a str, Option<&'a str>, &'a [Uuid]),
 }
 
 /// A message that is to be sent again.
@@ -261,6 +291,8 @@ async fn work<M: Resend>(
     }
     match given {
         Given::Deliveries(deliveries) => client.settle_in(deliveries, &Outcome::Complete, transaction).await,
-        Given::Tokens(path, tokens) => client.complete_by_token(path, tokens, Some(transaction)).await,
+        Given::Tokens(path, session, tokens) => {
+            client.complete_by_token(path, session, tokens, Some(transaction)).await
+        }
     }
 }
