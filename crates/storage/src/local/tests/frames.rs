@@ -116,23 +116,26 @@ fn long_batch(first: u64) -> Batch {
     batch
 }
 
+/// Segments that take such a batch.
+fn long_segments() -> LocalOptions {
+    LocalOptions { segment_bytes: 4 << 20, ..LocalOptions::default() }
+}
+
+/// Something happens at a write of the frame of the batch to come, behind `pass` others.
+fn plan(disk: &SimulatedDisk, pass: u64, event: Event) {
+    let segments = disk.paths().into_iter().filter(|path| path.extension().is_some_and(|of| of == "segment"));
+    let active = segments.min().unwrap();
+    disk.plan(Some(Call::Write), active.file_name().unwrap().to_str().unwrap(), pass, event);
+}
+
 #[tokio::test]
 async fn no_room_for_a_later_piece_leaves_nothing_of_the_frame() {
-    let options = LocalOptions { segment_bytes: 8 << 20, ..LocalOptions::default() };
     // Of the writes to the segment, some sixty are of the batch's frame.
-    for pass in (0..56).step_by(5) {
+    for pass in (0..56).step_by(9) {
         let disk = SimulatedDisk::new();
-        let (store, shard) = open_with(&disk, options.clone()).unwrap();
+        let (store, shard) = open_with(&disk, long_segments()).unwrap();
         shard.submit(send(1)).await.unwrap();
-        let active =
-            disk.paths().into_iter().filter(|path| path.extension().is_some_and(|of| of == "segment"));
-        let active = active.min().unwrap();
-        disk.plan(
-            Some(Call::Write),
-            active.file_name().unwrap().to_str().unwrap(),
-            pass,
-            Event::Fail(ENOSPC),
-        );
+        plan(&disk, pass, Event::Fail(ENOSPC));
         let refused = shard.submit(long_batch(100)).await;
         assert!(matches!(refused, Err(Error::Full { .. })), "after {pass}: {refused:?}");
         shard.resume(QUEUE);
@@ -140,9 +143,29 @@ async fn no_room_for_a_later_piece_leaves_nothing_of_the_frame() {
         shard.submit(send(2)).await.unwrap();
         disk.crash(pass);
         drop(store);
-        let (_store, shard) = open_with(&disk, options.clone()).unwrap();
+        let (_store, shard) = open_with(&disk, long_segments()).unwrap();
         let found = contents(&*shard, &[QUEUE]).await.unwrap();
         assert_eq!(found.len(), 2 * 32, "after {pass}");
         assert!(found[&body(129)].iter().all(|byte| *byte == 129), "after {pass}");
+    }
+}
+
+#[tokio::test]
+async fn a_power_cut_between_pieces_costs_nothing_that_was_accepted() {
+    for pass in (0..56).step_by(9) {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open_with(&disk, long_segments()).unwrap();
+        shard.submit(send(1)).await.unwrap();
+        plan(&disk, pass, Event::PowerCut(seed()));
+        shard.submit(long_batch(100)).await.unwrap_err();
+        drop(store);
+        let (store, shard) = open_with(&disk, long_segments()).unwrap();
+        let found = contents(&*shard, &[QUEUE]).await.unwrap();
+        let expected = [head(1), body(1)];
+        assert!(found.keys().eq(&expected), "after {pass}: the frame counts as a whole or not at all");
+        shard.submit(long_batch(200)).await.unwrap();
+        store.close();
+        let (_store, shard) = open_with(&disk, long_segments()).unwrap();
+        assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 2 * 31, "after {pass}");
     }
 }
