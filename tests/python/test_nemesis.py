@@ -99,11 +99,7 @@ def test_a_broker_that_forgets_is_found_out():
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 def test_unmodified_clients_notice_a_restart_as_a_pause():
     with contextlib.ExitStack() as stack:
-        proxies = stack.enter_context(Proxies())
-        daemon = Daemon(entities_text(unmodified.QUEUES)).start()
-        stack.callback(daemon.close)
-        node = lambda: Node(("127.0.0.1", daemon.amqp_port), ("127.0.0.1", daemon.http_port))
-        balancer = proxies.balancer("clients", lambda: [node()])
+        daemon, balancer = behind_balancer(stack)
         applications = unmodified.Applications(CONNECTION_STRING.format(port=balancer.port))
         applications.wait_until_served()
         began = time.time()
@@ -119,17 +115,14 @@ def test_unmodified_clients_notice_a_restart_as_a_pause():
 def test_a_settlement_whose_answer_is_lost_is_in_doubt_and_costs_nothing():
     """The broker dies when it has settled and its answers are on their way."""
     with contextlib.ExitStack() as stack:
-        proxies = stack.enter_context(Proxies())
-        daemon = Daemon(entities_text(unmodified.QUEUES)).start()
-        stack.callback(daemon.close)
-        node = lambda: Node(("127.0.0.1", daemon.amqp_port), ("127.0.0.1", daemon.http_port))
-        balancer = proxies.balancer("clients", lambda: [node()])
+        daemon, balancer = behind_balancer(stack)
         connection_string = CONNECTION_STRING.format(port=balancer.port)
         applications = unmodified.Applications(connection_string, js_backlog=JS_BACKLOG, js_options=JS_OPTIONS)
         applications.wait_until_served()
-        began = time.time()
+        began, deadline = time.time(), time.monotonic() + unmodified.SERVICE_SECS
         while not hold_an_answer(daemon, balancer):
             balancer.heal()
+            assert time.monotonic() < deadline, f"nothing is settled: {applications.ledger.errors}"
         daemon.kill()
         daemon.start()
         balancer.reset()
@@ -140,6 +133,15 @@ def test_a_settlement_whose_answer_is_lost_is_in_doubt_and_costs_nothing():
         failed = [one for one in applications.ledger.settlements if one.errors]
         attempts = [error for one in failed if one.delivery.place == "js" for error in one.errors]
         assert any(unmodified.NO_ANSWER.search(error) for error in attempts), failed
+
+
+def behind_balancer(stack: contextlib.ExitStack):
+    """A broker for unmodified clients, and the balancer through which they reach it, also when it is started again."""
+    proxies = stack.enter_context(Proxies())
+    daemon = Daemon(entities_text(unmodified.QUEUES)).start()
+    stack.callback(daemon.close)
+    node = lambda: Node(("127.0.0.1", daemon.amqp_port), ("127.0.0.1", daemon.http_port))
+    return daemon, proxies.balancer("clients", lambda: [node()])
 
 
 def hold_an_answer(daemon: Daemon, link) -> bool:

@@ -199,8 +199,9 @@ def more_than_pauses(ledger: Ledger) -> list[str]:
     An SDK goes on by itself when it subscribes. A settlement may be in doubt, if something was broken then and if the message
     was settled once all the same.
     """
-    settles = ("js subscribe", "python complete", "js complete")
-    found = [f"{who}: {what}" for _, who, what in ledger.errors if who not in settles]
+    # Settlements are looked at one by one below.
+    others = [(who, what) for _, who, what in ledger.errors if who not in ("js subscribe", "python complete", "js complete")]
+    found = [f"{who}: {what}" for who, what in others]
     view = View(ledger, 0.0)
     for settlement in ledger.settlements:
         if settlement.errors and (reason := cost_of(view, settlement)):

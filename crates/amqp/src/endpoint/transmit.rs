@@ -174,7 +174,7 @@ fn transmit_link(
             // On every frame: Python takes it from the last.
             settled: Some(front.settled),
             more,
-            state: front.state.clone().filter(|_| is_first),
+            state: front.state.as_ref().filter(|_| is_first).cloned(),
             ..Transfer::default()
         };
         outbox.frame_head(session.channel_out, &Performative::Transfer(transfer), chunk);

@@ -19,8 +19,8 @@ use crate::partition::Partition;
 /// bytes.
 const SETTLEMENT_BYTES_MAX: usize = 256;
 
-/// How soon memory that was short is looked at again, in milliseconds.
-const MEMORY_LOOK_MS: u64 = 1_000;
+/// How soon whoever holds something back for lack of memory looks at it again, in milliseconds.
+const RELIEF_LOOK_MS: u64 = 1_000;
 
 /// What there is too little of for growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Growth {
             if !self.budget.state().is_full() {
                 return;
             }
-            clock.sleep_until(clock.now().plus_ms(MEMORY_LOOK_MS)).await;
+            clock.sleep_until(clock.now().plus_ms(RELIEF_LOOK_MS)).await;
         }
     }
 }

@@ -157,8 +157,8 @@ pub trait File: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Lets the system begin to bring these bytes to the disk, and does not wait for it. A hint: nothing is durable by it, and a
-    /// write that fails is told by [`Self::sync_data`].
+    /// Lets the system begin to write these bytes to the disk; waits at most for a place in the disk's queue. A hint: nothing is
+    /// durable by it, and [`Self::sync_data`] reports what fails.
     fn begin_to_sync(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

@@ -27,7 +27,7 @@ impl Actor {
     /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
-        let moment = Moment { now: self.now, shortage: self.see_the_shortage() };
+        let moment = Moment { now: self.now, shortage: self.note_shortage() };
         self.equip();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
@@ -62,9 +62,9 @@ impl Actor {
         crowded || behind || postponed || has_read_much
     }
 
-    /// Whether there is a shortage. While there is one, messages that are scheduled on a topic stay so: each would become a
+    /// The shortage, if there is one. Meanwhile, messages that are scheduled on a topic stay so: each would become a
     /// message of every subscription, out of what is left for those who settle and delete.
-    pub(super) fn see_the_shortage(&mut self) -> Option<Shortage> {
+    fn note_shortage(&mut self) -> Option<Shortage> {
         let shortage = self.growth.shortage();
         self.owned.partition.hold_publications(shortage.is_some());
         shortage

@@ -121,21 +121,22 @@ fn long_segments() -> LocalOptions {
     LocalOptions { segment_bytes: 4 << 20, ..LocalOptions::default() }
 }
 
-/// Something happens at a write of the frame of the batch to come, behind `pass` others.
-fn plan(disk: &SimulatedDisk, pass: u64, event: Event) {
+/// A store with message 1, on a disk where something happens at a write of the next frame, behind `pass` others.
+async fn store_before(pass: u64, event: Event) -> (SimulatedDisk, LocalStore, Arc<dyn Shard>) {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open_with(&disk, long_segments()).unwrap();
+    shard.submit(send(1)).await.unwrap();
     let segments = disk.paths().into_iter().filter(|path| path.extension().is_some_and(|of| of == "segment"));
     let active = segments.min().unwrap();
     disk.plan(Some(Call::Write), active.file_name().unwrap().to_str().unwrap(), pass, event);
+    (disk, store, shard)
 }
 
 #[tokio::test]
 async fn no_room_for_a_later_piece_leaves_nothing_of_the_frame() {
     // Of the writes to the segment, some sixty are of the batch's frame.
     for pass in (0..56).step_by(9) {
-        let disk = SimulatedDisk::new();
-        let (store, shard) = open_with(&disk, long_segments()).unwrap();
-        shard.submit(send(1)).await.unwrap();
-        plan(&disk, pass, Event::Fail(ENOSPC));
+        let (disk, store, shard) = store_before(pass, Event::Fail(ENOSPC)).await;
         let refused = shard.submit(long_batch(100)).await;
         assert!(matches!(refused, Err(Error::Full { .. })), "after {pass}: {refused:?}");
         shard.resume(QUEUE);
@@ -153,10 +154,7 @@ async fn no_room_for_a_later_piece_leaves_nothing_of_the_frame() {
 #[tokio::test]
 async fn a_power_cut_between_pieces_costs_nothing_that_was_accepted() {
     for pass in (0..56).step_by(9) {
-        let disk = SimulatedDisk::new();
-        let (store, shard) = open_with(&disk, long_segments()).unwrap();
-        shard.submit(send(1)).await.unwrap();
-        plan(&disk, pass, Event::PowerCut(seed()));
+        let (disk, store, shard) = store_before(pass, Event::PowerCut(seed())).await;
         shard.submit(long_batch(100)).await.unwrap_err();
         drop(store);
         let (store, shard) = open_with(&disk, long_segments()).unwrap();
