@@ -50,6 +50,9 @@ struct Arguments {
     /// Writes every value to this file, with facts about the machine.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Sends a second in the cases `half-rate…`, instead of half of the rate that saturates.
+    #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
     /// Given by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -89,8 +92,8 @@ fn main() {
 /// Runs a case so often; with an earlier daemon, both in turn, and every other time in the other order.
 fn run(case: &Case, arguments: &Arguments) -> Outcome {
     let (mut now, mut before) = (Vec::new(), Vec::new());
-    let mut measure_now = || now.push(case.work.measure(daemon::binary()));
-    let mut measure_before = |binary: &Path| before.push(case.work.measure(binary));
+    let mut measure_now = || now.push(case.work.measure(daemon::binary(), arguments.rate));
+    let mut measure_before = |binary: &Path| before.push(case.work.measure(binary, arguments.rate));
     for run in 0..arguments.runs.min(case.work.runs_max()) {
         match &arguments.against {
             None => measure_now(),

@@ -26,14 +26,14 @@ const TICK: Duration = Duration::from_millis(1);
 /// Messages under way at most: less than the credit that the daemon grants.
 const UNDER_WAY_MAX: u32 = 500;
 
-/// The latency of sends at half of the rate that saturates.
-pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside) -> Vec<Figure> {
+/// The latency of sends at `rate` a second, or at half of the rate that saturates.
+pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside, rate: Option<u32>) -> Vec<Figure> {
     let daemon = Daemon::of_binary(binary, &(load.config() + beside::CONFIG));
     warm(&daemon, load);
     let (_, saturated) = spend(&daemon, load.messages, || send(&daemon, load));
     receive(&daemon, load);
     beside.prepare(&daemon);
-    let per_s = saturated.per_s / 2.0;
+    let per_s = rate.map_or(saturated.per_s / 2.0, f64::from);
     let is_over = AtomicBool::new(false);
     let Through::Queues(queues) = load.through else { panic!("only queues are paced") };
     let mut clients: Vec<Client> = (0..load.connections)

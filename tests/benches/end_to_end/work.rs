@@ -15,14 +15,14 @@ use crate::{carried, large, many, paced};
 const WARM_MESSAGES: u32 = 300_000;
 
 impl Work {
-    /// Starts a daemon, does the work once, and says what it took.
-    pub(crate) fn measure(&self, binary: &Path) -> Vec<Figure> {
+    /// Starts a daemon, does the work once, and returns the figures. `rate` replaces half of the saturating rate, in sends a second.
+    pub(crate) fn measure(&self, binary: &Path, rate: Option<u32>) -> Vec<Figure> {
         match self {
             Self::InTurn(load) => in_turn(binary, load),
             Self::Together(load) => at_once(binary, load),
             Self::Empty(load) => empty(binary, load),
             Self::Backlog(load, messages) => backlog(binary, load, *messages),
-            Self::Paced(load, beside) => paced::measure(binary, load, *beside),
+            Self::Paced(load, beside) => paced::measure(binary, load, *beside, rate),
             Self::Start => start(binary),
             Self::Memory => memory(binary),
             Self::IdleConnections(idle) => many::idle_connections(binary, *idle),
