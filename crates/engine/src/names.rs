@@ -48,7 +48,7 @@ pub fn reads_like_a_host(text: &str) -> bool {
 /// Checks the name of a queue or topic. Parts are separated by `/`.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_entity_name(name: &str) -> Result<(), String> {
     check_text(name, ENTITY_NAME_CHARS_MAX, FORBIDDEN_IN_PATHS)?;
     for part in name.split('/') {
@@ -96,7 +96,7 @@ fn is_hex(text: &str) -> bool {
 /// Checks the name of a subscription.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_rule_name(name)?;
     if name.starts_with('$') {
@@ -108,7 +108,7 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
 /// Checks the name of a subscription created by a client for JMS: it contains the client id, so it may be longer than others.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
     check_text(name, CLIENT_SUBSCRIPTION_NAME_CHARS_MAX, FORBIDDEN)?;
     check_escapes(name)
@@ -117,7 +117,7 @@ pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
 /// Checks the name of a subscription in an address; one created by a client for JMS may be longer.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
     let is_of_client = name.ends_with("$D") || name.ends_with("$ND");
     if is_of_client && !name.starts_with('$') {
@@ -130,7 +130,7 @@ pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
 /// Checks a client id, which becomes a part of such a name; it may be empty.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
     if client_id.is_empty() {
         return Ok(());
@@ -142,7 +142,7 @@ pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
 /// Checks the name of a rule.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_rule_name(name: &str) -> Result<(), String> {
     check_text(name, SHORT_NAME_CHARS_MAX, FORBIDDEN)
 }
@@ -150,7 +150,7 @@ pub fn check_rule_name(name: &str) -> Result<(), String> {
 /// Checks the name of a shared access rule.
 ///
 /// # Errors
-/// The fault, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_authorization_rule_name(name: &str) -> Result<(), String> {
     check_text(name, AUTHORIZATION_RULE_NAME_CHARS_MAX, FORBIDDEN)
 }

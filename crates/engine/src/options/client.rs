@@ -24,7 +24,7 @@ impl ClientAffinity {
     /// documentation, "Representation of client scoped subscriptions").
     ///
     /// # Errors
-    /// The fault of `name` or of the client id, as a sentence.
+    /// The reason why `name` or the client id is invalid, as a sentence.
     pub fn subscription_name(&self, name: &str) -> Result<String, String> {
         crate::names::check_rule_name(name)
             .map_err(|reason| format!("{name:?} can't be the name of a subscription: {reason}."))?;

@@ -83,7 +83,7 @@ pub struct Outputs {
 pub struct RestoreError {
     /// The number of its key.
     pub number: u64,
-    /// The fault.
+    /// A description of the fault.
     pub reason: String,
 }
 

@@ -135,7 +135,7 @@ pub struct UnreadRecord {
     pub queue: QueueId,
     /// The number of its key.
     pub number: u64,
-    /// The fault.
+    /// A description of the fault.
     pub reason: String,
 }
 

@@ -11,7 +11,7 @@ pub enum StartError {
     Record {
         /// The partition.
         partition: u64,
-        /// The fault.
+        /// A description of the fault.
         reason: String,
     },
     /// The stored state of this entity, or of one whose name can't be read and that may be this one, is damaged.
@@ -27,7 +27,7 @@ pub enum StartError {
     InvalidName {
         /// The name as given.
         name: String,
-        /// The fault.
+        /// A description of the fault.
         reason: String,
     },
     /// An entity can't have these options.

@@ -57,7 +57,7 @@ pub(crate) fn write_entity(entity: &EntityRecord) -> Bytes {
 /// Reads the record of an entity.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_entity(bytes: &[u8]) -> Result<EntityRecord, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_entity(bytes);

@@ -21,7 +21,7 @@ pub(super) fn append(record: &impl Message, to: &mut Vec<u8>) {
 /// Reads a record, which must extend to the end of the bytes.
 ///
 /// # Errors
-/// The fault of the bytes.
+/// The reason why they can't be decoded.
 pub(super) fn read<T: Message + Default>(bytes: &[u8]) -> Result<T, String> {
     let mut fields = match bytes.split_first() {
         Some((&TAGGED, rest)) => rest,

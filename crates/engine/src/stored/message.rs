@@ -130,7 +130,7 @@ pub(crate) fn append_head(record: &Record, to: &mut Vec<u8>) {
 /// The body of a stored message.
 ///
 /// # Errors
-/// The fault of the head.
+/// The reason why the head can't be decoded.
 pub(crate) fn body_of(number: SequenceNumber, bytes: &[u8]) -> Result<BodyRef, String> {
     match legacy::read_trace(bytes)? {
         Some((body, _)) => Ok(body),
@@ -141,7 +141,7 @@ pub(crate) fn body_of(number: SequenceNumber, bytes: &[u8]) -> Result<BodyRef, S
 /// Reads the head of a message.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_head(bytes: &[u8]) -> Result<Record, String> {
     let record = match frame::is_tagged(bytes) {
         true => frame::read::<Head>(bytes)?.try_into()?,

@@ -21,7 +21,7 @@ pub(crate) fn write_next_partition(next: PartitionId) -> Bytes {
 /// Reads the record of the next free partition.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_next_partition(bytes: &[u8]) -> Result<PartitionId, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_next_partition(bytes);

@@ -24,7 +24,7 @@ pub(crate) fn append_remembered_id(at: Timestamp, key: MessageKey, to: &mut Vec<
 /// Reads the record of an id: when its message was accepted, and its key.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_remembered_id(bytes: &[u8]) -> Result<(Timestamp, MessageKey), String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_remembered_id(bytes);

@@ -34,7 +34,7 @@ pub(crate) fn append_session_state(session: &str, updated_at: Timestamp, state: 
 
 /// Reads the record of a state.
 ///
-/// The fault of the record.
+/// The reason why it can't be decoded.
 /// What is wrong with it.
 pub(crate) fn read_session_state(bytes: &[u8]) -> Result<SessionStateRecord, String> {
     if !frame::is_tagged(bytes) {

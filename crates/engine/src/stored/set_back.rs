@@ -24,7 +24,7 @@ pub(crate) fn write_set_back(set_back: SetBack) -> Bytes {
 /// Reads the record of a correction.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_set_back(bytes: &[u8]) -> Result<SetBack, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_set_back(bytes);

@@ -37,7 +37,7 @@ pub(crate) fn append_subscription(subscription: &Subscription, to: &mut Vec<u8>)
 /// Reads the record of a subscription.
 ///
 /// # Errors
-/// The fault of the record.
+/// The reason why it can't be decoded.
 pub(crate) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_subscription(queue, bytes);

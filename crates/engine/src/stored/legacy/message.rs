@@ -165,7 +165,7 @@ pub(in crate::stored) fn read_head(bytes: &[u8]) -> Result<Record, String> {
 /// records.
 ///
 /// # Errors
-/// The fault of the bytes.
+/// The reason why they can't be decoded.
 pub(crate) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
     if version(bytes) != Ok(4) {
         return Ok(None);
