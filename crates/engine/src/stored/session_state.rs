@@ -34,8 +34,8 @@ pub(crate) fn append_session_state(session: &str, updated_at: Timestamp, state: 
 
 /// Reads the record of a state.
 ///
+/// # Errors
 /// The reason why it can't be decoded.
-/// What is wrong with it.
 pub(crate) fn read_session_state(bytes: &[u8]) -> Result<SessionStateRecord, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_session_state(bytes);
