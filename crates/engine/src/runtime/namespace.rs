@@ -28,11 +28,11 @@ use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 pub struct NamespaceOptions {
     /// Memory for recently written bodies over all partitions, in bytes.
     pub body_cache_bytes: usize,
-    /// Seed of the random numbers; `None` draws one from the operating system. For tests only, because lock tokens repeat
-    /// with the seed: a test that restarts a namespace must use another seed for each start.
+    /// Seed of the random numbers; `None` draws one from the operating system. For tests only, because lock tokens repeat with
+    /// the seed: a test that restarts a namespace must use another seed for each start.
     pub seed: Option<u64>,
-    /// Reads the properties that rules evaluate out of an encoded message, for messages forwarded to a topic; without it
-    /// such messages have no properties for rules.
+    /// Reads the properties that rules evaluate out of an encoded message, for messages forwarded to a topic; without it such
+    /// messages have no properties for rules.
     pub read_rule_properties: Option<ReadRuleProperties>,
     /// Limits on subscriptions and rules of topics.
     pub rule_limits: RuleLimits,
@@ -86,8 +86,8 @@ impl Namespace {
         self.inner.common.cache.process()
     }
 
-    /// Restores every entity from the leased shard and starts the actors of those with pending timers; other actors start
-    /// at the first lookup. Must be called on the tokio runtime that is to run the actors, with timers enabled.
+    /// Restores every entity from the leased shard and starts the actors of those with pending timers; other actors start at
+    /// the first lookup. Must be called on the tokio runtime that is to run the actors, with timers enabled.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -126,11 +126,11 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Creates a queue or topic, or updates the options of an existing one, durably. A declaration that changes nothing
-    /// writes nothing.
+    /// Creates a queue or topic, or updates the options of an existing one, durably. A declaration that changes nothing writes
+    /// nothing.
     ///
     /// # Errors
-    /// The store's, or an invalid name or option; nothing changed then.
+    /// The store's error, or an invalid name or option; nothing changed then.
     pub async fn declare(&self, name: &str, options: impl Into<EntityOptions>) -> Result<(), StartError> {
         self.declare_all([(name.to_owned(), options.into())]).await
     }
@@ -139,7 +139,7 @@ impl Namespace {
     /// counts.
     ///
     /// # Errors
-    /// The store's, or an invalid name or option; nothing changed then.
+    /// The store's error, or an invalid name or option; nothing changed then.
     pub async fn declare_all<O: Into<EntityOptions>>(
         &self,
         entities: impl IntoIterator<Item = (String, O)>,
@@ -148,8 +148,8 @@ impl Namespace {
         self.declare_as(Intent::Declare, entities).await
     }
 
-    /// Sends declarations to the catalogue. If an entity ended by itself before it applied its new options, the declaration
-    /// is repeated: the catalogue knows of the end by then.
+    /// Sends declarations to the catalogue. If an entity ended by itself before it applied its new options, the declaration is
+    /// repeated: the catalogue knows of the end by then.
     pub(super) async fn declare_as(
         &self,
         intent: Intent,
@@ -245,8 +245,7 @@ impl Namespace {
         self.inner.common.damages.add(damage);
     }
 
-    /// Number of messages at present out of delivery because their stored data is damaged, over all queues and
-    /// subscriptions.
+    /// Number of messages at present out of delivery because their stored data is damaged, over all queues and subscriptions.
     #[must_use]
     pub fn quarantined_count(&self) -> u64 {
         self.inner.directory.all().iter().map(|entity| entity.quarantined()).sum()
@@ -272,9 +271,8 @@ impl Namespace {
         Arc::clone(&self.inner.common.clock)
     }
 
-    /// Resolves when a shard is lost: its lease is lost, a batch is in doubt, or an actor panicked. From then on its
-    /// entities refuse every request with [`crate::Refusal::Unavailable`]; everything else continues. Never resolves
-    /// otherwise.
+    /// Resolves when a shard is lost: its lease is lost, a batch is in doubt, or an actor panicked. From then on its entities
+    /// refuse every request with [`crate::Refusal::Unavailable`]; everything else continues. Never resolves otherwise.
     pub async fn shard_lost(&self) -> LostShard {
         self.inner.host.when_lost().await
     }

@@ -3,7 +3,7 @@
 /// Reasons why a namespace did not start, or a declaration was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StartError {
-    /// The store refused.
+    /// The store reported an error.
     #[error(transparent)]
     Storage(#[from] peeklock_storage::Error),
     /// A stored record can't be understood.

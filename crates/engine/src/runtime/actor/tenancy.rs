@@ -17,15 +17,14 @@ pub(super) struct Tenancy {
     port: Option<Arc<dyn Tenure>>,
     /// Whether the right was away at the last check, or output is still held back.
     is_away: bool,
-    /// Resolves to true if the shard is lost before the right returns; this is the only way the actor learns of the loss
-    /// then.
+    /// Resolves to true if the shard is lost before the right returns; this is the only way the actor learns of the loss then.
     waiting: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
 /// The actor's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// Everything.
+    /// All output is allowed.
     Given,
     /// Everything again: output that was held back may be sent.
     Returned,

@@ -35,7 +35,7 @@ pub struct EntityDescription {
     pub accessed_at: Option<Timestamp>,
     /// Its message counts; for a topic, the messages scheduled on it, and the size of all bodies.
     pub counts: Counts,
-    /// What happened to its messages since the broker started.
+    /// Counters of its messages since the broker started.
     pub totals: Totals,
     /// Whether its stored state is damaged, so that it refuses every command.
     pub is_damaged: bool,
@@ -57,7 +57,7 @@ pub struct SubscriptionDescription {
     pub accessed_at: Option<Timestamp>,
     /// Its message counts; `size_bytes` is 0, because the bodies belong to the topic.
     pub counts: Counts,
-    /// What happened to its messages since the broker started.
+    /// Counters of its messages since the broker started.
     pub totals: Totals,
 }
 

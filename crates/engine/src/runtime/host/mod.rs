@@ -1,9 +1,9 @@
 //! A shard in use: its leased store, the actors of its entities, and the tasks they share.
 //!
-//! A host is one failure scope ([`scope`]). If the shard can't be trusted any more (the lease is lost, a batch is in doubt,
-//! a task panicked), the whole host ends: its actors refuse all waiting requests with [`crate::Refusal::Unavailable`],
-//! which clients retry, close their receivers and end; so do the catalogue and the committer. The process continues; the
-//! owner of the [`super::Namespace`] receives a [`LostShard`] and decides.
+//! A host is one failure scope ([`scope`]). If the shard can't be trusted any more (the lease is lost, a batch is in doubt, a
+//! task panicked), the whole host ends: its actors refuse all waiting requests with [`crate::Refusal::Unavailable`], which
+//! clients retry, close their receivers and end; so do the catalogue and the committer. The process continues; the owner of
+//! the [`super::Namespace`] receives a [`LostShard`] and decides.
 
 mod scope;
 mod set_back;
@@ -122,7 +122,7 @@ impl ShardHost {
     /// Sends a request to the catalogue and waits for its answer.
     ///
     /// # Errors
-    /// The catalogue's, or [`Error::Unavailable`] once the host has ended.
+    /// The catalogue's error, or [`Error::Unavailable`] once the host has ended.
     pub(super) async fn ask_catalogue(&self, request: CatalogueRequest) -> Result<PartitionId, StartError> {
         let gone = || Error::Unavailable { reason: "the shard was lost".to_owned() };
         let (answer, answered) = oneshot::channel();
