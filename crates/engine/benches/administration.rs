@@ -1,5 +1,5 @@
-//! What a page of descriptions costs among few and among many entities. `cargo bench -p peeklock-engine --bench
-//! administration`.
+//! Cost of a page of entity descriptions in a namespace with few and with many entities. `cargo bench -p peeklock-engine
+//! --bench administration`.
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, reason = "a program for people to read")]
 

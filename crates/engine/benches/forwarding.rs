@@ -1,5 +1,5 @@
-//! How fast a backlog goes on to another queue: 100 000 messages of 1 KB wait, then their queue begins to forward.
-//! `cargo bench -p peeklock-engine --bench forwarding`.
+//! Throughput of forwarding a backlog to another queue: 100 000 messages of 1 KB wait, then forwarding is switched on for
+//! their queue. `cargo bench -p peeklock-engine --bench forwarding`.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 

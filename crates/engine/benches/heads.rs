@@ -1,6 +1,6 @@
-//! What the records of messages cost: the store operations of a turn of sends (`write`), and a queue read back from its heads
-//! (`read`), for messages of several kinds. Each figure is the best of several rounds, and most of the time of `read` is the queue's
-//! own. `cargo bench -p peeklock-engine --bench heads`.
+//! Cost of message records, for several kinds of messages: the store operations of a turn of sends (`write`), and restoring a
+//! queue from its heads (`read`). Each figure is the best of several rounds; most of the time of `read` is spent in the queue
+//! itself. `cargo bench -p peeklock-engine --bench heads`.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
@@ -78,7 +78,7 @@ fn turns(kind: &Kind) -> Vec<Outputs> {
     (0..TURNS).map(turn).collect()
 }
 
-/// Nanoseconds for each message, the best round.
+/// Nanoseconds per message in the best round.
 fn best(mut round: impl FnMut()) -> f64 {
     let times = (0..ROUNDS).map(|_| {
         let started = Instant::now();

@@ -1,5 +1,5 @@
-//! What the partition costs: time per message and command, memory per waiting message, time to restore and to fire
-//! timers. Plain `main`, because memory is counted by a wrapped allocator:
+//! Cost of the partition: time per message and command, memory per waiting message, time to restore and to fire
+//! timers. A plain `main`, because a wrapped allocator counts the memory:
 //! `cargo bench -p peeklock-engine --bench partition`.
 
 #![allow(clippy::print_stdout)] // the report
@@ -32,12 +32,12 @@ const ID: QueueId = QueueId(1);
 const MESSAGES: usize = 1_000_000;
 const TURN: usize = 256;
 
-/// Counts the bytes that are allocated, with what the system allocator needs for itself.
+/// Counts the allocated bytes, including the system allocator's overhead.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-/// glibc: eight bytes of header, multiples of sixteen, at least 32.
+/// glibc: a header of eight bytes, rounded up to a multiple of sixteen, at least 32.
 fn footprint(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16).max(32)
 }
@@ -108,7 +108,7 @@ impl Bench {
         self.handle(Command::Credit { receiver, limit, drain: false });
     }
 
-    /// Completes all that was delivered.
+    /// Completes all delivered messages.
     fn complete(&mut self) -> usize {
         let effects = std::mem::take(&mut self.outputs.effects);
         self.clear();
@@ -128,7 +128,7 @@ fn report(what: &str, started: Instant, count: usize) {
     println!("{what:<58} {each:>8.1} ns each  {:>8.1} ms in all", elapsed.as_secs_f64() * 1000.0);
 }
 
-/// Send, deliver, complete in turns, each persisted, over a backlog of a given length.
+/// Sends, delivers and completes messages in turns, each of them persisted, in a queue with a backlog of the given length.
 fn life_cycle(backlog: usize, with_persist: bool) {
     let mut bench = Bench::new(QueueOptions::default());
     for _ in 0..backlog {

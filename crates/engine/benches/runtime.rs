@@ -1,5 +1,5 @@
-//! What a message costs on its way through an actor: send → accepted and deliver → complete → settled, with 1 KB
-//! contents and 256 requests in flight for each queue. Client, actor and store share one thread, so CPU time per message is
+//! CPU time of a message on its way through an actor: send → accepted and deliver → complete → settled, with bodies of 1 KB
+//! and 256 requests in flight per queue. Client, actor and store share one thread, so CPU time per message is
 //! exact and includes all three: `cargo bench -p peeklock-engine --bench runtime`.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// Memory of queues that wait for something to happen, first as restored, then with a running actor each.
+/// Memory of idle queues, first as restored, then each with a running actor.
 async fn idle_queues(count: u64) -> [f64; 2] {
     let shard = MemoryStore::new().acquire(ShardId(0)).await.expect("a shard");
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(1), ..NamespaceOptions::default() };
@@ -64,13 +64,13 @@ async fn idle_queues(count: u64) -> [f64; 2] {
     [declared - before, running - before].map(|bytes| bytes / count as f64)
 }
 
-/// Memory of this process that is in RAM, where the system tells (Linux).
+/// Resident memory of this process, where the system reports it (Linux); otherwise 0.
 fn resident_bytes() -> f64 {
     let statm = std::fs::read("/proc/self/statm").ok().and_then(|text| String::from_utf8(text).ok());
     statm.and_then(|text| text.split(' ').nth(1)?.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0
 }
 
-/// CPU nanoseconds per message for each of the two ways.
+/// CPU nanoseconds per message for sending and for receiving.
 async fn measure(lease: Lease, queues: u64, body_cache_bytes: usize) -> [f64; 2] {
     let options = NamespaceOptions { body_cache_bytes, seed: Some(1), ..NamespaceOptions::default() };
     let namespace =
@@ -153,7 +153,7 @@ impl Client {
         self.submit(None, Command::OpenReceiver { receiver, options, session: None });
         let (mut granted, mut delivered, mut settled, mut outputs) = (0, 0, 0, Vec::new());
         while settled < self.messages {
-            // Credit is renewed by halves, as the SDKs do.
+            // Credit is renewed when half of it is used, as the SDKs do.
             if granted - delivered <= IN_FLIGHT / 2 && granted < self.messages {
                 granted = delivered + IN_FLIGHT;
                 let limit = CreditLimit { messages: granted, bytes: u64::MAX };
@@ -182,7 +182,7 @@ impl Client {
     }
 }
 
-/// CPU time of this thread where the system tells (Linux), else the time that passed.
+/// CPU time of this thread where the system reports it (Linux), otherwise the elapsed time.
 fn cpu_time() -> Duration {
     static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let elapsed = STARTED.get_or_init(Instant::now).elapsed();
@@ -192,10 +192,10 @@ fn cpu_time() -> Duration {
     on_cpu_ns.map_or(elapsed, Duration::from_nanos)
 }
 
-/// Says that everything is durable and keeps nothing: what is left is the runtime's own cost.
+/// Reports every batch as durable and stores nothing, so that only the runtime's own cost remains.
 struct NullShard {
     pressure: watch::Sender<Pressure>,
-    /// Kept: the lease is lost without it.
+    /// The lease is lost when this sender is dropped.
     _loss: watch::Sender<Option<Error>>,
 }
 

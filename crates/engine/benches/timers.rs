@@ -1,5 +1,5 @@
-//! What timers cost, and whom: arming, cancelling and firing with few and with many of them pending; and how long others
-//! wait for an answer while a million messages of one queue expire. `cargo bench -p peeklock-engine --bench timers`.
+//! Cost of timers: arming, cancelling and firing with few and with many of them pending; and the latency of other queues
+//! while a million messages of one queue expire. `cargo bench -p peeklock-engine --bench timers`.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
@@ -22,10 +22,10 @@ use smallvec::smallvec;
 
 const ID: QueueId = QueueId(1);
 const HOUR_MS: u64 = 3_600_000;
-/// Messages that expire while others want answers.
+/// Messages that expire while clients of another queue wait for responses.
 const BACKLOG: usize = 1_000_000;
 const BATCH: usize = 1_000;
-/// Round trips measured, at least, while nothing expires.
+/// Minimum number of round trips measured while nothing expires.
 const ROUND_TRIPS: usize = 2_000;
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -62,7 +62,7 @@ impl Bench {
         self.partition.handle(self.now, &mut self.random, request, command, &mut self.outputs);
     }
 
-    /// Stores a message with a timer of its own: it is scheduled, so that it can be cancelled by number.
+    /// Stores a message with a timer of its own: a scheduled message, because it can be cancelled by its sequence number.
     fn schedule(&mut self, at: Timestamp) -> SequenceNumber {
         let message = NewMessage { scheduled_enqueue_time: Some(at), ..message(None) };
         self.handle(Command::Send { messages: smallvec![message] });
@@ -79,7 +79,7 @@ fn message(time_to_live_ms: Option<u64>) -> NewMessage {
     NewMessage { content: Bytes::from_static(b"x"), time_to_live_ms, ..NewMessage::default() }
 }
 
-/// Nanoseconds for each of arming, cancelling and firing one timer with so many others pending.
+/// Nanoseconds for arming, cancelling and firing one timer while `pending` others are pending.
 fn operations(pending: usize) -> [f64; 3] {
     let mut bench = Bench::new();
     let mut times = StdRng::seed_from_u64(2);
@@ -114,7 +114,7 @@ fn operations(pending: usize) -> [f64; 3] {
     [each(armed, count), each(cancelled, count), each(fired, pending)]
 }
 
-/// A listener that takes nothing: messages expire only where there is one.
+/// A receiver whose credit admits no message: messages expire only while there is a receiver.
 fn listen(bench: &mut Bench) {
     let [open, credit] = listening(ReceiverId(1), ID);
     bench.handle(open);
@@ -130,7 +130,7 @@ fn listening(receiver: ReceiverId, queue: QueueId) -> [Command; 2] {
     ]
 }
 
-/// How long a message takes through another queue, while nothing happens and while a million messages expire.
+/// Latency of a message through another queue, while nothing happens and while a million messages expire.
 async fn neighbours() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = LocalStore::open(directory.path(), LocalOptions::default()).expect("a store");
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Receives whatever comes.
+    /// Receives all messages.
     fn listen(&self, receiver: ReceiverId) {
         let [open, _] = listening(receiver, self.queue);
         self.tell(open);
@@ -219,7 +219,7 @@ impl Client {
         self.tell(Command::Credit { receiver, limit, drain: false });
     }
 
-    /// One message sent, delivered and completed.
+    /// Sends, receives and completes one message.
     async fn round_trip(&mut self) -> Duration {
         let started = Instant::now();
         let send = Command::Send { messages: smallvec![message(None)] };

@@ -1,5 +1,5 @@
-//! Transactions of 10 sends to one queue and 10 completions in another, durable, beside single sends.
-//! `cargo bench -p peeklock-engine --bench transactions`; `CLIENTS=16` changes how many commit at the same time.
+//! Durable transactions of 10 sends to one queue and 10 completions in another, compared with single sends.
+//! `cargo bench -p peeklock-engine --bench transactions`; `CLIENTS=16` sets the number of concurrent clients.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// Operations per second of all clients together, and the median of one in microseconds.
+/// Operations per second of all clients together, and the median duration of one in microseconds.
 async fn run(namespace: &Namespace, clients: usize, transactions: bool) -> (f64, u128) {
     let each = TRANSACTIONS / clients;
     let mut ready = Vec::new();
@@ -100,7 +100,7 @@ impl Client {
         entity.submit(Request { mailbox: self.mailbox.clone(), tag: Some(1), command });
     }
 
-    /// Locks so many messages in the source.
+    /// Locks `count` messages of the source.
     async fn lock(&mut self, count: usize) {
         let receiver = self.namespace.next_receiver_id(&self.source.partition);
         let options =

@@ -1,4 +1,4 @@
-//! What a partition can be asked to do; `descriptor` is what has to be known of each command.
+//! The commands of a partition; `descriptor` has the static properties of each command.
 
 mod descriptor;
 
@@ -13,367 +13,366 @@ use crate::{
     ReceiverId, Rule, SequenceNumber, SubscriptionOptions, Timestamp,
 };
 
-/// Contents that [`Command::ReceiveDeferred`] gives out at once, in bytes; a single message has no limit but its own. The answer is
-/// all or nothing, so it has to fit into memory.
+/// Maximum bytes of bodies in one answer to [`Command::ReceiveDeferred`]; a single message may be larger. The answer is all or
+/// nothing, so it must fit into memory.
 pub const RECEIVE_DEFERRED_BYTES_MAX: usize = 64 << 20;
 
-/// Messages that one [`Command::DeleteMessages`] deletes at most: as many as one of Service Bus's premium tier
-/// (azure-docs 127665).
+/// Maximum number of messages deleted by one [`Command::DeleteMessages`]: the limit of Service Bus's premium tier (azure-docs
+/// 127665).
 pub const DELETE_COUNT_MAX: u32 = 4000;
 
-/// A request to a partition. Each says which reply it causes; whoever does not wait gives no request id.
+/// A request to a partition. Each variant names its reply; without a request id there is no reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Stores messages, all or none; answers [`crate::Reply::Sent`] with their numbers. Those scheduled for the
-    /// future get a temporary number under which they can be cancelled.
+    /// Stores messages, all or none; answers [`crate::Reply::Sent`] with their numbers. Messages scheduled for the future get
+    /// a temporary number, by which they can be cancelled.
     Send {
-        /// What; one for a single send, several for a batch.
+        /// The messages; one for a single send, several for a batch.
         messages: SmallVec<[NewMessage; 1]>,
     },
     /// Deletes scheduled messages, all or none; answers [`crate::Reply::Done`].
     CancelScheduled {
-        /// Which.
+        /// The messages.
         numbers: Vec<SequenceNumber>,
     },
-    /// Opens a receiver without credit; answers [`crate::Reply::Opened`]. The answer to a request for the next available
-    /// session may take until [`SessionRequest::wait_until`]; closing the receiver calls it off.
+    /// Opens a receiver without credit; answers [`crate::Reply::Opened`]. A request for the next available session may be
+    /// answered as late as [`SessionRequest::wait_until`]; closing the receiver cancels it.
     OpenReceiver {
         /// Its id, never used before.
         receiver: ReceiverId,
-        /// What it reads and how.
+        /// Its source and mode.
         options: ReceiverOptions,
-        /// The session it wants; required in an entity with sessions (but for its dead letters), refused elsewhere.
+        /// The requested session; required in an entity with sessions (but not for its dead letters), refused elsewhere.
         session: Option<SessionRequest>,
     },
-    /// Tells of a link that receives nothing (it sends, or asks questions), so that it can be told when what it is
-    /// attached to is deleted, or takes no messages any more: [`crate::Effect::ReceiverClosed`]. Closed like a receiver;
-    /// counts as no activity.
+    /// Registers a link that receives nothing (a sender, or a management link), so that it is notified by
+    /// [`crate::Effect::ReceiverClosed`] when its entity is deleted or accepts no messages any more. Closed like a receiver;
+    /// does not count as use.
     Watch {
         /// Its id, never used before.
         watcher: ReceiverId,
-        /// What it is attached to.
+        /// The entity or subscription it is attached to.
         queue: QueueId,
         /// Whether it sends messages.
         sends: bool,
     },
-    /// Makes a receiver, open and without credit yet, one with a selector: it gets the messages that match, and others stay.
-    /// A partition knows no bodies: it asks by [`crate::Effect::Examine`]. A receiver that can't have a selector, because it
-    /// holds a session, is closed ([`crate::Effect::ReceiverClosed`]).
+    /// Gives a receiver, which must be open and still without credit, a selector: it receives matching messages, others stay
+    /// in the queue. A partition does not know bodies, so it asks by [`crate::Effect::Examine`]. A receiver that can't have a
+    /// selector, because it holds a session, is closed ([`crate::Effect::ReceiverClosed`]).
     Select {
-        /// Which.
+        /// The receiver.
         receiver: ReceiverId,
     },
-    /// Says which of the messages of the last [`crate::Effect::Examine`] match.
+    /// Reports which of the messages in the last [`crate::Effect::Examine`] match.
     Examined {
-        /// Whose receiver.
+        /// The receiver.
         receiver: ReceiverId,
-        /// Those that match; numbers of others mean nothing.
+        /// The matching ones; other numbers are ignored.
         matching: Vec<SequenceNumber>,
     },
-    /// Sets how far a receiver may be served; ignored if it is not open. With `drain`, what is available is delivered
-    /// at once, then one [`crate::Effect::Drained`] follows: when nothing is left or the message credit is used up. A
-    /// drain held up by the byte limit goes on when that is raised, and a later `drain: false` calls it off.
+    /// Sets a receiver's credit; ignored if it is not open. With `drain`, available messages are delivered at once, followed
+    /// by one [`crate::Effect::Drained`] when none are left or the message credit is used up. A drain held up by the byte
+    /// limit continues when that is raised; a later `drain: false` cancels it.
     Credit {
-        /// Which.
+        /// The receiver.
         receiver: ReceiverId,
-        /// Up to where, counted since it was opened.
+        /// The limits, counted since it was opened.
         limit: CreditLimit,
-        /// Whether unused credit is given back at once.
+        /// Whether unused credit is returned at once.
         drain: bool,
     },
-    /// Closes a receiver. Locks it took stay until they expire or are settled; but with the receiver of a session its
-    /// lock ends, and what was in flight returns without a failure counted.
+    /// Closes a receiver. Its message locks stay until they expire or are settled; but the lock of its session ends, and the
+    /// session's locked messages are returned without a failed delivery.
     CloseReceiver {
-        /// Which.
+        /// The receiver or watcher.
         receiver: ReceiverId,
     },
-    /// Ends locks; answers [`crate::Reply::Settled`], each token on its own.
+    /// Ends locks; answers [`crate::Reply::Settled`]. Each token is settled independently.
     Settle {
-        /// Where they were taken; a token of another queue is as good as lost.
+        /// The queue of the messages; a token of another queue counts as lost.
         queue: QueueId,
-        /// Which locks.
+        /// The locks.
         tokens: SmallVec<[LockToken; 1]>,
-        /// How.
+        /// The settlement.
         settlement: Settlement,
     },
-    /// Prolongs locks from now, all or none; answers [`crate::Reply::Renewed`].
+    /// Renews locks from now on, all or none; answers [`crate::Reply::Renewed`].
     RenewLocks {
-        /// Where they were taken.
+        /// The queue of the messages.
         queue: QueueId,
-        /// Which.
+        /// The locks.
         tokens: Vec<LockToken>,
     },
-    /// Takes deferred messages by number, all or none; answers [`crate::Reply::Received`].
+    /// Receives deferred messages by number, all or none; answers [`crate::Reply::Received`].
     ReceiveDeferred {
-        /// Which.
+        /// The numbers.
         numbers: Vec<SequenceNumber>,
-        /// From where.
+        /// The queue.
         source: QueuePath,
-        /// Locked or removed.
+        /// Whether they are locked or deleted.
         mode: ReceiveMode,
-        /// The receiver on whose behalf: in an entity with sessions it must hold the session of the messages.
+        /// The receiver making the request: in an entity with sessions it must hold the session of the messages.
         receiver: Option<ReceiverId>,
-        /// Bytes of content for which there is memory; more is refused, unless it is a single message.
+        /// Memory available for bodies, in bytes; larger answers are refused, unless they have a single message.
         bytes_max: usize,
     },
     /// Browses without locking; answers [`crate::Reply::Received`], possibly empty.
     Peek {
-        /// First number to show.
+        /// The first number.
         from: SequenceNumber,
-        /// At most this many.
+        /// Maximum number of messages.
         count_max: u32,
-        /// At most about this many bytes of content; the first message is shown whatever its size.
+        /// Approximate maximum bytes of bodies; the first message is returned whatever its size.
         bytes_max: usize,
-        /// Which queue.
+        /// The queue.
         source: QueuePath,
         /// Only messages of this session.
         session: Option<Box<str>>,
     },
-    /// Deletes messages that a receiver could get now, those with the lowest numbers first, without delivering them: what is
-    /// locked, deferred or scheduled stays. Answers [`crate::Reply::Deleted`].
+    /// Deletes available messages, lowest numbers first, without delivering them; locked, deferred and scheduled ones stay.
+    /// Answers [`crate::Reply::Deleted`].
     DeleteMessages {
-        /// Which queue.
+        /// The queue.
         source: QueuePath,
-        /// At most this many: 1 to [`DELETE_COUNT_MAX`].
+        /// Maximum number of messages: 1 to [`DELETE_COUNT_MAX`].
         count_max: u32,
-        /// Only those enqueued at this time or before.
+        /// Only messages enqueued at this time or before.
         enqueued_until: Timestamp,
-        /// Only those of the session that this receiver holds. Without it, those of all sessions that nobody holds, where
-        /// there are sessions. Refused where there are none, and for dead letters.
+        /// Only messages of the session that this receiver holds; refused without sessions, and for dead letters. `None` in a
+        /// queue with sessions: messages of all sessions without a holder.
         receiver: Option<ReceiverId>,
     },
     /// Lists receivers, locks or sessions for administrators; answers [`crate::Reply::Listed`].
     List {
-        /// Of which queue.
+        /// The queue.
         source: QueuePath,
-        /// What.
+        /// The kind of list and the page.
         listing: Listing,
-        /// At most so many rows.
+        /// Maximum number of rows.
         top: usize,
     },
-    /// Does what an administrator wants with messages, by number, all or none; answers [`crate::Reply::Done`]. None of them may
-    /// be locked. They may be of sessions, also of those that a receiver holds.
+    /// Applies an administrator's action to messages, by number, all or none; answers [`crate::Reply::Done`]. None of them may
+    /// be locked. Messages of sessions are allowed, even if a receiver holds the session.
     ActOnMessages {
-        /// Which queue; of a topic itself, what is scheduled on it.
+        /// The queue; for a topic itself, the messages scheduled on it.
         source: QueuePath,
-        /// Which.
+        /// The messages.
         numbers: Vec<SequenceNumber>,
-        /// What.
+        /// The action.
         action: MessageAction,
     },
-    /// Prolongs a session's lock from now; answers [`crate::Reply::SessionRenewed`].
+    /// Renews a session's lock from now on; answers [`crate::Reply::SessionRenewed`].
     RenewSessionLock {
-        /// Who holds it.
+        /// The holder.
         receiver: ReceiverId,
     },
     /// Reads a session's state; answers [`crate::Reply::SessionState`].
     GetSessionState {
-        /// Who holds the session.
+        /// The holder of the session.
         receiver: ReceiverId,
     },
     /// Stores a session's state; answers [`crate::Reply::Done`].
     SetSessionState {
-        /// Who holds the session.
+        /// The holder of the session.
         receiver: ReceiverId,
         /// The state; `None` clears it.
         state: Option<Bytes>,
     },
     /// Lists sessions by id; answers [`crate::Reply::Sessions`].
     ListSessions {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
-        /// Only those whose state changed after this instant; `None` for all with active messages or a state.
+        /// Only those whose state changed after this time; `None` for all with active messages or a state.
         updated_after: Option<Timestamp>,
-        /// So many are left out at the beginning.
+        /// Number of sessions to skip.
         skip: u32,
-        /// At most this many.
+        /// Maximum number of sessions.
         top: u32,
     },
-    /// Creates a subscription of a topic, or changes the options of an existing one (rules stay as they are then);
-    /// answers [`crate::Reply::Done`].
+    /// Creates a subscription of a topic, or changes the options of an existing one, whose rules stay unchanged; answers
+    /// [`crate::Reply::Done`].
     DeclareSubscription {
-        /// What is expected to be there.
+        /// The expected present state.
         intent: Intent,
-        /// Its id, never used before; the id it has when it is known to exist. One that exists under another id is
-        /// found by its name.
+        /// Its id: new, or that of the existing subscription if known. An existing subscription with another id is found by
+        /// its name.
         queue: QueueId,
-        /// Its name, already checked; unique in the topic without regard to case.
+        /// Its name, already checked; unique in the topic case-insensitively.
         name: Box<str>,
         /// Its options.
         options: SubscriptionOptions,
-        /// Its first rules, with distinct names; without any it gets no message.
-        /// [`Rule::default_rule`] is what a subscription has about which nothing is said.
+        /// Its initial rules, with distinct names; without rules it receives no messages. By default this is
+        /// [`Rule::default_rule`].
         rules: Vec<Rule>,
     },
-    /// Deletes a subscription with all that rests in it; answers [`crate::Reply::Done`].
+    /// Deletes a subscription with all its messages; answers [`crate::Reply::Done`].
     DeleteSubscription {
-        /// Which.
+        /// The subscription.
         queue: QueueId,
     },
     /// Adds a rule to a subscription; answers [`crate::Reply::Done`].
     AddRule {
-        /// Which subscription.
+        /// The subscription.
         queue: QueueId,
         /// The rule, its name already checked. Its time of creation is set by the partition.
         rule: Rule,
     },
-    /// Replaces filter and action of a rule in one step: each message sees the old rule or the new one. Answers
+    /// Replaces filter and action of a rule atomically: each message is matched against the old rule or the new one. Answers
     /// [`crate::Reply::Done`].
     ReplaceRule {
-        /// Which subscription.
+        /// The subscription.
         queue: QueueId,
-        /// The rule as it is to be; found by its name, and its spelling and time of creation stay.
+        /// The new rule; found by its name, whose spelling stays, as does the time of creation.
         rule: Rule,
     },
     /// Removes a rule of a subscription; answers [`crate::Reply::Done`].
     RemoveRule {
-        /// Which subscription.
+        /// The subscription.
         queue: QueueId,
-        /// Its name; case does not matter.
+        /// Its name; case-insensitive.
         name: Box<str>,
     },
     /// Lists the rules of a subscription, `$Default` first, then by name; answers [`crate::Reply::Rules`].
     ListRules {
-        /// Which subscription.
+        /// The subscription.
         queue: QueueId,
-        /// So many are left out at the beginning.
+        /// Number of rules to skip.
         skip: u32,
-        /// At most this many.
+        /// Maximum number of rules.
         top: u32,
     },
-    /// Asks whether a command could be carried out now; answers [`crate::Reply::Provisional`]. It may be a `Send`, `Settle`,
-    /// `CancelScheduled` or `SetSessionState`: what a transaction may consist of. Nothing changes but the entity's next number:
-    /// each scheduled message of a `Send` gets a number of its own, to be given back in
-    /// [`NewMessage::reserved_number`].
+    /// Asks whether a command could be carried out now; answers [`crate::Reply::Provisional`]. Allowed are the commands of
+    /// transactions: `Send`, `Settle`, `CancelScheduled` and `SetSessionState`. Nothing changes except the entity's next
+    /// number: each scheduled message of a `Send` reserves a number, to be passed in [`NewMessage::reserved_number`].
     Provisional(Box<Self>),
-    /// Stores messages in the transfer dead-letter queue, all or none, because the entity to which they were to go by way of
-    /// this one does not take them; answers [`crate::Reply::Sent`].
+    /// Stores messages in the transfer dead-letter queue, all or none, because their destination refused them; they were sent
+    /// via this entity. Answers [`crate::Reply::Sent`].
     KeepUndelivered {
-        /// Which.
+        /// The messages.
         messages: SmallVec<[NewMessage; 1]>,
-        /// Why.
+        /// The reason.
         why: Arc<DeadLetter>,
     },
-    /// Takes a message out of delivery whose stored content can't be read. It stays in the store; the receiver to which it
-    /// was assigned gets its credit back. Nothing happens when somebody else has locked it meanwhile.
+    /// Takes a message whose stored body can't be read out of delivery. It stays in the store; the receiver gets its credit
+    /// back. Ignored if another receiver has locked the message meanwhile.
     Quarantine {
         /// The queue or subscription.
         queue: QueueId,
-        /// Which message.
+        /// The message.
         number: SequenceNumber,
         /// How it was assigned.
         assigned: Assigned,
-        /// The receiver to which it was assigned, and the bytes of content counted against its credit.
+        /// The receiver to which it was assigned, and the body's bytes counted against its credit.
         receiver: Option<(ReceiverId, u64)>,
     },
     /// Changes the options of the queue or topic; answers [`crate::Reply::Done`]. The catalogue of the shard has checked and
-    /// stored them before: its record is the only one, a partition reads none, and one that is read back from the store begins
-    /// with what the catalogue has.
+    /// stored them before. The catalogue's record is the only one: a partition that is restored gets its options from the
+    /// catalogue.
     ChangeOptions {
-        /// All of them, as they are from now on.
+        /// The new options, complete.
         options: Arc<EntityOptions>,
     },
-    /// Ends the entity with everything in it: attached links are closed, and every later command is refused.
-    /// Answers [`crate::Reply::Done`]; [`crate::Effect::Ended`] comes before.
+    /// Ends the entity with everything in it: attached links are closed, and every later command is refused. Answers
+    /// [`crate::Reply::Done`], after [`crate::Effect::Ended`].
     EndEntity,
-    /// Lets due timers fire; carries no request of its own.
+    /// Fires due timers; does nothing else.
     Tick,
 }
 
-/// What an administrator does with a message, see [`Command::ActOnMessages`].
+/// An administrator's action on a message, see [`Command::ActOnMessages`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageAction {
     /// Deletes it, whatever its state.
     Delete,
-    /// Makes a deferred message available again, at its place in the order; its delivery count stays.
+    /// Makes a deferred message available again, at its position in the order; its delivery count stays.
     Undefer,
     /// Moves an active or deferred message to the dead-letter queue.
     DeadLetter(Arc<DeadLetter>),
 }
 
-/// How a message was assigned to the receiver that would have got it, see [`Command::Quarantine`].
+/// How a message was assigned to its reader, see [`Command::Quarantine`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assigned {
     /// Locked.
     Locked(LockToken),
-    /// Not at all: it was browsed.
+    /// Not locked: it was browsed.
     Shown,
 }
 
-/// What whoever declares something expects to be there.
+/// The present state that a declaration expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Intent {
-    /// Whatever is: afterwards it is as declared.
+    /// Any: the entity is created or updated.
     #[default]
     Declare,
-    /// Nothing of this name: otherwise it is refused.
+    /// Does not exist; refused otherwise.
     Create,
-    /// Something of this name: otherwise it is refused.
+    /// Exists; refused otherwise.
     Update,
 }
 
-/// What a receiver reads and how.
+/// The source and the mode of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverOptions {
-    /// Which queue.
+    /// The queue.
     pub source: QueuePath,
-    /// Locked or removed.
+    /// How messages are received.
     pub mode: ReceiveMode,
 }
 
-/// Which session a receiver wants.
+/// The session requested by a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionRequest {
-    /// By id (the empty string is one), or the next available.
+    /// The id (may be the empty string), or `None` for the next available session.
     pub id: Option<Box<str>>,
-    /// How long to wait for an available one; a session asked for by id is granted or refused at once.
+    /// How long to wait for an available session; a session requested by id is granted or refused at once.
     pub wait_until: Timestamp,
-    /// Whether others may take it over.
+    /// Whether the session can be taken over.
     pub lock: SessionLock,
 }
 
-/// Who may have a session while it is held.
+/// Exclusiveness of a session lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionLock {
-    /// Its holder only.
+    /// Only its holder can use the session.
     #[default]
     Exclusive,
-    /// Whoever presents the token that its holder gets: [`crate::AcceptedSession::token`].
+    /// A receiver that presents the holder's token can take it over: [`crate::AcceptedSession::token`].
     NonExclusive,
-    /// The same, and it is taken over from whoever holds it under this token. The token stays.
+    /// The same; in addition, the session is taken over from the holder with this token, which stays the same.
     TakeOver(LockToken),
 }
 
-/// How far a receiver may be served, counted since it was opened: cumulative, so that a change can't race with
-/// deliveries under way. Delivery goes on while both counts are below their limits. Message credit alone makes the
-/// receiver an active listener, for which messages expire (S-3): bytes only hold deliveries back.
+/// A receiver's credit, counted since it was opened: cumulative, so that a change can't race with deliveries under way.
+/// Deliveries continue while both counts are below their limits. Only message credit makes the receiver an active listener,
+/// for which messages expire (S-3): the byte limit only delays deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CreditLimit {
     /// Total number of messages.
     pub messages: u64,
-    /// Total bytes of content; the message that crosses the limit is still delivered.
+    /// Total bytes of bodies; the message that exceeds the limit is still delivered.
     pub bytes: u64,
 }
 
-/// How a lock ends.
+/// The settlement of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settlement {
-    /// Processed: the message goes.
+    /// Processed: the message is deleted.
     Complete,
-    /// Failed: back to the queue (a deferred one back to the deferred), delivery count + 1.
+    /// Failed: back to the queue (a deferred message stays deferred), delivery count + 1.
     Abandon {
         /// Properties to change.
         modify: Properties,
     },
-    /// Failed, and no receiver gets the message before a time: an extension of Peeklock. A deferred one goes back to the
-    /// deferred, which are received by their numbers at any time.
+    /// Failed, and not delivered again before a point in time: an extension of Peeklock. A deferred message stays deferred and
+    /// can be received by its number at any time.
     Postpone {
         /// Properties to change.
         modify: Properties,
-        /// From when on it may be delivered again.
+        /// When it may be delivered again.
         until: Timestamp,
     },
-    /// Set aside, delivery count + 1.
+    /// Deferred, delivery count + 1.
     Defer {
         /// Properties to change.
         modify: Properties,
@@ -385,6 +384,6 @@ pub enum Settlement {
         /// Properties to change.
         modify: Properties,
     },
-    /// Given back untouched: delivery count unchanged.
+    /// Released: delivery count unchanged.
     Release,
 }

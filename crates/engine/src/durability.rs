@@ -1,20 +1,20 @@
-//! How much facts weigh.
+//! Durability classes of events.
 
 use crate::event::{Change, Event};
 
-/// How much an event weighs.
+/// The durability class of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Gone after a restart: locks, credit.
+    /// Not stored, lost at a restart: locks, credit.
     Volatile,
-    /// Written, not waited for: delivery counts.
+    /// Stored, but effects do not wait: delivery counts.
     Lazy,
-    /// Effects wait until it is durable.
+    /// Stored, and effects wait until it is durable.
     Sync,
 }
 
 impl Event {
-    /// How much it weighs.
+    /// Its durability class.
     #[must_use]
     pub fn durability(&self) -> Durability {
         match self {
@@ -58,8 +58,8 @@ impl Event {
         }
     }
 
-    /// Whether it only adds messages or takes some away: what is stored of a message that rested before, and still does, is
-    /// then all there is to know of it, also while this event is not durable yet.
+    /// Whether it only adds or removes messages. If so, the stored state of all other messages remains valid while this event
+    /// is not durable yet.
     #[must_use]
     pub fn leaves_others_as_they_are(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! What a partition wants to happen outside. An effect leaves only when the batch it depends on is durable.
+//! Effects: the outputs of a partition. An effect is carried out only when the batch it depends on is durable.
 
 use std::sync::Arc;
 
@@ -9,85 +9,85 @@ use crate::{
     Timestamp,
 };
 
-/// An output of the partition. The runtime adds contents to views before they leave.
+/// An output of the partition. The runtime adds the bodies to views.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// The answer to a request.
     Reply {
-        /// Which.
+        /// The request.
         request: RequestId,
         /// The answer.
         reply: Reply,
     },
     /// A message for a receiver.
     Deliver {
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// What.
+        /// The message.
         view: MessageView,
         /// The lock.
         lock: Option<Lock>,
-        /// What a forwarder needs to know.
+        /// Additional data for a forwarder.
         departing: Option<Box<Departing>>,
     },
-    /// Messages that a receiver with a selector may want: its owner is to say by [`crate::Command::Examined`] which match.
-    /// Nothing is delivered to it that comes behind them before.
+    /// Candidates for a receiver with a selector: its owner answers with [`crate::Command::Examined`], which says which match.
+    /// Until then the receiver gets no later message.
     Examine {
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// What, in order of number.
+        /// The messages, in order of their numbers.
         views: Vec<MessageView>,
     },
-    /// All that was available has been delivered; the rest of the credit is void.
+    /// All available messages were delivered; the rest of the credit is void.
     Drained {
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
     },
-    /// The partition closed a receiver by itself: its session's lock ended, or what it reads from was deleted.
+    /// The partition closed a receiver by itself: its session lock expired, or its entity was deleted.
     ReceiverClosed {
-        /// Who.
+        /// The receiver or watcher.
         receiver: ReceiverId,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The entity takes no commands any more, and what is stored of it is to be deleted.
+    /// The entity accepts no commands any more, and its stored state is to be deleted.
     Ended(End),
 }
 
-/// Why an entity ended.
+/// The reason why an entity ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was idle for as long as it may be (S-26).
+    /// It was idle for its AutoDeleteOnIdle time (S-26).
     Idle,
-    /// Somebody wanted it so: [`crate::Command::EndEntity`].
+    /// By request: [`crate::Command::EndEntity`].
     Asked,
 }
 
-/// A message as a partition shows it: without its content, which the runtime adds.
+/// A message without its body, which the runtime adds.
 pub type ViewWithLock = (MessageView, Option<Lock>);
 
-/// Answers, one kind for each kind of command. `M` is a message in it: [`ViewWithLock`] by the partition, and
+/// Answers, one variant for each kind of command. `M` is the type of messages: [`ViewWithLock`] from the partition, and
 /// [`crate::Received`] when the answer reaches the front end as a [`crate::runtime::Response`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply<M = ViewWithLock> {
-    /// To `Send`: the numbers in order, or why nothing was stored.
+    /// To `Send`: the numbers in order.
     Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// To `CancelScheduled`, `SetSessionState`, what changes subscriptions and rules, and the commit of a transaction.
+    /// To `CancelScheduled`, `SetSessionState`, commands for subscriptions and rules, and the commit of a transaction.
     Done(Result<(), Refusal>),
-    /// To `OpenReceiver`: the session, if one was asked for.
+    /// To `OpenReceiver`: the session, if one was requested.
     Opened(Result<Option<AcceptedSession>, Refusal>),
-    /// To `Settle`: the tokens that failed; empty when all went well.
+    /// To `Settle`: the tokens that failed; empty if none did.
     Settled(Vec<SettleFailure>),
-    /// To `Provisional`: a number for each scheduled message of a `Send`, in order; in a partitioned entity those of the
-    /// messages that a `Settle` is about; none for other commands.
+    /// To `Provisional`: a number for each scheduled message of a `Send`, in order; in a partitioned entity also those of the
+    /// messages of a `Settle`; none for other commands.
     Provisional(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
-    /// To `RenewLocks`: the new ends in order.
+    /// To `RenewLocks`: the new expiry times in order.
     Renewed(Result<Vec<Timestamp>, Refusal>),
     /// To `ReceiveDeferred` and `Peek`.
     Received(Result<Vec<M>, Refusal>),
-    /// To `DeleteMessages`: how many were deleted.
+    /// To `DeleteMessages`: the number of deleted messages.
     Deleted(Result<u32, Refusal>),
-    /// To `RenewSessionLock`: the new end.
+    /// To `RenewSessionLock`: the new expiry time.
     SessionRenewed(Result<Timestamp, Refusal>),
     /// To `GetSessionState`; `None` when it was never set or was cleared.
     SessionState(Result<Option<Bytes>, Refusal>),
@@ -100,7 +100,7 @@ pub enum Reply<M = ViewWithLock> {
 }
 
 impl<M> Reply<M> {
-    /// The same answer for messages of another form; the messages themselves if it brings any.
+    /// Converts an answer without messages to another message type; `Err` with the messages of any other answer.
     pub(crate) fn without_messages<N>(self) -> Result<Reply<N>, Vec<M>> {
         Ok(match self {
             Self::Sent(result) => Reply::Sent(result),
@@ -128,7 +128,7 @@ pub struct AcceptedSession {
     pub id: Arc<str>,
     /// When its lock ends unless renewed.
     pub locked_until: Timestamp,
-    /// With what another may take it over, if it may.
+    /// The token by which another receiver can take it over, unless the lock is exclusive.
     pub token: Option<LockToken>,
 }
 
@@ -137,12 +137,12 @@ pub struct AcceptedSession {
 pub struct SettleFailure {
     /// Its position in the command's list.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 
 impl SettleFailure {
-    /// All of so many tokens failed for the same reason.
+    /// The same failure for `count` tokens.
     pub(crate) fn all(count: usize, refusal: &Refusal) -> Vec<Self> {
         (0..count).map(|index| Self { index, refusal: refusal.clone() }).collect()
     }

@@ -1,4 +1,4 @@
-//! Events: what happened to a partition. Only these change its state, and only these are stored.
+//! Events: the changes of a partition. Only events change its state, and only events are stored.
 
 mod details;
 
@@ -13,232 +13,231 @@ use crate::{
     ReceiverOptions, RequestId, Rule, SequenceNumber, SessionId, SubQueue, SubscriptionOptions, Timestamp,
 };
 
-/// A fact. Lock tokens and absolute times are inside: applying one needs nothing else.
+/// A change of the state. Contains lock tokens and absolute times, so applying it needs no other input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A message was stored in the entity itself: active in a queue, scheduled in a queue or topic.
     Accepted {
-        /// Its number: the next one of the entity, or one reserved for it.
+        /// Its number: the next one of the entity, or a reserved one.
         number: SequenceNumber,
-        /// Whether the number was reserved: then later ones may have been given out.
+        /// Whether the number was reserved: then later numbers may have been used already.
         is_reserved: bool,
-        /// The facts about it.
+        /// Its record.
         record: Record,
-        /// The content, stored under the same number.
+        /// Its body, stored with the same number.
         content: Bytes,
     },
-    /// A message was published on a topic: copies in its subscriptions, one content for all. Without copies nothing is
-    /// stored.
+    /// A message was published on a topic: copies in its subscriptions share one body. Without copies nothing is stored.
     Published(Box<Publication>),
-    /// A scheduled message of a queue became available: under a new number, its old one is dead.
+    /// A scheduled message of a queue became available with a new number; its old one is invalid.
     Activated {
-        /// The number it had.
+        /// Its number until now.
         scheduled: SequenceNumber,
-        /// Its number from now on, the next one.
+        /// Its new number, the next one.
         number: SequenceNumber,
-        /// The facts about it.
+        /// Its record.
         record: Record,
     },
-    /// The facts about a message changed, and a lock on it, if there was one, ended.
+    /// The record of a message changed; its lock, if it had one, ended.
     Changed {
-        /// Where it is.
+        /// Its queue.
         queue: QueueId,
-        /// Which.
+        /// Its number.
         number: SequenceNumber,
-        /// Where it rested.
+        /// Its sub-queue before.
         from: SubQueue,
-        /// The facts from now on.
+        /// The new record.
         record: Record,
-        /// The lock that ended.
+        /// Its lock that ended.
         lock: Option<LockToken>,
-        /// What changed.
+        /// The kind of change.
         change: Change,
     },
-    /// A message left the partition for good.
+    /// A message was removed.
     Removed {
-        /// Where it was.
+        /// Its queue.
         queue: QueueId,
-        /// Which.
+        /// Its number.
         number: SequenceNumber,
-        /// Where it rested.
+        /// Its sub-queue.
         sub_queue: SubQueue,
-        /// Its content, if nothing else refers to it.
+        /// Its body, if nothing else refers to it.
         body: Option<BodyRef>,
-        /// How.
+        /// The kind of removal.
         removal: Removal,
     },
-    /// Messages that nobody held were deleted together.
+    /// Messages without locks were deleted together.
     Deleted(Box<Deletion>),
     /// A message was locked.
     Locked {
-        /// Where it is.
+        /// Its queue.
         queue: QueueId,
-        /// Which.
+        /// Its number.
         number: SequenceNumber,
-        /// Where it rests.
+        /// Its sub-queue.
         sub_queue: SubQueue,
-        /// The name of the lock.
+        /// The token of the lock.
         token: LockToken,
-        /// When the lock ends unless renewed; that of a session's message ends with the session's lock.
+        /// When the lock expires unless renewed; the lock of a session's message ends with the session's lock.
         until: Timestamp,
-        /// To whom it was delivered; `None` when it was taken by number.
+        /// The receiver to which it was delivered; `None` if it was received by number.
         receiver: Option<ReceiverId>,
-        /// Whether it is held under its session's lock.
+        /// Whether it is locked under its session's lock.
         in_session: bool,
-        /// Whether its end by time counts as a failed delivery, see [`crate::ReceiveMode`].
+        /// Whether the expiry of the lock counts as a failed delivery, see [`crate::ReceiveMode`].
         counts: bool,
     },
-    /// A lock was prolonged.
+    /// A lock was renewed.
     Renewed {
-        /// Which.
+        /// The lock.
         token: LockToken,
-        /// When it ends unless renewed again.
+        /// When it expires unless renewed again.
         until: Timestamp,
     },
-    /// A lock ended without a trace.
+    /// A lock ended without a change of the message.
     Released {
-        /// Which.
+        /// The lock.
         token: LockToken,
     },
     /// A receiver was opened, without credit.
     ReceiverOpened {
-        /// Which.
+        /// The receiver.
         receiver: ReceiverId,
-        /// What it reads and how.
+        /// Its source and mode.
         options: ReceiverOptions,
     },
-    /// What is known for a receiver with a selector changed.
+    /// The selection of a receiver with a selector changed.
     Selection {
-        /// Which.
+        /// The receiver.
         receiver: ReceiverId,
-        /// How.
+        /// The change.
         change: SelectionChange,
     },
     /// A receiver's credit was set.
     CreditSet {
-        /// Whose.
+        /// The receiver.
         receiver: ReceiverId,
-        /// Up to where it may be served.
+        /// The new limits.
         limit: CreditLimit,
-        /// Whether what it can't use is given back.
+        /// Whether unused credit is returned.
         drain: bool,
     },
-    /// A receiver's unused credit was given back.
+    /// A receiver's unused credit was voided by a drain.
     CreditDrained {
-        /// Whose.
+        /// The receiver.
         receiver: ReceiverId,
     },
-    /// A receiver was closed, or a link is watched no longer.
+    /// A receiver was closed, or a watcher removed.
     ReceiverClosed {
-        /// Which.
+        /// The receiver or watcher.
         receiver: ReceiverId,
     },
-    /// A link wants to be told when what it is attached to is deleted.
+    /// A link was registered to be notified when its entity is deleted.
     Watched {
-        /// Which.
+        /// The link.
         watcher: ReceiverId,
-        /// What it is attached to.
+        /// The entity or subscription it is attached to.
         queue: QueueId,
         /// Whether it sends messages.
         sends: bool,
     },
     /// A receiver waits for an available session.
     SessionAwaited {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// To be answered.
+        /// The request to be answered.
         request: Option<RequestId>,
-        /// How long.
+        /// The end of its timeout.
         until: Timestamp,
-        /// Whether it gets a token with the session.
+        /// Whether it gets a lock token with the session.
         with_token: bool,
     },
-    /// A receiver waits no longer: it was closed, or it took too long.
+    /// A receiver stopped waiting: it was closed, or timed out.
     SessionNotAwaited {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
     },
-    /// A receiver holds a session now; if it waited for one, it does no longer.
+    /// A receiver acquired a session; if it was waiting, it is no longer.
     SessionLocked {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
         /// Its id.
         session: SessionId,
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// When the lock ends unless renewed.
+        /// When the lock expires unless renewed.
         until: Timestamp,
     },
-    /// A receiver holds a session now under a token, which another may present. Whoever held it so far does no longer; the
-    /// messages in flight stay locked.
+    /// A receiver acquired a session with a token that another receiver may present. A previous holder loses the session;
+    /// locked messages stay locked.
     SessionTaken {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
         /// Its id.
         session: SessionId,
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// When the lock ends unless renewed.
+        /// When the lock expires unless renewed.
         until: Timestamp,
-        /// What has to be presented to take it over.
+        /// The token by which it can be taken over.
         token: LockToken,
     },
-    /// A session's lock was prolonged.
+    /// A session's lock was renewed.
     SessionRenewed {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
         /// Its id.
         session: SessionId,
-        /// When the lock ends unless renewed again.
+        /// When the lock expires unless renewed again.
         until: Timestamp,
     },
-    /// A session's lock ended. The locks of its messages end next, and nobody can have it until they have.
+    /// A session's lock ended. The locks of its messages end next; until then no receiver can acquire it.
     SessionUnlocked {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
         /// Its id.
         session: SessionId,
-        /// Whether the messages in flight count as failed: the lock was lost, not given back.
+        /// Whether the locked messages count as failed: the lock expired, instead of being released.
         lost: bool,
     },
     /// A session's state was set or cleared.
     SessionStateSet {
-        /// Of which entity.
+        /// The queue or subscription.
         queue: QueueId,
         /// Its id.
         session: SessionId,
-        /// Under which number of the session space it is stored.
+        /// The `Head` number of the stored state.
         number: u64,
         /// The state, `None` if cleared.
         state: Option<Bytes>,
-        /// When.
+        /// The time of the change.
         at: Timestamp,
-        /// Whether nothing was stored under that number before.
+        /// Whether nothing was stored at that number before.
         created: bool,
     },
     /// A subscription was created, or its options or rules changed.
     SubscriptionSet(Box<Subscription>),
-    /// A subscription was deleted with all that rested in it.
+    /// A subscription was deleted with all its messages.
     SubscriptionRemoved {
-        /// Which.
+        /// The subscription.
         queue: QueueId,
-        /// Contents that nothing refers to any more.
+        /// Bodies without remaining references.
         bodies: Box<[BodyRef]>,
     },
-    /// Something was used: what [`crate::QueueOptions::auto_delete_on_idle_ms`] counts from.
+    /// An entity or subscription was used: [`crate::QueueOptions::auto_delete_on_idle_ms`] counts from here.
     Used {
         /// The entity or subscription.
         queue: QueueId,
-        /// When.
+        /// The time of the use.
         at: Timestamp,
-        /// Whether it is worth writing: coarsely, so that use costs no write each time.
+        /// Whether it is stored: only at intervals, so that not every use costs a write.
         stored: bool,
     },
-    /// The id of a message that was accepted is remembered, so that duplicates are told.
+    /// The id of an accepted message is remembered for duplicate detection.
     Remembered {
         /// The number of the message.
         number: SequenceNumber,
@@ -247,52 +246,51 @@ pub enum Event {
         /// When it was accepted.
         at: Timestamp,
     },
-    /// Ids are remembered no longer: those of all messages between two, both included.
+    /// Remembered ids were removed: those of all messages from `first` to `last`, both included.
     Forgotten {
-        /// The first that was remembered.
+        /// The first of the remembered ids.
         first: SequenceNumber,
-        /// The last to be forgotten.
+        /// The last id that is removed.
         last: SequenceNumber,
     },
-    /// The options of the entity changed, which counts as a use. Nothing is written: the catalogue has stored them.
+    /// The options of the entity changed, which counts as use. Nothing is written: the catalogue has stored them.
     OptionsChanged {
-        /// All of them, as they are from now on.
+        /// The new options, complete.
         options: Arc<EntityOptions>,
     },
-    /// The entity is about to be deleted: it takes no commands any more.
+    /// The entity is about to be deleted: it accepts no commands any more.
     Ended,
-    /// Numbers of the entity were given out for messages that may follow: scheduled in a transaction.
+    /// Numbers of the entity were reserved for messages scheduled in a transaction.
     NumbersReserved {
-        /// The next number that is not given out.
+        /// The next number that is not reserved.
         next: SequenceNumber,
     },
-    /// What an earlier version left in the store of a message that went to another entity goes, and its content if nothing
-    /// else refers to it.
+    /// A tombstone of a forwarded message, left in the store by an earlier version, is removed.
     TraceErased {
-        /// Where it was.
+        /// The queue of the message.
         queue: QueueId,
-        /// Which.
+        /// The number of the message.
         number: SequenceNumber,
-        /// Its content, if nothing else refers to it.
+        /// Its body, if nothing else refers to it.
         body: Option<BodyRef>,
     },
-    /// A message was taken out of delivery because what is stored of it is damaged. It stays in the store, and the next
-    /// start reads it again.
+    /// A message was taken out of delivery because its stored data is damaged. It stays in the store, and the next start reads
+    /// it again.
     Quarantined {
-        /// Where it is.
+        /// Its queue.
         queue: QueueId,
-        /// Which.
+        /// Its number.
         number: SequenceNumber,
-        /// Where it rested; `None` if it was removed from memory already.
+        /// Its sub-queue; `None` if it was removed from memory already.
         sub_queue: Option<SubQueue>,
-        /// The lock on it, which ends.
+        /// Its lock, which ends.
         lock: Option<LockToken>,
     },
-    /// A message counted against a receiver's credit did not reach it.
+    /// A message counted against a receiver's credit did not reach the receiver.
     NotDelivered {
-        /// Whose credit.
+        /// The receiver.
         receiver: ReceiverId,
-        /// Bytes of its content.
+        /// Size of its body in bytes.
         content_bytes: u64,
     },
 }
@@ -304,7 +302,7 @@ pub struct Subscription {
     pub queue: QueueId,
     /// Its name.
     pub name: Box<str>,
-    /// When it was declared.
+    /// When it was created and last changed.
     pub times: EntityTimes,
     /// Its options.
     pub options: SubscriptionOptions,
@@ -312,36 +310,36 @@ pub struct Subscription {
     pub rules: Vec<Arc<Rule>>,
 }
 
-/// What [`Event::Changed`] changed.
+/// The kind of an [`Event::Changed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Back in its queue or among the deferred, one more failed delivery counted.
+    /// Back in its queue or deferred again, with one more failed delivery.
     Returned,
-    /// The same, and properties changed.
+    /// The same, with changed properties.
     ReturnedModified,
-    /// The time before which it was not to be delivered again is over.
+    /// Its hold-back time has passed.
     HeldBackNoLonger,
-    /// Set aside.
+    /// Deferred.
     Deferred,
-    /// Deferred no longer.
+    /// Made available again from the deferred state.
     Undeferred,
     /// Moved to the dead-letter queue.
     DeadLettered,
 }
 
-/// How a message left.
+/// The kind of an [`Event::Removed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// Completed by the holder of this lock.
     Completed(LockToken),
-    /// Dropped because its time-to-live was over, at the latest when this lock ended.
+    /// Removed because its time to live was over, at the latest when this lock ended.
     Expired(Option<LockToken>),
     /// Cancelled while it was scheduled.
     Cancelled,
 }
 
 impl Event {
-    /// The content this event stored, for the cache of recent contents.
+    /// The body that this event stored, for the body cache.
     #[must_use]
     pub fn stored_body(&self) -> Option<(BodyRef, &Bytes)> {
         match self {
@@ -353,7 +351,7 @@ impl Event {
         }
     }
 
-    /// The contents this event made unreachable.
+    /// The bodies that this event made unreachable.
     #[must_use]
     pub fn removed_bodies(&self) -> &[BodyRef] {
         match self {

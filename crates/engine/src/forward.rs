@@ -1,53 +1,53 @@
-//! Messages on their way from one entity to another (semantics §14.1).
+//! Forwarding of messages from one entity to another (semantics §14.1).
 //!
-//! What arrives there and what leaves here is one joint step, one batch of the store: so a message is in exactly one of both
-//! whatever instant the power fails.
+//! Storing a message in the target and removing it from the source is one joint step, one batch of the store: so the message
+//! is always in exactly one of the two, whenever the power fails.
 
 use std::sync::Arc;
 
 use crate::{DeadLetter, Properties, PropertyChanges, QueuePath, SequenceNumber, Timestamp};
 
-/// Times a message may be forwarded; one that would be once more is dead-lettered (semantics §14.1).
+/// Maximum number of times a message is forwarded; then it is dead-lettered (semantics §14.1).
 pub const HOPS_MAX: u8 = 4;
 
-/// What a message remembers of its way here.
+/// The forwarding information of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
-    /// The number it had where it was sent to, as clients saw it.
+    /// Its number in the entity it was sent to, as clients see it.
     pub enqueued_sequence_number: SequenceNumber,
-    /// How often it was forwarded.
+    /// How many times it was forwarded.
     pub hops: u8,
-    /// The entity in which it was dead-lettered, if it was forwarded out of a dead-letter queue since.
+    /// The entity in which it was dead-lettered, if it was forwarded out of a dead-letter queue.
     pub dead_letter_source: Option<Arc<str>>,
 }
 
-/// What a forwarded message brings along beside what a sender says of one.
+/// The properties that a forwarded message has in addition to those set by a sender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
-    /// Its way.
+    /// Its forwarding information.
     pub forwarded: Arc<Forwarded>,
-    /// When its life ends whatever the target's default says; [`Timestamp::NEVER`] for a life that begins at the target, as
-    /// long as [`crate::NewMessage::time_to_live_ms`] says.
+    /// When it expires, regardless of the target's default; [`Timestamp::NEVER`] if its life starts at the target, with
+    /// [`crate::NewMessage::time_to_live_ms`].
     pub expires_at: Timestamp,
-    /// What actions of rules changed.
+    /// Changes made by actions of rules.
     pub changes: Option<Arc<PropertyChanges>>,
     /// Properties changed by receivers.
     pub modified: Option<Arc<Properties>>,
-    /// Why it was dead-lettered, if it was.
+    /// The dead-letter reason, if it was dead-lettered.
     pub dead_letter: Option<Arc<DeadLetter>>,
 }
 
-/// What a forwarder gets with a message, beside what every receiver does.
+/// Additional data of a delivery to a forwarder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departing {
-    /// Where it rests.
+    /// The queue of the message.
     pub source: QueuePath,
-    /// Whether its content is a topic's.
+    /// Whether its body belongs to a topic.
     pub is_copy: bool,
-    /// Length of the content, in bytes.
+    /// Length of the body, in bytes.
     pub content_bytes: u32,
     /// The session it was sent to.
     pub session_id: Option<Arc<str>>,
-    /// Length of its header as far as it was noted.
+    /// Length of its header, if recorded.
     pub header_bytes: u32,
 }

@@ -1,39 +1,39 @@
-//! Numbers with a meaning.
+//! Newtypes for numbers and ids.
 
 use peeklock_storage::Epoch;
 
-/// An instant: milliseconds since the Unix epoch, from the broker's clock.
+/// A point in time: milliseconds since the Unix epoch, from the broker's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Never: later than every instant.
+    /// Never: later than every point in time.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// This instant plus a duration in milliseconds, saturating at [`Self::NEVER`].
+    /// This time plus a duration in milliseconds, saturating at [`Self::NEVER`].
     #[must_use]
     pub const fn plus_ms(self, duration_ms: u64) -> Self {
         Self(self.0.saturating_add(duration_ms))
     }
 }
 
-/// Position of a message in its entity: from 1, gap-free, assigned on acceptance. In commands and answers it is the number that
-/// clients see, which in a partitioned entity names the partition as well: [`crate::KeyPartition`].
+/// Position of a message in its entity: from 1, gap-free, assigned on acceptance. In commands and answers it is the number
+/// that clients see, which in a partitioned entity contains the partition: [`crate::KeyPartition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SequenceNumber(pub u64);
 
-/// Names one lock of one message: 128 random bits, never reused. Settling needs it.
+/// Identifies one lock of one message: 128 random bits, never reused. Required for settling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockToken(pub u128);
 
-/// Names a receiver or watcher of a partition: unique in the process, and bound to the epoch in which the partition's host
-/// owns its shard, so that an id that somebody kept from an earlier owner names nothing of a later one. Given out by
+/// Identifies a receiver or watcher of a partition: unique in the process, and bound to the epoch in which the partition's
+/// host owns its shard, so that an id issued by an earlier owner is never valid for a later one. Created by
 /// [`crate::runtime::Namespace::next_receiver_id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiverId(pub u64);
 
 impl ReceiverId {
-    /// The number is in the low bits, the epoch above: either wraps around only after far more than a store lives to see.
+    /// The number is in the low bits, the epoch above: neither wraps within the lifetime of a store.
     const NUMBER_BITS: u32 = 40;
 
     /// The id with this number in an epoch.
@@ -42,14 +42,14 @@ impl ReceiverId {
         Self(epoch.0 << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// Whether it was given out in this epoch.
+    /// Whether it was created in this epoch.
     #[must_use]
     pub const fn is_of(self, epoch: Epoch) -> bool {
         self.0 >> Self::NUMBER_BITS == (epoch.0 << Self::NUMBER_BITS) >> Self::NUMBER_BITS
     }
 }
 
-/// Names a command that awaits a reply; opaque to the partition.
+/// Identifies a command that awaits a reply; opaque to the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -65,17 +65,17 @@ pub enum SubQueue {
     TransferDeadLetter,
 }
 
-/// Names something that holds messages for receivers: a queue, or one subscription of a topic. It is the number of the
-/// storage partition where its messages rest, so it is unique in the broker and never reused.
+/// Identifies a queue, or one subscription of a topic. It is the number of its storage partition, so it is unique in the
+/// broker and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueueId(pub u64);
 
-/// Where messages rest: a queue or subscription, and which of the queues inside it.
+/// A queue or subscription, and one of its sub-queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QueuePath {
     /// The queue or subscription.
     pub queue: QueueId,
-    /// Which queue inside it.
+    /// The queue inside it.
     pub sub_queue: SubQueue,
 }
 
@@ -87,18 +87,18 @@ impl QueuePath {
     }
 }
 
-/// How a receiver takes messages.
+/// How a receiver receives messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ReceiveMode {
     /// Locked on delivery, removed when settled.
     #[default]
     PeekLock,
-    /// Removed before it leaves: locked on delivery like the others, and whoever hands messages out completes each when it is
-    /// about to leave and sends it once that is durable. A lock that ends without that is no failed delivery. Deferred
-    /// messages taken by number come removed.
+    /// Deleted on delivery: the message is locked like in peek-lock mode, the front end completes it when it is about to send
+    /// it, and sends it once the removal is durable. If the lock expires before that, this is no failed delivery. Deferred
+    /// messages received by number are removed before the answer.
     ReceiveAndDelete,
-    /// Locked until the receiver says what became of it: only for those that forward. There is one such receiver at a
-    /// time, and no other beside it; it takes messages in their order, whatever session they belong to.
+    /// Locked until the receiver settles it: only for forwarders. A forwarder is the only receiver of its queue; it receives
+    /// messages in order, regardless of sessions.
     Forward,
 }
 

@@ -1,10 +1,10 @@
-//! Partitioned entities: to which of 16 partitions a message belongs, and the sequence number that clients see of it.
+//! Partitioned entities: the assignment of messages to 16 partitions, and the sequence numbers that clients see.
 //!
-//! In Service Bus the partitions of an entity are brokers of their own, each of which counts for itself, and the topmost 16 bits of
-//! a sequence number name one. Here an entity has one actor and counts its messages once, whether it is partitioned or not. A
-//! message of a partitioned entity keeps, beside its number, the partition to which its key belongs. Clients see both in
-//! one number, and only here one is made of the other. Without partitions every message is of partition 0, so both numbers
-//! are the same.
+//! In Service Bus the partitions of an entity are separate brokers, each with its own counter, and the topmost 16 bits of a
+//! sequence number contain the partition. Here an entity has one actor and one counter, whether it is partitioned or not. A
+//! message of a partitioned entity has an internal number and the partition of its key. The number that clients see combines
+//! the two; only this module converts between them. Without partitions every message is in partition 0, so both numbers are
+//! the same.
 
 use std::hash::Hasher as _;
 
@@ -12,14 +12,14 @@ use siphasher::sip::SipHasher24;
 
 use crate::{MessageKey, SequenceNumber, session_key};
 
-/// Low bits of a shown number, which hold the number that the entity counted.
+/// Low bits of a client-visible number, which contain the internal number.
 const NUMBER_BITS: u32 = 48;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// What a message of a partitioned entity is assigned to a partition by: a hash of its key. Two keys are equal if their hashes
-/// are, since two different keys of one transaction or batch have the same one about once in 2^64 cases.
+/// The key by which a message of a partitioned entity is assigned to a partition, as a hash. Keys are compared by their
+/// hashes: different keys in one transaction or batch collide with a probability of about 2^-64.
 ///
-/// The partition that follows from it is stored: the same key gives the same hash for ever.
+/// The resulting partition is stored, so the hash of a key must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionKey(u64);
 
@@ -32,8 +32,8 @@ impl PartitionKey {
         Self(hasher.finish())
     }
 
-    /// The key that a sender gave a message: its session, however that is spelled, else its partition key. The empty session
-    /// yields to a partition key (azure-sdk-for-js 31736).
+    /// The key set by a sender: the session id, case-insensitively, else the partition key. A partition key takes precedence
+    /// over the empty session id (azure-sdk-for-js 31736).
     #[must_use]
     pub fn sent_with(session_id: Option<&str>, partition_key: Option<&str>) -> Option<Self> {
         let is_given = |text: &&str| !text.is_empty();
@@ -44,9 +44,9 @@ impl PartitionKey {
         }
     }
 
-    /// What a message sent to a partitioned entity is known by: for duplicate detection, and for its partition. Duplicates
-    /// have the same message id and the same key of the sender's; the message id is the key only where the sender gave
-    /// none. The id is given only where duplicates are looked for.
+    /// The keys of a message sent to a partitioned entity: for duplicate detection, and for its partition. Duplicates have the
+    /// same message id and the same sender's key; the message id is used as key only if the sender set none. `message_id` is
+    /// passed only with duplicate detection.
     #[must_use]
     pub fn of_message(
         session_id: Option<&str>,
@@ -67,7 +67,7 @@ impl PartitionKey {
 pub struct KeyPartition(u8);
 
 impl KeyPartition {
-    /// How many there are.
+    /// Number of partitions.
     pub const COUNT: u8 = 16;
 
     /// The partition of this index; `None` beyond the last.
@@ -76,7 +76,7 @@ impl KeyPartition {
         if index < Self::COUNT { Some(Self(index)) } else { None }
     }
 
-    /// From 0 to 15.
+    /// The index, from 0 to 15.
     #[must_use]
     pub const fn index(self) -> u8 {
         self.0
@@ -88,14 +88,14 @@ impl KeyPartition {
         Self((key.0 % Self::COUNT as u64) as u8)
     }
 
-    /// The partition of messages without a key that are sent together, the first of them under this number: the partitions
-    /// take turns.
+    /// The partition of a batch of messages without a key, whose first internal number is `first`: partitions are used in
+    /// turn.
     #[must_use]
     pub const fn in_turn(first: SequenceNumber) -> Self {
         Self((first.0 % Self::COUNT as u64) as u8)
     }
 
-    /// The number under which clients see a message of this partition.
+    /// The client-visible number of a message in this partition.
     #[must_use]
     pub const fn shown(self, number: SequenceNumber) -> SequenceNumber {
         SequenceNumber((self.0 as u64) << NUMBER_BITS | number.0)
@@ -103,17 +103,17 @@ impl KeyPartition {
 }
 
 impl SequenceNumber {
-    /// The partition that a shown number names, if there is such a one, and the number that the entity counted. The message of
-    /// that number need not be of that partition: then the shown number names no message.
+    /// Splits a client-visible number into the partition, if it is valid, and the internal number. If the message with the
+    /// internal number is in another partition, there is no message with this client-visible number.
     #[must_use]
     pub fn split(self) -> (Option<KeyPartition>, Self) {
         let index = u8::try_from(self.0 >> NUMBER_BITS).ok();
         (index.and_then(KeyPartition::new), Self(self.0 & NUMBER_MASK))
     }
 
-    /// Where browsing from a shown number starts in the order in which the entity counted. In a partitioned entity that is one
-    /// order for all partitions, so the number behind the last one shown goes on with all of them. A number of a partition that
-    /// does not exist is behind all messages.
+    /// The internal number at which browsing from a client-visible number starts. The order of internal numbers covers all
+    /// partitions, so browsing continues with all of them after the last returned number. A number with an invalid partition
+    /// is after all messages.
     pub(crate) fn start(self, is_partitioned: bool) -> Self {
         match self.split() {
             _ if !is_partitioned => self,
@@ -129,8 +129,8 @@ mod tests {
 
     use super::*;
 
-    /// Partitions are stored. The keys "1" and "2" are those of .NET's live test
-    /// `TransactionThrowsWhenOperationsOfDifferentPartitionsAreInSameTransaction`: they belong to different partitions.
+    /// Partitions are stored, so they must not change. The keys "1" and "2" are from .NET's live test
+    /// `TransactionThrowsWhenOperationsOfDifferentPartitionsAreInSameTransaction`: they must be in different partitions.
     #[test]
     fn partitions_of_keys_are_pinned() {
         let partition = |key| KeyPartition::of(PartitionKey::of(key)).index();
@@ -195,7 +195,7 @@ mod tests {
             prop_assert_eq!(KeyPartition::default().shown(number), number);
         }
 
-        /// Whatever a client sends is a number as shown, of at most one message.
+        /// Every number sent by a client is the client-visible number of at most one message.
         #[test]
         fn each_number_is_shown_of_one_message_at_most(any in any::<u64>()) {
             let (partition, number) = SequenceNumber(any).split();
@@ -205,7 +205,7 @@ mod tests {
             }
         }
 
-        /// The number behind the last one shown starts behind that message, whatever partitions both are of.
+        /// The number after the last one returned starts after that message, whatever the partitions are.
         #[test]
         fn browsing_goes_on_behind_the_last_one_shown(
             index in 0..KeyPartition::COUNT,

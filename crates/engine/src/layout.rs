@@ -1,14 +1,14 @@
-//! Where each kind of value is in the store: its partition, key space and number. No other file composes keys.
+//! Keys of the store: the partition, key space and number of each kind of value. No other file composes keys.
 //!
 //! | partition | space | numbers | value |
 //! |---|---|---|---|
 //! | 0 | `Meta` | 0 | the next free partition |
 //! | 0 | `Meta` | id of an entity | its name and options; the entity owns the partition of that number |
-//! | 0 | `Meta` | 2⁶⁴ − 1 | the last correction by which the clock went back |
+//! | 0 | `Meta` | 2⁶⁴ − 1 | the last correction that set the clock back |
 //! | queue, topic, subscription | `Meta` | 16 | its counters |
 //! | queue, topic, subscription | `Meta` | 17 | its last use |
 //! | topic | `Meta` | 2⁶³ + id | a subscription, which owns the partition of that id |
-//! | queue, topic, subscription | `Head` | below 2⁶² | what is known of the message with this number |
+//! | queue, topic, subscription | `Head` | below 2⁶² | the record of the message with this number |
 //! | queue, topic | `Head` | 2⁶² + number | the id of an accepted message, for duplicate detection |
 //! | queue, subscription | `Head` | 2⁶³ + index | the state of a session |
 //! | queue, topic | `Body` | number | the body of a message; those of subscriptions are in their topic's partition |
@@ -37,19 +37,19 @@ const HEAD_REMEMBERED: u64 = 1 << 62;
 /// Marks the `Head` numbers of session states.
 const HEAD_SESSION_STATE: u64 = 1 << 63;
 
-/// What is stored under a number of the catalogue.
+/// The value at a number of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CatalogueSubject {
     /// The next free partition.
     NextPartition,
-    /// The last correction by which the clock went back.
+    /// The last correction that set the clock back.
     SetBack,
     /// A queue or topic.
     Entity(PartitionId),
 }
 
 impl CatalogueSubject {
-    /// What a `Meta` number of [`CATALOGUE`] stands for.
+    /// The value at a `Meta` number of [`CATALOGUE`].
     pub(crate) const fn of(number: u64) -> Self {
         match number {
             NEXT_PARTITION => Self::NextPartition,
@@ -59,7 +59,7 @@ impl CatalogueSubject {
     }
 }
 
-/// What is stored under a `Meta` number of a queue, topic or subscription.
+/// The value at a `Meta` number of a queue, topic or subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetaSubject {
     /// The next sequence number.
@@ -68,12 +68,12 @@ pub(crate) enum MetaSubject {
     LastUse,
     /// A subscription of the topic.
     Subscription(QueueId),
-    /// Nothing that this version knows.
+    /// Unknown to this version.
     Unknown,
 }
 
 impl MetaSubject {
-    /// What a `Meta` number of a partition other than [`CATALOGUE`] stands for.
+    /// The value at a `Meta` number of a partition other than [`CATALOGUE`].
     pub(crate) const fn of(number: u64) -> Self {
         match number {
             META_COUNTERS => Self::Counters,
@@ -83,7 +83,7 @@ impl MetaSubject {
         }
     }
 
-    /// The subscription stored under this number, if it is the number of one.
+    /// The subscription at this `Meta` number, if it is one.
     pub(crate) const fn subscription(number: u64) -> Option<QueueId> {
         match Self::of(number) {
             Self::Subscription(id) => Some(id),
@@ -92,7 +92,7 @@ impl MetaSubject {
     }
 }
 
-/// What is stored under a `Head` number.
+/// The value at a `Head` number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadSubject {
     /// The attributes of a message.
@@ -104,7 +104,7 @@ pub(crate) enum HeadSubject {
 }
 
 impl HeadSubject {
-    /// What a `Head` number stands for.
+    /// The value at a `Head` number.
     pub(crate) const fn of(number: u64) -> Self {
         if number >= HEAD_SESSION_STATE {
             Self::SessionState(number & !HEAD_SESSION_STATE)
@@ -115,7 +115,7 @@ impl HeadSubject {
         }
     }
 
-    /// The number under which it is stored.
+    /// Its `Head` number.
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Message(number) => number.0,
@@ -125,54 +125,54 @@ impl HeadSubject {
     }
 }
 
-/// Where the next free partition is stored.
+/// Key of the next free partition id.
 pub(crate) const fn next_partition_key() -> Key {
     Key::new(Space::Meta, CATALOGUE, NEXT_PARTITION)
 }
 
-/// Where the last correction by which the clock went back is stored.
+/// Key of the last correction that set the clock back.
 pub(crate) const fn set_back_key() -> Key {
     Key::new(Space::Meta, CATALOGUE, SET_BACK)
 }
 
-/// Where a queue or topic is stored.
+/// Key of a queue or topic.
 pub(crate) const fn entity_key(id: PartitionId) -> Key {
     Key::new(Space::Meta, CATALOGUE, id.0)
 }
 
-/// Whether an entity, which is a queue or a topic with its subscriptions, is stored at `key`.
+/// Whether `key` belongs to an entity: a queue, or a topic with its subscriptions.
 #[must_use]
 pub const fn is_entity(key: Key) -> bool {
     let is_listed = matches!(key.space, Space::Meta) && key.partition.0 == CATALOGUE.0;
     is_listed && matches!(CatalogueSubject::of(key.number), CatalogueSubject::Entity(_))
 }
 
-/// Where the counters of a queue, topic or subscription are stored.
+/// Key of the counters of a queue, topic or subscription.
 pub(crate) const fn counters_key(partition: PartitionId) -> Key {
     Key::new(Space::Meta, partition, META_COUNTERS)
 }
 
-/// Where the last use of a queue, topic or subscription is stored.
+/// Key of the last use of a queue, topic or subscription.
 pub(crate) const fn last_use_key(partition: PartitionId) -> Key {
     Key::new(Space::Meta, partition, META_LAST_USE)
 }
 
-/// A key of the partition at which nothing is ever stored.
+/// A key of the partition that never has a value.
 pub(crate) const fn never_stored_key(partition: PartitionId) -> Key {
     Key::new(Space::Meta, partition, META_SUBSCRIPTION)
 }
 
-/// Where a subscription of a topic is stored.
+/// Key of a subscription of a topic.
 pub(crate) const fn subscription_key(topic: PartitionId, id: QueueId) -> Key {
     Key::new(Space::Meta, topic, META_SUBSCRIPTION | id.0)
 }
 
-/// Where a value of the `Head` space is stored, by [`HeadSubject::number`].
+/// Key of a value in the `Head` space, with a number from [`HeadSubject::number`].
 pub(crate) const fn head_key(partition: PartitionId, number: u64) -> Key {
     Key::new(Space::Head, partition, number)
 }
 
-/// Where a remembered id is stored.
+/// Key of a remembered id.
 pub(crate) const fn remembered_key(entity: PartitionId, number: SequenceNumber) -> Key {
     head_key(entity, HeadSubject::RememberedId(number).number())
 }
@@ -182,7 +182,7 @@ pub(crate) const fn remembered_numbers(first: SequenceNumber, last: SequenceNumb
     HeadSubject::RememberedId(first).number()..=HeadSubject::RememberedId(last).number()
 }
 
-/// Where a body is stored.
+/// Key of a body.
 pub(crate) const fn body_key(entity: PartitionId, body: BodyRef) -> Key {
     Key::new(Space::Body, entity, body.0)
 }
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Keys of stores that exist must not move.
+    /// The keys of existing stores must not change.
     #[test]
     fn the_layout_is_pinned() {
         let partition = PartitionId(7);

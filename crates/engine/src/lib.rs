@@ -1,4 +1,4 @@
-//! What a message may do: entities, messages, locks, timers; no protocol, no clock, no files.
+//! The broker's core: entities, messages, locks and timers, without protocol, clock or files.
 //!
 //! [`partition`] is pure: state, command, now, random → events, effects. [`runtime`] runs partitions as actors
 //! over a storage shard and a clock.

@@ -1,4 +1,4 @@
-//! What administrators see of the receivers, locks and sessions of a queue, a page at a time.
+//! Lists of a queue's receivers, locks and sessions for administrators, in pages.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use bytes::Bytes;
 
 use crate::{LockToken, ReceiveMode, ReceiverId, SequenceNumber, SessionId, Timestamp};
 
-/// What is listed, and behind what the page begins; from the beginning without that.
+/// The kind of list, and the last element of the previous page; `None` for the first page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listing {
     /// Receivers, in the order in which they were opened.
     Receivers(Option<ReceiverId>),
-    /// Locks of messages that end by themselves, in the order in which they do; those of forwarders last. Locks under the lock of
-    /// a session are [`Self::SessionLocks`].
+    /// Locks of messages in the order of their expiry; those of forwarders, which never expire, are last. Locks under a
+    /// session lock are in [`Self::SessionLocks`].
     Locks(Option<(Timestamp, SequenceNumber, LockToken)>),
-    /// Locks of messages of sessions, in the order of the sessions' keys and of their numbers.
+    /// Locks of messages of sessions, in the order of session keys and message numbers.
     SessionLocks(Option<(Arc<str>, SequenceNumber)>),
     /// Sessions with messages, a holder or a state, in the order of their keys.
     Sessions(Option<Arc<str>>),
-    /// One session, if it has any of these.
+    /// One session, if it has messages, a holder or a state.
     Session(SessionId),
 }
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// What is on it.
+    /// The rows of the page.
     pub rows: Vec<ListedRow>,
-    /// Behind what the next page begins; `None` on the last one. A page may be empty although there are more: the work for
-    /// one is bounded.
+    /// The start of the next page; `None` on the last one. A page may be empty although there are more, because the work for
+    /// each page is bounded.
     pub next: Option<Listing>,
 }
 
@@ -37,37 +37,37 @@ pub struct Listed {
 pub enum ListedRow {
     /// A receiver.
     Receiver {
-        /// Which.
+        /// Its id.
         id: ReceiverId,
-        /// How it takes messages.
+        /// Its mode.
         mode: ReceiveMode,
         /// Whether it has a selector.
         selects: bool,
-        /// The session that it holds.
+        /// The session it holds.
         session: Option<Arc<str>>,
-        /// Messages for which it has credit left.
+        /// Remaining message credit.
         credit: u64,
     },
     /// A lock of a message.
     Lock {
-        /// The message, by the number that clients see.
+        /// The message's client-visible number.
         number: SequenceNumber,
-        /// Names the lock.
+        /// The token of the lock.
         token: LockToken,
-        /// When it ends unless renewed.
+        /// When it expires unless renewed.
         until: Timestamp,
         /// The session of the message.
         session: Option<Arc<str>>,
-        /// Who was given the message, or holds its session; none if it was received by its number.
+        /// The receiver of the message or the holder of its session; `None` if the message was received by number.
         receiver: Option<ReceiverId>,
     },
     /// A session.
     Session {
-        /// Its id, as it was spelled first.
+        /// Its id, in the first spelling.
         id: Arc<str>,
-        /// Its active messages, locked or not.
+        /// Number of its active messages, locked or not.
         messages: u64,
-        /// Who holds it, and until when unless renewed.
+        /// The holder, and when its lock expires unless renewed.
         holder: Option<(ReceiverId, Timestamp)>,
         /// Its state.
         state: Option<Bytes>,

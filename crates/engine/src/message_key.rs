@@ -4,15 +4,16 @@ use std::hash::Hasher as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// What is remembered of a message id, which is compared exactly and with regard to case (semantics §11): 128 bits, so that
-/// two different ids of a window meet about as seldom as two random UUIDs. Nobody gains by making two of their own meet.
+/// The remembered hash of a message id. Ids are compared exactly and case-sensitively (semantics §11). With 128 bits, two
+/// different ids of a window collide about as rarely as two random UUIDs; a client gains nothing by constructing a collision
+/// of its own ids.
 ///
-/// It is stored: the same id gives the same key for ever.
+/// The hash is stored, so it must never change for an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageKey([u64; 2]);
 
 impl MessageKey {
-    /// The key of an id, given as the text that the SDKs show.
+    /// The key of an id, given as text in the form used by the SDKs.
     #[must_use]
     pub fn of(message_id: &str) -> Self {
         let mut hasher = SipHasher24::new();
@@ -21,8 +22,8 @@ impl MessageKey {
         Self([hash.h1, hash.h2])
     }
 
-    /// The key of an id that counts only among messages with the same partition key: that key's hash is hashed with it, behind a
-    /// byte that no text has.
+    /// The key of an id that is unique only among messages with the same partition key: the hash of the partition key is
+    /// included, after a byte that occurs in no text.
     pub(crate) fn of_keyed(message_id: &str, partition_key: u64) -> Self {
         let mut hasher = SipHasher24::new();
         hasher.write(message_id.as_bytes());
@@ -32,7 +33,7 @@ impl MessageKey {
         Self([hash.h1, hash.h2])
     }
 
-    /// The key as it is stored.
+    /// The key in its stored form.
     pub(crate) const fn halves(self) -> [u64; 2] {
         self.0
     }
@@ -42,7 +43,7 @@ impl MessageKey {
         Self(halves)
     }
 
-    /// Some of its bits, to find it by.
+    /// Some of its bits, for an index.
     pub(crate) const fn fragment(self) -> u32 {
         (self.0[0] >> 32) as u32
     }
@@ -52,7 +53,7 @@ impl MessageKey {
 mod tests {
     use super::*;
 
-    /// Keys are stored.
+    /// Keys are stored, so they must not change.
     #[test]
     fn keys_are_pinned_and_tell_ids_apart() {
         assert_eq!(MessageKey::of(""), MessageKey([9_070_429_420_880_611_664, 17_650_397_300_749_173_314]));

@@ -12,9 +12,9 @@ use crate::Timestamp;
 
 macro_rules! totals {
     ($($(#[$doc:meta])* $field:ident,)*) => {
-        /// What happened to the messages of a queue, topic or subscription since the broker started.
+        /// Counters of the messages of a queue, topic or subscription since the broker started.
         ///
-        /// Counted when it is decided. A batch that the store refuses afterwards (disk full) stays counted.
+        /// Counted when a command is decided: a batch that the store then refuses (disk full) stays counted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Totals {
             $($(#[$doc])* pub $field: u64,)*
@@ -32,7 +32,7 @@ macro_rules! totals {
         }
 
         impl SharedTotals {
-            /// One addition for each number that changed.
+            /// One atomic addition for each number that changed.
             fn add(&self, totals: &Totals) {
                 $(if totals.$field > 0 {
                     self.$field.fetch_add(totals.$field, Ordering::Relaxed);
@@ -47,35 +47,35 @@ macro_rules! totals {
 }
 
 totals! {
-    /// Messages accepted, scheduled ones included; of a subscription, the copies that it got.
+    /// Messages accepted, including scheduled ones; for a subscription, its copies.
     accepted,
     /// Their bytes.
     accepted_bytes,
-    /// Messages delivered to receivers, each time anew, dead letters included; those that a forwarder takes apart.
+    /// Deliveries to receivers, including dead letters and repeated deliveries, without forwarders.
     delivered,
     /// Their bytes.
     delivered_bytes,
-    /// Messages completed, and removed by receivers that receive and delete.
+    /// Messages completed, including those received in receive-and-delete mode.
     completed,
-    /// Messages given back as failed by their receivers.
+    /// Messages abandoned by their receivers.
     abandoned,
-    /// Messages set aside by their receivers.
+    /// Messages deferred by their receivers.
     deferred,
     /// Messages deleted without being received, or cancelled while they were scheduled.
     deleted,
-    /// Messages dropped or dead-lettered because their time-to-live was over.
+    /// Messages removed or dead-lettered because their time to live was over.
     expired,
     /// Messages moved to another entity by forwarding.
     forwarded,
-    /// Messages that were sent again and dropped by duplicate detection.
+    /// Duplicates dropped by duplicate detection.
     duplicates,
-    /// Locks that ended by time.
+    /// Expired locks.
     locks_expired,
-    /// Locks prolonged, of messages and of sessions.
+    /// Renewals of message locks and session locks.
     lock_renewals,
-    /// Dead letters: the time-to-live was over.
+    /// Dead letters: the time to live was over.
     dead_lettered_ttl,
-    /// Dead letters: delivery failed as often as is allowed.
+    /// Dead letters: the maximum delivery count was reached.
     dead_lettered_max_delivery,
     /// Dead letters: the header was too large.
     dead_lettered_header,
@@ -83,14 +83,14 @@ totals! {
     dead_lettered_filter,
     /// Dead letters: no session id in an entity with sessions.
     dead_lettered_session,
-    /// Dead letters and transfer dead letters: the target of forwarding did not take the message.
+    /// Dead letters and transfer dead letters: the forwarding target refused the message.
     dead_lettered_forwarding,
     /// Dead letters: a receiver dead-lettered the message.
     dead_lettered_application,
 }
 
 impl Totals {
-    /// Dead letters by reason, in the words of metrics.
+    /// Dead letters by reason, with the labels of metrics.
     #[must_use]
     pub const fn dead_lettered_by_reason(&self) -> [(&'static str, u64); 7] {
         [
@@ -104,13 +104,13 @@ impl Totals {
         ]
     }
 
-    /// Dead letters, whatever the reason.
+    /// Dead letters in total.
     #[must_use]
     pub fn dead_lettered(&self) -> u64 {
         self.dead_lettered_by_reason().iter().map(|(_, count)| count).sum()
     }
 
-    /// Settlements by outcome, in the words of metrics.
+    /// Settlements by outcome, with the labels of metrics.
     #[must_use]
     pub const fn settled_by_outcome(&self) -> [(&'static str, u64); 5] {
         [
@@ -123,7 +123,7 @@ impl Totals {
     }
 }
 
-/// What an actor counted for one entity and has not published yet: plain integers.
+/// Counts of an actor for one entity that are not published yet: plain integers.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) totals: Totals,
@@ -142,7 +142,7 @@ impl Default for Tally {
     }
 }
 
-/// Histograms of one series; most entities never need them.
+/// Histograms of one series; allocated on first use, because most entities need none.
 #[derive(Debug)]
 struct EntityDurations {
     accept: Durations,
@@ -150,16 +150,16 @@ struct EntityDurations {
     hold: Durations,
 }
 
-/// What is published of one queue, topic or subscription.
+/// The published metrics of one queue, topic or subscription.
 #[derive(Debug, Default)]
 pub(crate) struct EntityMetrics {
     totals: SharedTotals,
     durations: OnceLock<Box<EntityDurations>>,
     receivers: AtomicI64,
     senders: AtomicI64,
-    /// When the oldest available message was enqueued, plus 1; 0 if there is none.
+    /// Enqueued time of the oldest available message, plus 1; 0 if there is none.
     oldest: AtomicU64,
-    /// Whether it has series of its own, and what it is counted under otherwise.
+    /// Its own series, or the pool that sums up the others.
     series: Option<Series>,
 }
 
@@ -169,7 +169,7 @@ enum Series {
     Shared(Arc<SeriesPool>),
 }
 
-/// How many entities may still have series of their own.
+/// Limits the number of entities with series of their own, and sums up the others.
 #[derive(Debug, Default)]
 pub(crate) struct SeriesPool {
     free: AtomicUsize,
@@ -181,7 +181,7 @@ impl SeriesPool {
         Arc::new(Self { free: AtomicUsize::new(max), others: EntityMetrics::default() })
     }
 
-    /// A new entity: it has series of its own as long as there are few, for its whole life.
+    /// Metrics of a new entity: it has series of its own for its whole life if the limit is not reached yet.
     pub(crate) fn entity(self: &Arc<Self>) -> Arc<EntityMetrics> {
         let taken = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
         let series = match taken {
@@ -197,7 +197,7 @@ impl SeriesPool {
     }
 }
 
-/// Series of an entity, free again when it is dropped.
+/// The series of an entity; dropping this frees it for another one.
 #[derive(Debug)]
 struct OwnSeries(Arc<SeriesPool>);
 
@@ -222,7 +222,7 @@ impl EntityMetrics {
         add(&self.receivers, tally.receivers);
         add(&self.senders, tally.senders);
         if let Some(Series::Shared(pool)) = &self.series {
-            // Histograms are for series alone.
+            // Histograms are kept for entities with their own series, and for the sum.
             return pool.others.publish(tally);
         }
         let Tally { accept, wait, hold, .. } = tally;
@@ -244,7 +244,7 @@ impl EntityMetrics {
         self.oldest.store(enqueued_at.map_or(0, |at| at.0.saturating_add(1)), Ordering::Relaxed);
     }
 
-    /// When the oldest available message was enqueued.
+    /// Enqueued time of the oldest available message.
     pub(crate) fn oldest(&self) -> Option<Timestamp> {
         self.oldest.load(Ordering::Relaxed).checked_sub(1).map(Timestamp)
     }
@@ -254,7 +254,7 @@ impl EntityMetrics {
         (read(&self.receivers), read(&self.senders))
     }
 
-    /// The distributions of accept, wait and hold.
+    /// The histograms of accept, wait and hold.
     pub(crate) fn durations(&self) -> [Snapshot; 3] {
         match self.durations.get() {
             Some(durations) => [durations.accept.get(), durations.wait.get(), durations.hold.get()],

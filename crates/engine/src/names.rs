@@ -1,5 +1,5 @@
-//! What queues, topics, subscriptions and rules may be called, and how names are compared. Configuration, administration and
-//! the engine ask here, so that what can be declared can be addressed.
+//! Names of queues, topics, subscriptions and rules: validity and comparison. Used by the configuration, administration and
+//! the engine, so that every declared entity can be addressed.
 
 use crate::options::CLIENT_ID_CHARS_MAX;
 
@@ -12,31 +12,31 @@ const SHORT_NAME_CHARS_MAX: usize = 50;
 /// Longest name of a shared access rule, in characters (Service Bus quotas).
 const AUTHORIZATION_RULE_NAME_CHARS_MAX: usize = 256;
 
-/// Longest name of a subscription that a client for JMS created, in characters: its own name, the client id, `$` twice, `ND`.
+/// Longest name of a subscription created by a client for JMS, in characters: its own name, the client id, `$` twice, `ND`.
 const CLIENT_SUBSCRIPTION_NAME_CHARS_MAX: usize = SHORT_NAME_CHARS_MAX + CLIENT_ID_CHARS_MAX + 4;
 
-/// Characters that can't be in the name of a queue or topic (azure-sdk-for-net's `EntityNameFormatter` and the service's own
+/// Characters that can't be in the name of a queue or topic (azure-sdk-for-net's `EntityNameFormatter` and Service Bus's own
 /// check).
 const FORBIDDEN_IN_PATHS: &str = "@?#*\\";
 
 /// Characters that can't be in other names (the same source).
 const FORBIDDEN: &str = "/\\@?#";
 
-/// The form under which names are compared: they match case-insensitively.
+/// The normalized form of a name for comparisons: names are case-insensitive.
 #[must_use]
 pub fn name_key(name: &str) -> Box<str> {
     name.to_lowercase().into_boxed_str()
 }
 
-/// Whether two names are one.
+/// Whether two names are equal.
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     name_key(one) == name_key(other)
 }
 
-/// Whether text reads like the host of a URL, with a port or without. Some clients sign such a text without a scheme for the
-/// whole namespace, so the name of an entity must not begin with it. Bare addresses are left to names: devices have queues
-/// called `10.0.0.1`.
+/// Whether text looks like the host of a URL, with or without a port. Some clients sign such a text without a scheme for the
+/// whole namespace, so the name of an entity must not start with it. Bare IP addresses are allowed in names: there are queues
+/// of devices called `10.0.0.1`.
 #[must_use]
 pub fn reads_like_a_host(text: &str) -> bool {
     let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
@@ -48,7 +48,7 @@ pub fn reads_like_a_host(text: &str) -> bool {
 /// Checks the name of a queue or topic. Parts are separated by `/`.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_entity_name(name: &str) -> Result<(), String> {
     check_text(name, ENTITY_NAME_CHARS_MAX, FORBIDDEN_IN_PATHS)?;
     for part in name.split('/') {
@@ -62,7 +62,7 @@ pub fn check_entity_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses parts by which an address would name something else, so that rights on one thing are never taken for rights on
+/// Refuses name parts that would change the meaning of an address, so that a right to one entity can't be taken for a right to
 /// another.
 fn check_part(part: &str) -> Result<(), String> {
     if part.is_empty() {
@@ -96,7 +96,7 @@ fn is_hex(text: &str) -> bool {
 /// Checks the name of a subscription.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_rule_name(name)?;
     if name.starts_with('$') {
@@ -105,19 +105,19 @@ pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_escapes(name)
 }
 
-/// Checks the name of a subscription that a client for JMS created: it contains the client id, so it may be longer than others.
+/// Checks the name of a subscription created by a client for JMS: it contains the client id, so it may be longer than others.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn check_client_subscription_name(name: &str) -> Result<(), String> {
     check_text(name, CLIENT_SUBSCRIPTION_NAME_CHARS_MAX, FORBIDDEN)?;
     check_escapes(name)
 }
 
-/// Checks the name of a subscription in an address: one that a client for JMS created may be longer.
+/// Checks the name of a subscription in an address; one created by a client for JMS may be longer.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
     let is_of_client = name.ends_with("$D") || name.ends_with("$ND");
     if is_of_client && !name.starts_with('$') {
@@ -127,10 +127,10 @@ pub fn check_addressed_subscription_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Checks a client id that becomes a part of such a name; it may be empty.
+/// Checks a client id, which becomes a part of such a name; it may be empty.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
     if client_id.is_empty() {
         return Ok(());
@@ -142,7 +142,7 @@ pub(crate) fn check_client_id(client_id: &str) -> Result<(), String> {
 /// Checks the name of a rule.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_rule_name(name: &str) -> Result<(), String> {
     check_text(name, SHORT_NAME_CHARS_MAX, FORBIDDEN)
 }
@@ -150,7 +150,7 @@ pub fn check_rule_name(name: &str) -> Result<(), String> {
 /// Checks the name of a shared access rule.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn check_authorization_rule_name(name: &str) -> Result<(), String> {
     check_text(name, AUTHORIZATION_RULE_NAME_CHARS_MAX, FORBIDDEN)
 }

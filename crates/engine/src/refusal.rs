@@ -1,14 +1,14 @@
-//! The reasons a command is refused.
+//! Refusals of commands.
 
-/// Why a command was refused. The front ends map each to a condition and a status in one table.
+/// The reason why a command was refused. The front ends map each to a condition and a status in one table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The lock ended, or the message is gone, or the token was never given out.
+    /// The lock has ended, or the message was removed, or the token never existed.
     #[error(
         "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."
     )]
     MessageLockLost,
-    /// No message with that sequence number in the state the operation needs.
+    /// No message with that sequence number is in a state that allows the operation.
     #[error(
         "The message with sequence number {0} could not be found, or is not in a state that allows this."
     )]
@@ -24,7 +24,7 @@ pub enum Refusal {
         /// The entity's limit.
         limit_bytes: u64,
     },
-    /// All properties of the message together exceed what a header may hold.
+    /// All properties of the message together exceed the header's limit.
     #[error("The properties of the message take {size_bytes} bytes; at most {limit_bytes} are accepted.")]
     HeaderTooLarge {
         /// Size of everything but the body.
@@ -40,15 +40,15 @@ pub enum Refusal {
         /// The quota.
         limit_bytes: u64,
     },
-    /// The disk has no room.
+    /// The disk is full.
     #[error("The broker's storage is full; messages are accepted again as soon as there is room.")]
     StorageFull,
-    /// What the broker knows of everything stored takes all the memory that there is for that.
+    /// The broker's state takes up all the memory for it.
     #[error(
         "The broker has no memory left for more messages; receive or purge messages to make room, or give the broker more memory."
     )]
     StateFull,
-    /// The session's lock ended, or was never held by whoever asks.
+    /// The session's lock has ended, or the requester never held it.
     #[error("The session lock has expired on the MessageSession. Accept a new MessageSession.")]
     SessionLockLost,
     /// Another receiver holds the session.
@@ -57,12 +57,12 @@ pub enum Refusal {
     /// No session was available in time.
     #[error("There was no available session before the operation timed out; try again later.")]
     NoSessionAvailable,
-    /// The entity requires sessions, and the receiver asked for none.
+    /// The entity requires sessions, but the receiver requested none.
     #[error(
         "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."
     )]
     SessionRequired,
-    /// The entity knows no sessions, and the receiver asked for one.
+    /// The entity does not use sessions, but the receiver requested one.
     #[error(
         "A sessionful message receiver cannot be created on an entity that does not require sessions. Ensure RequiresSession is set to true when creating a Queue or Subscription to enable sessionful behavior."
     )]
@@ -81,38 +81,38 @@ pub enum Refusal {
     /// The subscription has no rule of that name.
     #[error("The messaging entity '{0}' could not be found: the subscription has no rule of that name.")]
     RuleNotFound(Box<str>),
-    /// There are as many queues and topics as there may be.
+    /// The number of queues and topics is at its limit.
     #[error("A namespace has at most {0} queues and topics together; delete one to make room.")]
     TooManyEntities(usize),
-    /// The topic has as many subscriptions as it may have.
+    /// The topic's number of subscriptions is at its limit.
     #[error("A topic has at most {0} subscriptions; delete one to make room.")]
     TooManySubscriptions(usize),
-    /// The topic's subscriptions have as many SQL filters as they may have.
+    /// The number of SQL filters of the topic's subscriptions is at its limit.
     #[error("The subscriptions of a topic have at most {0} SQL filters together; delete rules to make room.")]
     TooManySqlFilters(usize),
-    /// The topic's subscriptions have as many correlation filters as they may have.
+    /// The number of correlation filters of the topic's subscriptions is at its limit.
     #[error(
         "The subscriptions of a topic have at most {0} correlation filters together; delete rules to make room."
     )]
     TooManyCorrelationFilters(usize),
-    /// Topics and subscriptions differ in what can be done with them.
+    /// The operation is not possible for this kind or state of entity, message or receiver.
     #[error("{0}")]
     NotAllowed(&'static str),
     /// The receiver is not open.
     #[error("The receiver is not open.")]
     ReceiverNotFound,
-    /// The request itself makes no sense (empty list, absurd value).
+    /// The request is invalid (empty list, value out of range).
     #[error("{0}")]
     InvalidArgument(String),
     /// The partition was restarted or the broker is stopping; retry.
     #[error("The entity is temporarily unavailable; retry the operation.")]
     Unavailable,
-    /// What is stored of the message is damaged: it is out of delivery, and asking again does not help.
+    /// The message's stored data is damaged: it is out of delivery, and a retry does not help.
     #[error(
         "The stored data of the message with sequence number {0} is damaged. The message is kept in quarantine and is not delivered; the broker's log and its /health/ready name the place."
     )]
     MessageDamaged(u64),
-    /// What is stored about the entity itself is damaged.
+    /// The entity's stored state is damaged.
     #[error(
         "The messaging entity '{0}' exists, but what is stored about it is damaged, so that it is not available; the broker's log and its /health/ready name the place."
     )]
@@ -125,7 +125,7 @@ pub enum Refusal {
         "The messaging entity of this operation is currently disabled for it; its status must change first."
     )]
     EntityDisabled,
-    /// The entity was deleted. (J finds the words before "could not be found" by a pattern.)
+    /// The entity was deleted. (The Java SDK parses the words before "could not be found" by a pattern.)
     #[error("The messaging entity of this operation could not be found; it was deleted.")]
     EntityDeleted,
 }

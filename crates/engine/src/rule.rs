@@ -1,4 +1,4 @@
-//! Rules of subscriptions: which messages of the topic they get, and as what (semantics §12).
+//! Rules of subscriptions: which messages of the topic they receive, and with which changes (semantics §12).
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use peeklock_rules::{Filter, SqlAction};
 
 use crate::Timestamp;
 
-/// The name of the rule that a subscription has when nothing else is said.
+/// The name of the rule that a subscription has by default.
 pub const DEFAULT_RULE: &str = "$Default";
 
-/// A rule. A subscription gets a message when any of its rules matches: once for all that have no action, and once more
-/// for each that has one.
+/// A rule. A subscription receives a message if any of its rules matches: one copy for all matching rules without action, and
+/// one more for each matching rule with an action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Its name; unique in its subscription without regard to case.
+    /// Its name; unique in its subscription case-insensitively.
     pub name: Box<str>,
-    /// Which messages match.
+    /// Selects the matching messages.
     pub filter: Filter,
-    /// What is done to the copy of a message that matches.
+    /// Changes the copy of a matching message.
     pub action: Option<SqlAction>,
     /// When it was created.
     pub created_at: Timestamp,
 }
 
 impl Rule {
-    /// The rule of a subscription about which nothing else is said: every message.
+    /// The default rule of a subscription: it matches every message.
     #[must_use]
     pub fn default_rule() -> Self {
         Self {
@@ -42,21 +42,21 @@ impl AsRef<Filter> for Rule {
     }
 }
 
-/// How many filters of the kinds that are limited there are (semantics §12.9); see [`crate::RuleLimits`] for what counts.
+/// Numbers of filters by kind, for the limits (semantics §12.9); see [`crate::RuleLimits`] for what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FilterCounts {
-    /// Conditions in SQL that depend on the message.
+    /// SQL conditions that depend on the message.
     pub(crate) sql: usize,
-    /// True and false filters, and conditions in SQL that come to the same for every message, of which there is no limit.
+    /// True and false filters, and SQL conditions that are constant; unlimited.
     pub(crate) constant: usize,
     /// Correlation filters.
     pub(crate) correlation: usize,
-    /// Actions, of which there is no limit of their own.
+    /// Actions; they have no limit of their own.
     pub(crate) actions: usize,
 }
 
 impl FilterCounts {
-    /// Those of rules.
+    /// Counts the filters of rules.
     pub(crate) fn of<'a>(rules: impl IntoIterator<Item = &'a Arc<Rule>>) -> Self {
         rules.into_iter().fold(Self::default(), |mut counts, rule| {
             match &rule.filter {
@@ -69,7 +69,7 @@ impl FilterCounts {
         })
     }
 
-    /// These and others.
+    /// The sum of both.
     pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             sql: self.sql + other.sql,
@@ -79,7 +79,7 @@ impl FilterCounts {
         }
     }
 
-    /// These without others, which are among them.
+    /// The difference; `other` must be contained.
     pub(crate) const fn minus(self, other: Self) -> Self {
         Self {
             sql: self.sql - other.sql,

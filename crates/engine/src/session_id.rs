@@ -1,12 +1,12 @@
-//! Session ids: those that differ only in case name one session. Service Bus compares them without regard to case
-//! (azure-sdk-for-java 48759, durabletask 1334). Each message keeps the spelling it was sent with.
+//! Session ids, which are case-insensitive: Service Bus compares them without regard to case (azure-sdk-for-java 48759,
+//! durabletask 1334). Each message keeps the spelling it was sent with.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The form under which session ids are compared: equal for two spellings of the same session.
+/// The normalized form of a session id for comparisons: equal for two spellings of the same session.
 #[must_use]
 pub fn session_key(id: &str) -> Cow<'_, str> {
     if id.chars().all(|c| folded(c) == c) {
@@ -16,8 +16,8 @@ pub fn session_key(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// Folds the case of one character as .NET's `OrdinalIgnoreCase` compares it: one character by another, and none outside
-/// ASCII by one of ASCII.
+/// Folds the case of one character like .NET's `OrdinalIgnoreCase`: to a single character, and never from outside ASCII into
+/// ASCII.
 fn folded(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_lowercase();
@@ -29,7 +29,7 @@ fn folded(c: char) -> char {
     }
 }
 
-/// A session id as it was spelled, with the form under which it is compared. Equality is that of the spelling.
+/// A session id as it was spelled, with its normalized form. `==` compares the spelling.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionId {
     text: Arc<str>,
@@ -37,19 +37,19 @@ pub struct SessionId {
 }
 
 impl SessionId {
-    /// As it was spelled.
+    /// The original spelling.
     #[must_use]
     pub const fn text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// The form under which it is compared.
+    /// The normalized form for comparisons.
     #[must_use]
     pub const fn key(&self) -> &Arc<str> {
         &self.key
     }
 
-    /// Whether both name one session.
+    /// Whether both are spellings of the same session.
     #[must_use]
     pub fn is_same_session(&self, other: &Self) -> bool {
         self.key == other.key

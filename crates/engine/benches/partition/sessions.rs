@@ -1,4 +1,4 @@
-//! What sessions cost, and that the cost of each hardly grows with their number.
+//! Cost of sessions; the cost per session should hardly grow with their number.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -24,7 +24,7 @@ fn options() -> QueueOptions {
 }
 
 impl Bench {
-    /// Sends all messages, in turns to each of so many sessions.
+    /// Sends all messages, round-robin to `sessions` sessions.
     fn fill_sessions(&mut self, sessions: usize, time_to_live_ms: Option<u64>) {
         for index in 0..MESSAGES {
             let content = Bytes::from_static(&[0; 1024]);
@@ -42,7 +42,7 @@ impl Bench {
         self.handle(Command::OpenReceiver { receiver, options, session });
     }
 
-    /// Lets happen what is due; returns in how many turns.
+    /// Runs all due timers; returns the number of turns this took.
     fn catch_up(&mut self) -> usize {
         let mut turns = 0;
         while self.partition.next_deadline().is_some_and(|at| at <= self.now) {
@@ -58,7 +58,7 @@ fn id(session: usize) -> Box<str> {
     format!("session-{session:08}").into()
 }
 
-/// Accepts the next available session, takes and completes all its messages, closes; until none is left.
+/// Accepts the next available session, receives and completes all its messages and closes it, until no session is left.
 fn process(sessions: usize) {
     let before = ALLOCATED.load(Ordering::Relaxed);
     let mut bench = Bench::new(options());
@@ -81,7 +81,7 @@ fn process(sessions: usize) {
     assert_eq!(bench.partition.counts().active, 0);
 }
 
-/// All sessions held, a message of each in flight; then all locks end at the same instant.
+/// All sessions are locked, with one message of each in flight; then all locks expire at the same time.
 fn lock_ends() {
     let mut bench = Bench::new(options());
     bench.fill_sessions(MANY, None);
@@ -100,7 +100,7 @@ fn lock_ends() {
     assert_eq!(bench.partition.next_deadline(), None);
 }
 
-/// All sessions overdue; then somebody wants any.
+/// The messages of all sessions have expired when a receiver requests the next available session.
 fn expiry() {
     let mut bench = Bench::new(options());
     bench.fill_sessions(MANY, Some(60_000));

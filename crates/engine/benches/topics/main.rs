@@ -1,5 +1,5 @@
-//! What topics cost: sending where many subscriptions each want something else, and fanning one message out to many.
-//! `cargo bench -p peeklock-engine --bench topics`, with `partition`, `memory` or `disk` behind `--` for a part of it.
+//! Cost of topics: sending to many subscriptions with different filters, and fanning one message out to many subscriptions.
+//! `cargo bench -p peeklock-engine --bench topics`; with `partition`, `memory` or `disk` after `--`, only that part runs.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::panic, reason = "a program for people to read")]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use peeklock_engine::{CorrelationFilter, Filter, NewMessage, Rule, RuleProperties};
 
-/// Rounds of each measurement, of which the median counts.
+/// Rounds of each measurement; their median is reported.
 const ROUNDS: usize = 5;
 const CONTENT_BYTES: usize = 1024;
-/// Subscriptions of a topic, at most.
+/// Maximum number of subscriptions of a topic.
 const SUBSCRIPTIONS_MAX: u64 = 2_000;
-/// Subscriptions that each message goes to.
+/// Subscriptions that receive a copy of each message.
 const FAN_OUT: u64 = 100;
 
 fn main() {
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// What the subscription of this number wants, and no other.
+/// The label that only the subscription of this number accepts.
 fn label(number: u64) -> Box<str> {
     format!("customer-{number:06}").into()
 }
@@ -45,7 +45,7 @@ fn equality(number: u64) -> Rule {
     Rule { filter: Filter::Correlation(Box::new(filter)), ..Rule::default_rule() }
 }
 
-/// A message for the subscription of this number, and for those that want all.
+/// A message for the subscription of this number, and for those that accept every message.
 fn message(number: u64) -> NewMessage {
     let rule_properties = RuleProperties { label: Some(label(number)), ..RuleProperties::default() };
     NewMessage {
@@ -62,18 +62,18 @@ fn median(mut round: impl FnMut() -> f64) -> f64 {
     figures.get(ROUNDS / 2).copied().unwrap_or_default()
 }
 
-/// CPU time of this process where the system tells (Linux), else the time that passed.
+/// CPU time of this process where the system reports it (Linux), otherwise the elapsed time.
 fn process_cpu_time() -> Duration {
     let stat = std::fs::read("/proc/self/stat").ok().and_then(|text| String::from_utf8(text).ok());
     let ticks = stat.and_then(|text| {
-        // Behind the name of the program: state and eleven numbers, then user and system time in hundredths of a second.
+        // After the program's name: state and ten more fields, then user and system time in hundredths of a second.
         let mut numbers = text.rsplit(')').next()?.split_whitespace().skip(11);
         Some(numbers.next()?.parse::<u64>().ok()? + numbers.next()?.parse::<u64>().ok()?)
     });
     ticks.map_or_else(elapsed, |ticks| Duration::from_millis(ticks * 10))
 }
 
-/// CPU time of this thread where the system tells (Linux), else the time that passed.
+/// CPU time of this thread where the system reports it (Linux), otherwise the elapsed time.
 fn thread_cpu_time() -> Duration {
     let schedstat =
         std::fs::read("/proc/thread-self/schedstat").ok().and_then(|text| String::from_utf8(text).ok());

@@ -1,4 +1,4 @@
-//! The partition alone, with the store operations it makes: no store, no tasks, one thread.
+//! The partition alone, including the creation of its store operations: no store, no tasks, one thread.
 
 use std::hint::black_box;
 
@@ -51,7 +51,7 @@ impl Topic {
         self.partition.handle(now, &mut self.random, None, command, &mut self.outputs);
     }
 
-    /// Makes store operations of what happened, and forgets it.
+    /// Makes store operations of the turn's events and discards them.
     fn end_turn(&mut self) {
         let mut batch = Batch::new();
         persist(ID, &self.outputs.events, &mut batch);
@@ -60,7 +60,7 @@ impl Topic {
         self.outputs.effects.clear();
     }
 
-    /// CPU nanoseconds for each of so many messages, one for each of the subscriptions in turn.
+    /// CPU nanoseconds per message, for `messages` messages sent to the subscriptions in turn.
     fn send(&mut self, messages: u64, subscriptions: u64) -> f64 {
         let prepared: Vec<_> = (0..subscriptions).map(message).collect();
         let started = thread_cpu_time();
@@ -73,7 +73,7 @@ impl Topic {
         (thread_cpu_time() - started).as_nanos() as f64 / messages as f64
     }
 
-    /// CPU nanoseconds for each message of all subscriptions, delivered and completed.
+    /// CPU nanoseconds per message for delivering and completing the messages of all subscriptions.
     fn receive(&mut self) -> f64 {
         let started = thread_cpu_time();
         let mut completed = 0;

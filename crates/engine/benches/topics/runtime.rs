@@ -1,4 +1,4 @@
-//! Through the runtime and a store: actors, commits, answers.
+//! The whole path through the runtime and a store: actors, commits, responses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,18 +17,18 @@ use super::{FAN_OUT, ROUNDS, SUBSCRIPTIONS_MAX, equality, message, process_cpu_t
 
 const SENDS: u64 = 100_000;
 const FANNED_OUT: u64 = 10_000;
-/// Messages sent and not yet accepted.
+/// Maximum number of messages sent and not yet accepted.
 const IN_FLIGHT: u64 = 256;
-/// Messages delivered and not yet completed, of each receiver.
+/// Maximum number of messages delivered and not yet completed, per receiver.
 const CREDIT: u64 = 100;
 const TOPIC: &str = "topic";
 
-/// Messages or copies per second, and CPU time for each in microseconds.
+/// Messages or copies per second, and CPU microseconds per message or copy.
 type Figures = [f64; 2];
 
 pub(super) fn main(store: &'static str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    // A task like those of connections: the thread that blocks is woken by the system each time.
+    // A task, as connections are: the thread that blocks on the runtime would be woken by the system each time.
     let rounds = |case| runtime.block_on(runtime.spawn(many_rounds(store, case))).expect("a client");
     println!("{:<58} {:>12} {:>10}", "runtime, medians", "each/s", "CPU µs");
     let [few, many] = [1, SUBSCRIPTIONS_MAX].map(|subscriptions| {
@@ -48,9 +48,9 @@ fn report(what: &str, [rate, cpu_us]: Figures) {
 
 #[derive(Clone, Copy)]
 enum Case {
-    /// So many subscriptions, of which each message concerns one.
+    /// So many subscriptions, only one of which accepts each message.
     Equalities(u64),
-    /// Every message concerns all subscriptions.
+    /// All subscriptions accept every message.
     FanOut,
 }
 
@@ -138,7 +138,7 @@ async fn send_all(namespace: &Namespace, messages: u64, subscriptions: u64) {
     }
 }
 
-/// One receiver for each subscription, all of one client.
+/// One receiver per subscription; all of them belong to one client.
 struct Client {
     topic: PartitionHandle,
     mailbox: Mailbox,
@@ -178,7 +178,7 @@ async fn receive_all(namespace: &Namespace, messages: u64) {
                     let settlement = Settlement::Complete;
                     client.submit(Some(0), Command::Settle { queue, tokens, settlement });
                     *delivered += 1;
-                    // Credit is renewed by halves, as the SDKs do.
+                    // Credit is renewed when half of it is used, as the SDKs do.
                     if *granted - *delivered <= CREDIT / 2 {
                         *granted = *delivered + CREDIT;
                         let (receiver, messages) = (*receiver, *granted);

@@ -1,6 +1,5 @@
-//! What the engine has to know of a command without carrying it out, in one table with one row for each command: its answer,
-//! what it uses, the link it is about, what it writes. The partition and its runtime go by this table, so a new command is one
-//! row here.
+//! The static properties of each command, in one table with a row for each: its answer, the entity it uses, its link, the size
+//! of its writes. The partition and its runtime use this table, so a new command needs only one row here.
 
 use bytes::Bytes;
 
@@ -10,21 +9,21 @@ use crate::{DeadLetter, NewMessage, QueueId, ReceiveMode, ReceiverId, Refusal, R
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Descriptor<'a> {
-    /// The answer that it causes, if any.
+    /// The answer, if it has one.
     pub(crate) answer: Option<AnswerKind>,
-    /// What it uses: the time after which something idle is deleted begins anew (semantics §17).
+    /// The entity it uses, which restarts its idle time (semantics §17).
     pub(crate) uses: Uses<'a>,
-    /// Whether this use is an access by a client, whose time administrators see.
+    /// Whether this use is an access by a client, which administrators see as a time.
     pub(crate) is_access: bool,
-    /// What it does to a receiver or watcher.
+    /// Its effect on a receiver or watcher.
     pub(crate) link: Link,
-    /// What it adds to a batch, copies of a topic's messages apart.
+    /// What it adds to a batch, not counting copies of a topic's messages.
     pub(crate) writes: Writes<'a>,
-    /// Whether it is refused on a full disk, because it adds to what is stored. The store itself recognizes bodies only.
+    /// Whether it adds to the stored data and so is refused on a full disk. The store itself recognizes only bodies.
     pub(crate) grows: bool,
 }
 
-/// Which answer a command causes.
+/// The kind of a command's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
     Sent,
@@ -43,37 +42,37 @@ pub(crate) enum AnswerKind {
     Sessions,
     Rules,
     Listed,
-    /// Bodies; `takes` when the messages leave the store with the answer.
+    /// Messages with bodies; `takes` if they are deleted by being received.
     Received {
         takes: bool,
     },
-    /// Bodies that a receiver with a selector is asked about: no command's answer.
+    /// Messages with bodies for a receiver with a selector to examine: not the answer of a command.
     Examination {
         receiver: ReceiverId,
     },
 }
 
-/// What a command uses.
+/// The entity that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uses<'a> {
-    /// Nothing: it reads rules or sessions, or attaches without a request for messages.
+    /// Nothing: it reads rules or sessions, or attaches without requesting messages.
     Nothing,
     /// The queue, or the topic itself.
     Entity,
     /// A queue or subscription.
     Queue(QueueId),
-    /// What is browsed: a queue, a subscription, or what is scheduled on a topic.
+    /// A queue or subscription that is browsed, or a topic, for its scheduled messages.
     Browsed(QueueId),
-    /// What this receiver reads from.
+    /// The source of this receiver.
     SourceOf(ReceiverId),
     /// A subscription, by its name if the id is unknown.
     Subscription { queue: QueueId, name: &'a str },
 }
 
-/// What a command does to a receiver or watcher.
+/// The effect of a command on a receiver or watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Nothing, or nothing that its owner has to know.
+    /// None, or none that its owner needs to know.
     Unchanged,
     /// A receiver is opened.
     Opens(ReceiverId),
@@ -85,22 +84,22 @@ pub(crate) enum Link {
     Closes(ReceiverId),
 }
 
-/// What a command adds to a batch.
+/// The writes of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Writes<'a> {
-    /// Nothing, or nothing that counts.
+    /// None, or negligible ones.
     Nothing,
-    /// Messages, and why they are dead letters if they are.
+    /// Messages, with their dead-letter reason if they are stored as dead letters.
     Messages { messages: &'a [NewMessage], why: Option<&'a DeadLetter> },
-    /// So many records that change by a settlement.
+    /// Records changed by a settlement.
     Settled { count: usize, settlement: &'a Settlement },
-    /// So many records of messages or subscriptions.
+    /// Records of messages or subscriptions.
     Records(usize),
-    /// So many messages on which an administrator acts.
+    /// Messages changed by an administrator's action.
     Acted { count: usize, action: &'a MessageAction },
-    /// Deletions of so many messages.
+    /// Deletions of messages.
     Deletions(u32),
-    /// A session's state of so many bytes.
+    /// A session state, with its size in bytes.
     SessionState(usize),
     /// A subscription with its rules.
     Rules,
@@ -176,13 +175,13 @@ impl Command {
             Self::ListSessions { .. } => answered(Answer::Sessions),
             Self::ListRules { .. } => answered(Answer::Rules),
             Self::List { .. } => answered(Answer::Listed),
-            // That an update is a use is part of its event.
+            // The use by an update is part of its event.
             Self::ChangeOptions { .. } | Self::EndEntity => answered(Answer::Done),
             Self::Select { .. } | Self::Examined { .. } | Self::Quarantine { .. } | Self::Tick => UNANSWERED,
         }
     }
 
-    /// The answer that refuses everything the command asks for; `None` for commands that cause no answer.
+    /// The answer that refuses the whole command; `None` for commands without an answer.
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> Option<Reply> {
         self.describe().answer.map(|answer| answer.refused(refusal))
@@ -227,7 +226,7 @@ impl<'a> Descriptor<'a> {
 }
 
 impl AnswerKind {
-    /// The answer that refuses everything that was requested.
+    /// The answer that refuses the whole command.
     pub(crate) fn refused<M>(self, refusal: Refusal) -> Reply<M> {
         match self {
             Self::Sent => Reply::Sent(Err(refusal)),
@@ -248,8 +247,8 @@ impl AnswerKind {
 }
 
 impl Link {
-    /// The receiver or watcher that the host must have given an id in the epoch in which it owns the shard. Other commands
-    /// name only receivers that are open, or are refused by the partition.
+    /// The receiver or watcher whose id must be from the epoch in which the host owns the shard. Other commands refer only to
+    /// open receivers, or are refused by the partition.
     pub(crate) const fn id_of_this_epoch(self) -> Option<ReceiverId> {
         match self {
             Self::Opens(receiver) | Self::Watches(receiver) | Self::Credits(receiver) => Some(receiver),
@@ -259,7 +258,7 @@ impl Link {
 }
 
 impl Writes<'_> {
-    /// Length of the bodies and states that it brings along, in bytes.
+    /// Total size of the command's bodies and states, in bytes.
     pub(crate) fn content_bytes(self) -> usize {
         match self {
             Self::Messages { messages, .. } => messages.iter().map(|message| message.content.len()).sum(),

@@ -1,4 +1,4 @@
-//! What events say that are about several messages.
+//! Details of events that concern several messages.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -9,39 +9,39 @@ use crate::{BodyRef, QueueId, SequenceNumber, SubQueue};
 /// See [`crate::Event::Published`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Publication {
-    /// The topic's number for it, the next one.
+    /// Its number in the topic, the next one.
     pub number: SequenceNumber,
-    /// The content, stored under that number; `None` for one that was scheduled and is stored already.
+    /// The body, stored with that number; `None` for a scheduled message, whose body is stored already.
     pub content: Option<Bytes>,
-    /// The number under which it was scheduled, dead from now on.
+    /// Its number while it was scheduled, which is invalid from now on.
     pub scheduled: Option<SequenceNumber>,
-    /// Where the content is.
+    /// The body.
     pub body: BodyRef,
-    /// Its length in bytes.
+    /// Length of the body in bytes.
     pub content_bytes: u32,
-    /// Who gets it.
+    /// The copies of subscriptions.
     pub copies: SmallVec<[SubscriptionCopy; 1]>,
 }
 
 /// A message of a topic in one subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubscriptionCopy {
-    /// Which subscription.
+    /// The subscription.
     pub queue: QueueId,
-    /// Its number there, the next one.
+    /// Its number in the subscription, the next one.
     pub number: SequenceNumber,
-    /// The facts about it.
+    /// Its record.
     pub record: Record,
 }
 
 /// See [`crate::Event::Deleted`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletion {
-    /// Where the messages were.
+    /// The queue of the messages.
     pub queue: QueueId,
-    /// Where they rested.
+    /// Their sub-queue.
     pub sub_queue: SubQueue,
-    /// Which, in order.
+    /// Their numbers, in order.
     pub numbers: Box<[SequenceNumber]>,
     /// Bodies that nothing else refers to, in order.
     pub bodies: Box<[BodyRef]>,

@@ -1,4 +1,4 @@
-//! The families of entities, in the order of the page.
+//! The metric families of entities, in the order of the page.
 
 use peeklock_metrics::{Family, Unit};
 

@@ -1,10 +1,10 @@
-//! Shared access rules: who may do what. The engine keeps them; front ends obey them.
+//! Shared access rules. The engine stores them; the front ends enforce them.
 
 use std::fmt;
 
 use crate::Timestamp;
 
-/// What a rule allows (wire reference §2.5).
+/// A right granted by a rule (wire reference §2.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// Receive, browse, settle.
@@ -30,7 +30,7 @@ impl Rights {
     /// Every right.
     pub const ALL: Self = Self { listen: true, send: true, manage: true };
 
-    /// Whether `right` is among them, by itself or with [`Right::Manage`].
+    /// Whether `right` is granted, directly or by [`Right::Manage`].
     #[must_use]
     pub const fn allow(self, right: Right) -> bool {
         match right {
@@ -41,18 +41,18 @@ impl Rights {
     }
 }
 
-/// A key. Its text is the secret itself (not base64 of it) and never appears in logs.
+/// A key. Its text is the secret itself, without base64 decoding, and never appears in logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// The text of a key.
+    /// A key with this text.
     #[must_use]
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for signing and for those who may administer.
+    /// The text, for signing and for administrators.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -68,17 +68,17 @@ impl fmt::Debug for Secret {
 /// A shared access rule of the namespace or of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizationRule {
-    /// Its name, by which tokens refer to it; unique where it stands.
+    /// Its name, by which tokens refer to it; unique in the namespace or entity.
     pub name: Box<str>,
-    /// What whoever knows a key may do.
+    /// The rights that its keys grant.
     pub rights: Rights,
     /// One key.
     pub primary_key: Secret,
-    /// Another, so that keys can be changed one after the other.
+    /// The other key, so that keys can be changed one after the other.
     pub secondary_key: Secret,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When it was last changed.
     pub modified_at: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! Options that no entity can have. Narrower ranges are the front ends' to check, see [`EntityOption::is_enforced`].
+//! Validity of options for all entities. Stricter ranges are checked by the front ends, see [`EntityOption::is_enforced`].
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -17,10 +17,10 @@ const SECOND_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400 * SECOND_MS;
 
 impl EntityOptions {
-    /// Refuses what no partition can work with.
+    /// Refuses options that no partition can work with.
     ///
     /// # Errors
-    /// Which option is wrong, and what it must be.
+    /// The invalid option, and its allowed values.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::Queue(queue) => check(queue),
@@ -28,7 +28,7 @@ impl EntityOptions {
         }
     }
 
-    /// What these options become when an entity is created with them, see [`Forwarding::complete_new`].
+    /// Normalizes the options of a new entity, see [`Forwarding::complete_new`].
     #[must_use]
     pub(crate) fn for_creation(mut self) -> Self {
         if let Self::Queue(queue) = &mut self {
@@ -38,7 +38,7 @@ impl EntityOptions {
         self
     }
 
-    /// Why an existing entity with these options can't have others.
+    /// The reason why an existing entity with these options can't get the new ones, if there is one.
     pub(crate) fn immutable_change(&self, new: &Self) -> Option<String> {
         match (self, new) {
             (Self::Queue(old), Self::Queue(new)) => immutable_change(old, new),
@@ -52,7 +52,7 @@ impl EntityOptions {
         }
     }
 
-    /// Where its messages go on to; those of a topic stay.
+    /// Its forwarding options; `None` for a topic.
     pub(crate) const fn forwarding(&self) -> Option<&Forwarding> {
         match self {
             Self::Queue(queue) => Some(&queue.forwarding),
@@ -62,20 +62,20 @@ impl EntityOptions {
 }
 
 impl SubscriptionOptions {
-    /// Refuses what no partition can work with.
+    /// Refuses options that no partition can work with.
     ///
     /// # Errors
-    /// Which option is wrong, and what it must be.
+    /// The invalid option, and its allowed values.
     pub(crate) fn check(&self) -> Result<(), String> {
         check(self)
     }
 
-    /// Why an existing subscription with these options can't have others.
+    /// The reason why an existing subscription with these options can't get the new ones, if there is one.
     pub(crate) fn immutable_change(&self, new: &Self) -> Option<String> {
         immutable_change(self, new)
     }
 
-    /// What these options become when a subscription is created with them, see [`Forwarding::complete_new`].
+    /// Normalizes the options of a new subscription, see [`Forwarding::complete_new`].
     #[must_use]
     pub(crate) fn for_creation(mut self) -> Self {
         let life_ms = &mut self.default_message_time_to_live_ms;
@@ -85,8 +85,8 @@ impl SubscriptionOptions {
 }
 
 impl Forwarding {
-    /// A target that is not `known`, with the option that names it, as the end of a sentence. A target that `current` has too
-    /// may stay: it was known when it was set.
+    /// A target that is not `known`, with the option's name, as the end of a sentence. A target that is also in `current` is
+    /// accepted: it existed when it was set.
     pub(crate) fn unknown_target(
         &self,
         current: Option<&Self>,
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(EntityOptions::from(queue).immutable_change(&changed.into()), None);
     }
 
-    /// azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424.
+    /// Sources: azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424.
     #[test]
     fn what_is_created_forwarding_has_neither_a_limit_of_idleness_nor_a_life_of_its_own() {
         let to = |forward_to: bool, dead_letters: bool| Forwarding {

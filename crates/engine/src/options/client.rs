@@ -1,21 +1,21 @@
-//! Subscriptions of clients for JMS ("client-affine" in Service Bus's administration).
+//! Client-scoped subscriptions for JMS ("client-affine" in Service Bus's administration).
 
 /// Longest client id in the name of a subscription, in characters.
 pub const CLIENT_ID_CHARS_MAX: usize = 128;
 
-/// What separates the parts of the name of such a subscription.
+/// Separates the parts of the name of such a subscription.
 const DELIMITER: char = '$';
 
-/// Whose a subscription is that a client for JMS created.
+/// The client of a subscription created by a client for JMS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientAffinity {
-    /// The client id; empty for every client without one.
+    /// The client id; empty for all clients without one.
     pub client_id: Box<str>,
-    /// Whether it exists until a client unsubscribes, not only as long as it has consumers.
+    /// Whether it exists until a client unsubscribes; otherwise it exists only while it has consumers.
     pub is_durable: bool,
     /// Whether it may have several consumers at a time.
     pub is_shared: bool,
-    /// The selector that the client asked for. Rules that an administrator changes do not change it.
+    /// The selector requested by the client. Changes of rules by administrators do not change it.
     pub selector: Option<Box<str>>,
 }
 
@@ -24,7 +24,7 @@ impl ClientAffinity {
     /// documentation, "Representation of client scoped subscriptions").
     ///
     /// # Errors
-    /// What is wrong with `name` or with the client id, as a sentence.
+    /// The reason why `name` or the client id is invalid, as a sentence.
     pub fn subscription_name(&self, name: &str) -> Result<String, String> {
         crate::names::check_rule_name(name)
             .map_err(|reason| format!("{name:?} can't be the name of a subscription: {reason}."))?;

@@ -1,19 +1,19 @@
-//! Where messages go on to.
+//! Forwarding options.
 
 /// The targets of a queue or subscription: queues or topics of the same namespace, by name (semantics §14.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forwarding {
-    /// Gets every message.
+    /// The target of every message.
     pub forward_to: Option<Box<str>>,
-    /// Gets every message that is dead-lettered.
+    /// The target of every dead-lettered message.
     pub forward_dead_lettered_messages_to: Option<Box<str>>,
 }
 
 impl Forwarding {
-    /// What a new entity's options become. One that forwards messages or dead letters is created without a limit of idleness
-    /// (azure-sdk-for-js 14539, azure-sdk-for-net 18517), one that forwards messages also without a time to live of its own
-    /// (azure-cli 8424). An update may set both; [`Self::idle_in_effect_ms`] and [`Self::life_in_effect_ms`] say what they mean
-    /// then.
+    /// Normalizes the options of a new entity. One that forwards messages or dead letters is created without AutoDeleteOnIdle
+    /// (azure-sdk-for-js 14539, azure-sdk-for-net 18517), one that forwards messages also without a default time to live
+    /// (azure-cli 8424). An update may set both; [`Self::idle_in_effect_ms`] and [`Self::life_in_effect_ms`] then determine
+    /// their effect.
     pub(crate) const fn complete_new(
         &self,
         auto_delete_on_idle_ms: &mut Option<u64>,
@@ -27,12 +27,12 @@ impl Forwarding {
         }
     }
 
-    /// After how long an entity with this option is deleted when idle: one that forwards its messages is never idle (S-33).
+    /// The effective AutoDeleteOnIdle time: an entity that forwards its messages is never idle (S-33).
     pub(crate) fn idle_in_effect_ms(&self, auto_delete_on_idle_ms: Option<u64>) -> Option<u64> {
         auto_delete_on_idle_ms.filter(|_| self.forward_to.is_none())
     }
 
-    /// The default and cap of the time to live that an entity with this option applies: none where messages are forwarded.
+    /// The effective default and maximum time to live: none if messages are forwarded.
     pub(crate) fn life_in_effect_ms(&self, default_message_time_to_live_ms: Option<u64>) -> Option<u64> {
         default_message_time_to_live_ms.filter(|_| self.forward_to.is_none())
     }

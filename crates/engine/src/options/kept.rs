@@ -1,23 +1,23 @@
-//! Properties that are kept and given back.
+//! Properties that are stored and returned.
 
-/// What Service Bus lets clients say about an entity and what changes nothing in this broker, since everything is batched,
-/// durable and ordered here; and whether it is partitioned, which shows in its messages ([`crate::KeyPartition`]). Each kind of
-/// entity uses some of it.
+/// Properties that Service Bus lets clients set but that have no effect in this broker, where everything is batched, durable
+/// and ordered; except `enable_partitioning`, which is visible in messages ([`crate::KeyPartition`]). Each kind of entity uses
+/// some of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// The owner's own words, at most 1024 characters.
+    /// A text of the owner, at most 1024 characters.
     pub user_metadata: Option<Box<str>>,
     /// Whether the store may batch; default true.
     pub enable_batched_operations: bool,
     /// Whether the entity is partitioned, the one property here with an effect; never changes.
     pub enable_partitioning: bool,
-    /// Whether messages may rest in memory first.
+    /// Whether messages may be kept in memory before they are stored.
     pub enable_express: bool,
-    /// Of a topic: whether order is kept; default true.
+    /// For a topic: whether order is kept; default true.
     pub support_ordering: bool,
-    /// Of a topic: whether rules are asked before a message is accepted.
+    /// For a topic: whether rules are evaluated before a message is accepted.
     pub filtering_messages_before_publishing: bool,
-    /// Of a topic: whether its subscriptions are partitioned.
+    /// For a topic: whether its subscriptions are partitioned.
     pub enable_subscription_partitioning: bool,
 }
 

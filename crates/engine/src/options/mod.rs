@@ -1,6 +1,7 @@
 //! Entity options.
 //!
-//! `crate::stored` has their stored form: a new option is one line there, and tests that name every option do not build without it.
+//! Their stored form is in `crate::stored`: a new option is one line there, and tests that name every option do not compile
+//! without it.
 
 mod authorization;
 mod check;
@@ -22,48 +23,48 @@ pub use self::status::EntityStatus;
 pub use self::tier::Tier;
 pub use self::times::EntityTimes;
 
-/// Service Bus's default of each.
+/// Service Bus's defaults.
 const LOCK_DURATION_MS: u64 = 60_000;
 const MAX_DELIVERY_COUNT: u32 = 10;
-/// Premium's default.
+/// Default of the premium tier.
 const MAX_MESSAGE_SIZE_BYTES: u64 = 1024 * 1024;
-/// Premium's maximum.
+/// Maximum of the premium tier.
 const MAX_SIZE_BYTES: u64 = 80 * 1024 * 1024 * 1024;
-/// The service's default; kept also where duplicates are not looked for.
+/// Service Bus's default; also stored without duplicate detection.
 const DUPLICATE_DETECTION_HISTORY_TIME_WINDOW_MS: u64 = 10 * 60_000;
 
 /// Options of a queue; names and defaults are Service Bus's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Length of a message lock and of each renewal, in milliseconds; 5 s to 5 min, default 1 min.
+    /// Duration of a message lock and of each renewal, in milliseconds; 5 s to 5 min, default 1 min.
     pub lock_duration_ms: u64,
     /// Failed deliveries after which a message is dead-lettered; at least 1, default 10.
     pub max_delivery_count: u32,
-    /// Default and cap of the time-to-live in milliseconds (S-10…S-13); `None` means no limit (S-15).
+    /// Default and maximum of the time to live in milliseconds (S-10…S-13); `None` means no limit (S-15).
     pub default_message_time_to_live_ms: Option<u64>,
-    /// Whether expired messages are dead-lettered (S-17) or dropped (S-18).
+    /// Whether expired messages are dead-lettered (S-17) or removed (S-18).
     pub dead_lettering_on_message_expiration: bool,
-    /// Whether messages belong to sessions, which are received one receiver at a time; never changes.
+    /// Whether messages belong to sessions, each of which has one receiver at a time; never changes.
     pub requires_session: bool,
-    /// After how many idle milliseconds the queue is deleted (S-26); `None` for never (S-29).
+    /// Idle time in milliseconds after which the queue is deleted (S-26); `None` for never (S-29).
     pub auto_delete_on_idle_ms: Option<u64>,
     /// Largest encoded message accepted, in bytes.
     pub max_message_size_bytes: u64,
-    /// Largest sum of stored content, in bytes; sends beyond it are refused.
+    /// Maximum total size of stored bodies, in bytes; sends beyond it are refused.
     pub max_size_bytes: u64,
-    /// Whether a message whose id was accepted before is accepted and dropped (semantics §11); never changes.
+    /// Whether a message with a previously accepted id is acknowledged and dropped (semantics §11); never changes.
     pub requires_duplicate_detection: bool,
     /// For how long an id is remembered, in milliseconds; 20 s to 7 days, default 10 min.
     pub duplicate_detection_history_time_window_ms: u64,
-    /// Whether it takes and gives messages.
+    /// Whether sending and receiving are allowed.
     pub status: EntityStatus,
-    /// Where its messages go on to.
+    /// Its forwarding targets.
     pub forwarding: Forwarding,
-    /// Who may do what with it, beside those who may with the whole namespace.
+    /// Shared access rules of this queue, in addition to those of the namespace.
     pub authorization_rules: Vec<AuthorizationRule>,
-    /// Whether it exists as long as the connection that created it; never changes, and is no option of administration.
+    /// Whether it exists only as long as the connection that created it; never changes, and is not visible to administration.
     pub is_temporary: bool,
-    /// What is kept for its clients.
+    /// Properties without effect, stored for clients.
     pub kept: Kept,
 }
 
@@ -92,25 +93,26 @@ impl Default for QueueOptions {
 /// Options of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicOptions {
-    /// Default and cap of the time-to-live in milliseconds; `None` means no limit.
+    /// Default and maximum of the time to live in milliseconds; `None` means no limit.
     pub default_message_time_to_live_ms: Option<u64>,
-    /// After how many idle milliseconds the topic is deleted with its subscriptions; `None` for never.
+    /// Idle time in milliseconds after which the topic is deleted with its subscriptions; `None` for never.
     pub auto_delete_on_idle_ms: Option<u64>,
     /// Largest encoded message accepted, in bytes.
     pub max_message_size_bytes: u64,
-    /// Largest sum of stored content, in bytes, however many subscriptions refer to it; sends beyond it are refused.
+    /// Maximum total size of stored bodies, in bytes, counted once however many subscriptions refer to a body; sends beyond it
+    /// are refused.
     pub max_size_bytes: u64,
-    /// Whether a message whose id was accepted before is accepted and dropped; never changes.
+    /// Whether a message with a previously accepted id is acknowledged and dropped; never changes.
     pub requires_duplicate_detection: bool,
     /// For how long an id is remembered, in milliseconds.
     pub duplicate_detection_history_time_window_ms: u64,
-    /// Whether it takes messages and its subscriptions give them.
+    /// Whether sending to it, and receiving from its subscriptions, are allowed.
     pub status: EntityStatus,
-    /// Who may do what with it and its subscriptions, beside those who may with the whole namespace.
+    /// Shared access rules of this topic and its subscriptions, in addition to those of the namespace.
     pub authorization_rules: Vec<AuthorizationRule>,
-    /// Whether it exists as long as the connection that created it; never changes, and is no option of administration.
+    /// Whether it exists only as long as the connection that created it; never changes, and is not visible to administration.
     pub is_temporary: bool,
-    /// What is kept for its clients.
+    /// Properties without effect, stored for clients.
     pub kept: Kept,
 }
 
@@ -134,27 +136,27 @@ impl Default for TopicOptions {
 /// Options of a subscription; each means the same as in [`QueueOptions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscriptionOptions {
-    /// Length of a lock.
+    /// Duration of a lock.
     pub lock_duration_ms: u64,
-    /// Failed deliveries allowed.
+    /// Maximum delivery count.
     pub max_delivery_count: u32,
-    /// Default and cap of the time-to-live; the topic's smaller one beats it (S-16).
+    /// Default and maximum of the time to live; a smaller one of the topic takes precedence (S-16).
     pub default_message_time_to_live_ms: Option<u64>,
     /// Whether expired messages are dead-lettered.
     pub dead_lettering_on_message_expiration: bool,
-    /// Whether messages a rule can't be evaluated for are dead-lettered here; else that rule does not match.
+    /// Whether messages for which a rule can't be evaluated are dead-lettered here; otherwise that rule does not match.
     pub dead_lettering_on_filter_evaluation_exceptions: bool,
     /// Whether messages belong to sessions; never changes.
     pub requires_session: bool,
-    /// After how many idle milliseconds the subscription is deleted; `None` for never.
+    /// Idle time in milliseconds after which the subscription is deleted; `None` for never.
     pub auto_delete_on_idle_ms: Option<u64>,
-    /// Whether it takes and gives messages.
+    /// Whether receiving is allowed.
     pub status: EntityStatus,
-    /// Where its messages go on to.
+    /// Its forwarding targets.
     pub forwarding: Forwarding,
-    /// Whose it is, if a client for JMS created it; never changes, and is no option of administration.
+    /// The client that created it, if it is one for JMS; never changes, and is not visible to administration.
     pub client: Option<Box<ClientAffinity>>,
-    /// What is kept for its clients.
+    /// Properties without effect, stored for clients.
     pub kept: Kept,
 }
 
@@ -177,19 +179,19 @@ impl Default for SubscriptionOptions {
 }
 
 impl SubscriptionOptions {
-    /// Whether it exists as long as a client consumes from it.
+    /// Whether it exists only as long as a client consumes from it.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.client.as_ref().is_some_and(|client| !client.is_durable)
     }
 }
 
-/// Options of an entity: what a partition is for.
+/// Options of a queue or topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntityOptions {
     /// A queue.
     Queue(QueueOptions),
-    /// A topic, to which subscriptions are added.
+    /// A topic; its subscriptions have options of their own.
     Topic(TopicOptions),
 }
 
@@ -215,7 +217,7 @@ impl EntityOptions {
         }
     }
 
-    /// Largest sum of stored content, in bytes.
+    /// Maximum total size of stored bodies, in bytes.
     #[must_use]
     pub const fn max_size_bytes(&self) -> u64 {
         match self {
@@ -224,7 +226,7 @@ impl EntityOptions {
         }
     }
 
-    /// Default and cap of the time-to-live in milliseconds.
+    /// Default and maximum of the time to live in milliseconds.
     #[must_use]
     pub const fn default_message_time_to_live_ms(&self) -> Option<u64> {
         match self {
@@ -233,7 +235,7 @@ impl EntityOptions {
         }
     }
 
-    /// Whether duplicates are looked for.
+    /// Whether duplicate detection is enabled.
     #[must_use]
     pub const fn requires_duplicate_detection(&self) -> bool {
         match self {
@@ -242,7 +244,7 @@ impl EntityOptions {
         }
     }
 
-    /// Whether its messages belong to partitions, which clients see in their numbers.
+    /// Whether it is partitioned, which clients see in sequence numbers.
     #[must_use]
     pub const fn is_partitioned(&self) -> bool {
         match self {
@@ -251,7 +253,7 @@ impl EntityOptions {
         }
     }
 
-    /// Whether it takes and gives messages.
+    /// Whether sending and receiving are allowed.
     #[must_use]
     pub const fn status(&self) -> EntityStatus {
         match self {
@@ -260,7 +262,7 @@ impl EntityOptions {
         }
     }
 
-    /// Whether it exists as long as the connection that created it.
+    /// Whether it exists only as long as the connection that created it.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         match self {
@@ -279,7 +281,7 @@ impl EntityOptions {
         self
     }
 
-    /// Who may do what with it.
+    /// Its shared access rules.
     #[must_use]
     pub fn authorization_rules(&self) -> &[AuthorizationRule] {
         match self {

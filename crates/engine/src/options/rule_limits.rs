@@ -1,20 +1,20 @@
-//! How many subscriptions and rules topics may have.
+//! Limits on the subscriptions and rules of topics.
 
 use std::ops::RangeInclusive;
 
-/// Limits of subscriptions and rules (semantics §12.9). They are kept when something is declared, added or replaced, never
-/// when it is read back: what is over a limit that was lowered stays, and may go down.
+/// Limits of subscriptions and rules (semantics §12.9). They are checked when something is declared, added or replaced, never
+/// when it is restored: after a limit was lowered, existing excess stays and can only be reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleLimits {
     /// Subscriptions of a topic; default 2 000.
     pub subscriptions_per_topic: usize,
-    /// SQL filters of all subscriptions of a topic; default 2 000. True and false filters, which Service Bus calls special
-    /// SQL filters (semantics §12.4), and conditions such as `1=1` are not counted: they evaluate nothing, and counted they
-    /// would leave a topic with 2 000 subscriptions and their default rules no room for a single condition (inferred).
+    /// SQL filters of all subscriptions of a topic; default 2 000. True and false filters, which Service Bus calls special SQL
+    /// filters (semantics §12.4), and conditions such as `1=1` are not counted: they cost no evaluation, and if they counted,
+    /// a topic with 2 000 subscriptions and their default rules would have no room for a single condition (inferred).
     pub sql_filters_per_topic: usize,
     /// Correlation filters of all subscriptions of a topic; default 100 000.
     pub correlation_filters_per_topic: usize,
-    /// Characters of the text of a filter, and of that of an action; default 1 024.
+    /// Characters in the text of a filter or an action; default 1 024.
     pub sql_expression_characters: usize,
     /// Statements of an action; default 32.
     pub action_statements: usize,
@@ -32,25 +32,25 @@ impl Default for RuleLimits {
     }
 }
 
-/// One of the limits, as a configuration sets it.
+/// A configurable limit.
 #[derive(Debug)]
 pub struct RuleLimit {
     /// Its name in TOML.
     pub name: &'static str,
-    /// What it may be.
+    /// Its allowed values.
     pub range: RangeInclusive<u64>,
-    /// Where it is kept.
+    /// Accesses its field.
     pub get_mut: fn(&mut RuleLimits) -> &mut usize,
 }
 
-/// Without any filter, none is accepted.
+/// 0 disallows all filters of the kind.
 const FILTERS: RangeInclusive<u64> = 0..=10_000_000;
 
 /// Every limit.
 pub static RULE_LIMITS: &[RuleLimit] = &[
     RuleLimit {
         name: "subscriptions_per_topic",
-        // Each subscription is an entity with memory of its own.
+        // Each subscription needs memory of its own.
         range: 1..=1_000_000,
         get_mut: |limits| &mut limits.subscriptions_per_topic,
     },
@@ -66,7 +66,7 @@ pub static RULE_LIMITS: &[RuleLimit] = &[
     },
     RuleLimit {
         name: "sql_expression_characters",
-        // Longer texts do not fit beside others into what is stored of a subscription.
+        // Longer texts would not leave room for other rules in a subscription's record.
         range: 1..=65_536,
         get_mut: |limits| &mut limits.sql_expression_characters,
     },

@@ -1,16 +1,16 @@
-//! Whether an entity takes and gives messages.
+//! Whether an entity allows sending and receiving.
 
 /// The status of an entity (semantics §4.4), as its owner set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EntityStatus {
-    /// Takes and gives messages.
+    /// Sending and receiving are allowed.
     #[default]
     Active,
-    /// Neither takes nor gives; keeps what it has.
+    /// Neither is allowed; stored messages stay.
     Disabled,
-    /// Gives what it has, takes no more.
+    /// Only receiving is allowed.
     SendDisabled,
-    /// Takes messages, gives none.
+    /// Only sending is allowed.
     ReceiveDisabled,
 }
 
@@ -18,7 +18,7 @@ impl EntityStatus {
     /// Every status.
     pub const ALL: [Self; 4] = [Self::Active, Self::Disabled, Self::SendDisabled, Self::ReceiveDisabled];
 
-    /// Its name, as Service Bus and the configuration write it.
+    /// Its name in Service Bus and in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The tiers of Service Bus, and what the entities of each may be.
+//! The tiers of Service Bus, and the options of entities in each.
 
 use super::schema::OptionSet;
 use crate::DELETE_COUNT_MAX;
@@ -7,12 +7,12 @@ const DAY_MS: u64 = 86_400_000;
 const KILOBYTE: u64 = 1 << 10;
 const MEGABYTE: u64 = 1 << 20;
 
-/// A tier, the lowest first. A higher one has every option that a lower one has.
+/// A tier, in ascending order. A higher tier has every option of a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Tier {
     /// Queues without sessions, duplicate detection, forwarding and transactions; no topics.
     Basic,
-    /// Everything but large messages.
+    /// Everything except large messages.
     Standard,
     /// Everything.
     #[default]
@@ -23,7 +23,7 @@ impl Tier {
     /// Every tier.
     pub const ALL: [Self; 3] = [Self::Basic, Self::Standard, Self::Premium];
 
-    /// Its name, as Service Bus writes it.
+    /// Its name in Service Bus.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Tier {
         }
     }
 
-    /// The one largest message of every entity, in bytes; `None` where each entity has its own (azure-docs 105413).
+    /// The common maximum message size of all entities, in bytes; `None` where each entity has its own (azure-docs 105413).
     #[must_use]
     pub const fn message_size_bytes(self) -> Option<u64> {
         match self {
@@ -63,8 +63,8 @@ impl Tier {
         }
     }
 
-    /// The sizes that an entity may have, in megabytes, the default first; `None` where the option's range says
-    /// (azure-cli 31702).
+    /// The allowed sizes of an entity, in megabytes, the default first; `None` if the option's range applies (azure-cli
+    /// 31702).
     #[must_use]
     pub const fn sizes_mb(self) -> Option<&'static [u64]> {
         match self {
@@ -73,8 +73,8 @@ impl Tier {
         }
     }
 
-    /// Of how many partitions, each of the size asked for, a partitioned entity consists (azure-sdk-for-net 3855,
-    /// azure-service-bus-dotnet 619). Premium divides namespaces, not entities.
+    /// Number of partitions of a partitioned entity, each of the requested size (azure-sdk-for-net 3855,
+    /// azure-service-bus-dotnet 619). Premium divides namespaces instead of entities.
     #[must_use]
     pub const fn partitions(self) -> u64 {
         match self {
@@ -83,7 +83,7 @@ impl Tier {
         }
     }
 
-    /// Messages that a client may delete with one request, at most (azure-docs 127665).
+    /// Maximum number of messages that a client can delete with one request (azure-docs 127665).
     #[must_use]
     pub const fn delete_count_max(self) -> u32 {
         match self {
@@ -92,7 +92,7 @@ impl Tier {
         }
     }
 
-    /// The options of an entity of which nothing is said. The time to live is the limits' to say.
+    /// The default options of an entity. `[limits]` determines the time to live.
     #[must_use]
     pub fn defaults<O: OptionSet>(self) -> O {
         let mut options = O::default();
@@ -104,8 +104,8 @@ impl Tier {
         options
     }
 
-    /// Whether an entity of this tier may have its size. A partitioned one may have its total size, too, as administration
-    /// clients read it and write it back (inferred).
+    /// Whether this tier allows the entity's size. A partitioned entity may also have its total size, because administration
+    /// clients read that and write it back (inferred).
     #[must_use]
     pub fn allows_size<O: OptionSet>(self, options: &O) -> bool {
         let (Some(sizes_mb), Some((_, total_bytes))) = (self.sizes_mb(), options.sizes_bytes()) else {
@@ -118,7 +118,7 @@ impl Tier {
         })
     }
 
-    /// The options with the total size of all partitions, where they have the size of one.
+    /// Multiplies the size of a partitioned entity by the number of partitions, unless it is the total size already.
     #[must_use]
     pub fn complete<O: OptionSet>(self, mut options: O) -> O {
         let is_partitioned = options.is_partitioned();

@@ -1,12 +1,12 @@
-//! When an entity was declared.
+//! Times of an entity's declarations.
 
 use crate::Timestamp;
 
-/// When an entity was declared; the epoch where nobody noted it.
+/// Times of an entity's declarations; the epoch if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EntityTimes {
     /// When it was created.
     pub created_at: Timestamp,
-    /// When its options were changed last.
+    /// When its options were last changed.
     pub updated_at: Timestamp,
 }

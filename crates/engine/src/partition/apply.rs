@@ -1,5 +1,4 @@
-//! The only writer of [`State`]: total, without clock, randomness or errors. An event about something that is not
-//! there changes nothing.
+//! The only writer of [`State`]: total, without clock, randomness or errors. An event about a missing object changes nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::{
 };
 
 impl State {
-    /// Lets `event` have happened.
+    /// Applies `event` to the state.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Accepted { number, record, .. } => {
@@ -85,7 +84,7 @@ impl State {
         self.forwarding_changed = true;
         if let Some(entity) = self.queue_mut(self.entity.id) {
             entity.policy = Arc::new(Policy::from(&**options));
-            // An update counts as use (S-30, S-31), like a creation: it is noted when the queue is looked after.
+            // An update counts as use (S-30, S-31), like a creation: the next processing of the queue records it.
             entity.used_at = Timestamp::default();
         }
     }
@@ -106,7 +105,7 @@ impl State {
         self.entity.next_number = self.entity.next_number.max(next);
     }
 
-    /// The rest of a receiver's credit is void.
+    /// Voids the rest of a receiver's credit.
     fn drained(&mut self, receiver: ReceiverId) {
         if let Some(queue) = self.home_mut(receiver) {
             queue.receivers.drained(receiver);
@@ -158,7 +157,7 @@ impl State {
         self.watchers.remove(&receiver);
     }
 
-    /// New facts about a message, in its sub-queue or another.
+    /// Replaces the record of a message, possibly moving it to another sub-queue.
     fn change(&mut self, queue: QueueId, number: SequenceNumber, from: SubQueue, record: &Record) {
         if from != record.sub_queue() {
             self.remove(queue, from, number);
@@ -168,7 +167,7 @@ impl State {
         }
     }
 
-    /// A message goes, and its content if nothing else refers to it.
+    /// Removes a message, and its body if nothing else refers to it.
     fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
         match removal {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
@@ -181,7 +180,7 @@ impl State {
         }
     }
 
-    /// Messages go together; none of them is locked.
+    /// Removes several messages, none of which is locked.
     fn delete(&mut self, deletion: &Deletion) {
         for number in &deletion.numbers {
             if let Some(record) = self.remove(deletion.queue, deletion.sub_queue, *number) {
@@ -190,7 +189,7 @@ impl State {
         }
     }
 
-    /// A receiver got a message.
+    /// Records a delivery to a receiver.
     fn serve(
         &mut self,
         receiver: Option<ReceiverId>,
@@ -206,7 +205,7 @@ impl State {
         queue.credit_changed(receiver);
     }
 
-    /// A receiver has a selector, its owner looks at messages, or has looked at them.
+    /// Updates a receiver's selection: it has a selector, its owner examines messages, or has examined them.
     fn change_selection(&mut self, receiver: ReceiverId, change: &SelectionChange) {
         let Some(queue) = self.home_mut(receiver) else { return };
         match change {
@@ -216,7 +215,7 @@ impl State {
         }
     }
 
-    /// A message goes out of delivery, or did not reach its receiver.
+    /// Takes a message out of delivery, or records that it did not reach its receiver.
     fn apply_damage(&mut self, event: &Event) {
         match event {
             Event::Quarantined { queue, number, sub_queue, lock } => {
@@ -236,7 +235,7 @@ impl State {
         }
     }
 
-    /// A message is locked no longer.
+    /// Ends the lock of a message.
     fn end_lock(&mut self, token: Option<LockToken>) {
         if let Some(held) = token.and_then(|token| self.locks.remove(token)) {
             self.set_lock(held.queue, held.sub_queue, held.number, None);

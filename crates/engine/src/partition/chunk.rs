@@ -1,11 +1,11 @@
-//! Up to 64 messages with neighbouring numbers: bits for what is asked often, records packed without gaps.
+//! Up to 64 messages with neighbouring numbers: bit sets for frequent queries, records packed without gaps.
 
 use super::record::Record;
 use crate::Timestamp;
 
 /// Numbers covered by one chunk.
 pub(super) const CHUNK_NUMBERS: u64 = u64::BITS as u64;
-/// Gaps are closed when fewer than one in this many stored records is still wanted.
+/// Records of removed messages are dropped when at most one in this many stored records is in use.
 const SPARSE_RATIO: usize = 4;
 
 /// Messages whose numbers share all but the last six bits. Bit `n` of every set stands for the number that ends
@@ -14,7 +14,7 @@ const SPARSE_RATIO: usize = 4;
 pub(super) struct Chunk {
     /// Messages that exist.
     present: u64,
-    /// Those of them that no receiver gets by itself: deferred, scheduled and held back.
+    /// Those of them that are not delivered to receivers: deferred, scheduled and held back.
     aside: u64,
     /// Those of them that are locked.
     locked: u64,
@@ -45,17 +45,17 @@ impl Chunk {
         self.present == 0
     }
 
-    /// Bits of messages that a receiver may get.
+    /// Bits of available messages.
     pub(super) const fn available(&self) -> u64 {
         self.present & !self.aside & !self.locked
     }
 
-    /// Whether a receiver may get the message at `bit`.
+    /// Whether the message at `bit` is available.
     pub(super) const fn is_available(&self, bit: u32) -> bool {
         self.available() & mask(bit) != 0
     }
 
-    /// Bits of messages that are locked, deferred ones apart.
+    /// Bits of locked messages, without deferred ones.
     pub(super) const fn locked(&self) -> u64 {
         self.locked & !self.aside
     }
@@ -94,7 +94,7 @@ impl Chunk {
         })
     }
 
-    /// Stores a message, or new facts about it; its lock stays as it is.
+    /// Stores a message, or its new record; its lock is unchanged.
     pub(super) fn put(&mut self, bit: u32, record: Record) {
         let before = self.available_expiry(bit);
         let aside = record.is_aside();
@@ -150,7 +150,7 @@ impl Chunk {
         self.get(bit).map_or(Timestamp::NEVER, Record::expiry)
     }
 
-    /// Keeps `soonest_expiry` true after a change at `bit`, whose expiry was `before`.
+    /// Updates `soonest_expiry` after a change at `bit`, whose expiry was `before`.
     fn expiry_changed(&mut self, bit: u32, before: Timestamp) {
         let after = self.available_expiry(bit);
         if after <= self.soonest_expiry {
@@ -161,7 +161,7 @@ impl Chunk {
         }
     }
 
-    /// Gives memory back once most stored records are of removed messages.
+    /// Releases memory once most stored records belong to removed messages.
     fn close_gaps(&mut self) {
         if self.present.count_ones() as usize * SPARSE_RATIO > self.records.len() {
             return;

@@ -1,26 +1,26 @@
-//! Which instants in the store can be true, after the clock was wrong.
+//! Corrects stored timestamps after the clock was wrong.
 
 use super::state::State;
 use crate::Timestamp;
 
-/// Instants between two limits come from a clock that was wrong. They count as an earlier one, so nothing waits for a time
-/// that was never there.
+/// Timestamps between two limits come from a wrong clock. They count as an earlier time, so nothing waits for a time that was
+/// never valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credible {
-    /// What is later than this was never true,
+    /// Timestamps later than this,
     pub after: Timestamp,
-    /// up to this,
+    /// and up to this, were never valid
     pub until: Timestamp,
-    /// and counts as this.
+    /// and are replaced by this.
     pub counts_as: Timestamp,
 }
 
 impl Credible {
-    /// All instants are true.
+    /// All timestamps are valid.
     pub const ALL: Self =
         Self { after: Timestamp::NEVER, until: Timestamp::NEVER, counts_as: Timestamp::NEVER };
 
-    /// Nothing happened later than now.
+    /// Timestamps later than `now` count as `now`.
     #[must_use]
     pub const fn until(now: Timestamp) -> Self {
         Self { after: now, until: Timestamp::NEVER, counts_as: now }
@@ -36,14 +36,14 @@ impl Credible {
 }
 
 impl State {
-    /// A stored instant of something that happened, as it counts.
+    /// Corrects a stored time of an event.
     pub(super) fn restored_instant(&mut self, stored: Timestamp) -> Timestamp {
         let at = self.credible.correct(stored);
         self.latest_restored = self.latest_restored.max(at);
         at
     }
 
-    /// The same of a message that follows one enqueued at `before`: their order stays.
+    /// Corrects the enqueued time of a message that follows one enqueued at `before`, so that the order is kept.
     pub(super) fn restored_enqueued_at(&mut self, stored: Timestamp, before: &mut Timestamp) -> Timestamp {
         let at = self.restored_instant(stored);
         if self.credible.corrects_nothing() {

@@ -1,4 +1,4 @@
-//! Who gets what: competing receivers, one message each in turn, lowest number first.
+//! Delivery: competing receivers get one message each in turn, lowest number first.
 
 use super::record::Record;
 use super::step::Step;
@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::{Effect, Lock, QueueId, QueuePath, ReceiveMode, ReceiverId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
-    /// Delivers what is available as far as credit reaches. A message past its expiry is never delivered (S-4).
+    /// Delivers available messages as far as credit allows. An expired message is never delivered (S-4).
     pub(super) fn dispatch(&mut self, from: QueuePath) {
         while let Some(queue) = self.state().queue(from.queue)
             && let Some((receiver, mode)) = queue.receivers.next(from.sub_queue)
@@ -24,7 +24,8 @@ impl Step<'_> {
         }
     }
 
-    /// Tells receivers whose drain is complete. One held up by its byte limit drains on when that is raised.
+    /// Notifies receivers whose drain is complete. A receiver held up by its byte limit continues to drain when that is
+    /// raised.
     pub(super) fn finish_drains(&mut self, queue: QueueId) {
         while let Some(receiver) = self.state().queue(queue).and_then(|queue| {
             queue.receivers.next_drained(|receiver, sub_queue| queue.is_dry(receiver, sub_queue))
@@ -34,7 +35,7 @@ impl Step<'_> {
         }
     }
 
-    /// Locks a message and hands it to a receiver.
+    /// Locks a message and delivers it to a receiver.
     pub(super) fn deliver(
         &mut self,
         receiver: ReceiverId,
@@ -51,7 +52,7 @@ impl Step<'_> {
         self.effect(Effect::Deliver { receiver, view, lock, departing: None });
     }
 
-    /// Locks a message from now on; that of a session as long as the session's lock holds.
+    /// Locks a message from now on; the lock of a session's message ends with the session's lock.
     pub(super) fn lock(
         &mut self,
         queue: QueueId,

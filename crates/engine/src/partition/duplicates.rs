@@ -1,9 +1,8 @@
-//! Duplicate detection (semantics §11): which message ids were accepted within the window.
+//! Duplicate detection (semantics §11): the ids of messages accepted within the window.
 //!
-//! Ids are remembered in the order of acceptance, which is that of the messages' numbers, so those whose time is over are
-//! the first: no scan, however many there are. Looking one up is a search in an ordered set of small numbers. An id
-//! takes about 50 bytes in memory and 27 in the store, in a number space of the entity's own partition; an entity without
-//! duplicate detection has none of this.
+//! Ids are kept in the order of acceptance, which is that of the messages' numbers, so the oldest expire from the front
+//! without a scan. A lookup is a search in an ordered set of small numbers. An id takes about 50 bytes in memory and 27 in the
+//! store, in a number space of the entity's own partition; an entity without duplicate detection stores none of this.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,10 +12,10 @@ use crate::event::Event;
 use crate::stored::read_remembered_id;
 use crate::{MessageKey, NewMessage, QueueId, SequenceNumber, Timestamp};
 
-/// Room is made for so many at a time at least.
+/// Minimum growth of the list's capacity.
 const ROOM_MIN: usize = 64;
 
-/// Ids stay in memory a little longer than they count, so that many go at once and not one by one.
+/// Ids stay in memory a little longer than they count, so that many are removed together.
 const LINGER_MS_MAX: u64 = 1_000;
 const LINGER_SHARE: u64 = 32;
 
@@ -26,7 +25,7 @@ pub(super) struct Remembered {
     pub(super) key: MessageKey,
     /// When its message was accepted.
     pub(super) at: Timestamp,
-    /// The number that message got.
+    /// The number of that message.
     pub(super) number: SequenceNumber,
 }
 
@@ -35,14 +34,14 @@ pub(super) struct Remembered {
 pub(super) struct Duplicates {
     /// In the order of numbers.
     all: VecDeque<Remembered>,
-    /// Where each is found: a fragment of its key, then its place counted from the first ever.
+    /// Index: a fragment of the key, followed by the place, counted from the first id ever (modulo 2^32).
     places: BTreeSet<u64>,
-    /// The place of the first of all, modulo 2^32: there are never that many.
+    /// The place of the first id in `all`, modulo 2^32: there are never as many.
     first: u32,
 }
 
 impl Duplicates {
-    /// The message with this id that was accepted less than the window ago.
+    /// The message with this id that was accepted within the window.
     fn find(&self, key: MessageKey, window_ms: u64, now: Timestamp) -> Option<&Remembered> {
         let low = u64::from(key.fragment()) << 32;
         let places = self.places.range(low..=low | u64::from(u32::MAX));
@@ -51,7 +50,7 @@ impl Duplicates {
         same.find(|one| one.key == key && one.at.plus_ms(window_ms) > now)
     }
 
-    /// Remembers an id; numbers only grow.
+    /// Remembers an id; numbers must be ascending.
     pub(super) fn remember(&mut self, one: Remembered) {
         if self.all.len() == self.all.capacity() {
             self.all.reserve_exact(ROOM_MIN.max(self.all.len() / 4));
@@ -61,7 +60,7 @@ impl Duplicates {
         self.all.push_back(one);
     }
 
-    /// Forgets every id up to that of the message with this number.
+    /// Removes all ids up to that of the message with this number.
     pub(super) fn forget(&mut self, last: SequenceNumber) {
         while let Some(one) = self.all.front().filter(|one| one.number <= last) {
             self.places.remove(&place_of(one.key, self.first));
@@ -73,20 +72,20 @@ impl Duplicates {
         }
     }
 
-    /// When something is to be forgotten.
+    /// When ids must be removed.
     pub(super) fn next_deadline(&self, window_ms: u64) -> Option<Timestamp> {
         let linger_ms = (window_ms / LINGER_SHARE).min(LINGER_MS_MAX);
         self.all.front().map(|first| first.at.plus_ms(window_ms).plus_ms(linger_ms))
     }
 
-    /// The first and the last of those whose time is over, at most so many.
+    /// The first and the last expired id; at most [`TIMERS_PER_CALL_MAX`] ids.
     fn over(&self, window_ms: u64, now: Timestamp) -> Option<(SequenceNumber, SequenceNumber)> {
         let is_over = |one: &&Remembered| one.at.plus_ms(window_ms) <= now;
         let last = self.all.iter().take(TIMERS_PER_CALL_MAX).take_while(is_over).last()?;
         Some((self.all.front()?.number, last.number))
     }
 
-    /// All of them.
+    /// All ids.
     #[cfg(test)]
     pub(super) fn all(&self) -> Vec<Remembered> {
         assert_eq!(self.all.len(), self.places.len());
@@ -94,19 +93,19 @@ impl Duplicates {
     }
 }
 
-/// Where an id is found.
+/// The index entry of an id.
 fn place_of(key: MessageKey, place: u32) -> u64 {
     u64::from(key.fragment()) << 32 | u64::from(place)
 }
 
 impl State {
-    /// When ids are to be forgotten.
+    /// When ids must be removed.
     pub(super) fn duplicates_deadline(&self) -> Option<Timestamp> {
         let duplicates = self.duplicates.as_ref()?;
         duplicates.next_deadline(self.entity.policy.duplicate_detection_history_time_window_ms)
     }
 
-    /// Takes in a stored id.
+    /// Restores a stored id.
     pub(super) fn restore_remembered(
         &mut self,
         id: QueueId,
@@ -123,21 +122,21 @@ impl State {
 }
 
 impl Step<'_> {
-    /// The number of the message of which this one is a duplicate.
+    /// The number of the original if this message is a duplicate.
     pub(super) fn original_of(&self, message: &NewMessage) -> Option<SequenceNumber> {
         let duplicates = self.state().duplicates.as_ref()?;
         let window_ms = self.state().entity.policy.duplicate_detection_history_time_window_ms;
         duplicates.find(message.message_key?, window_ms, self.now).map(|original| original.number)
     }
 
-    /// Remembers the id of a message that was accepted now, whatever becomes of it.
+    /// Remembers the id of a message that is accepted now, whatever happens to it later.
     pub(super) fn remember(&mut self, key: Option<MessageKey>, number: SequenceNumber) {
         if let (Some(key), Some(_)) = (key, &self.state().duplicates) {
             self.emit(Event::Remembered { number, key, at: self.now });
         }
     }
 
-    /// Forgets ids whose time is over, a bounded number.
+    /// Removes expired ids, a bounded number.
     pub(super) fn forget_what_is_over(&mut self) {
         if self.state().duplicates_deadline().is_none_or(|at| at > self.now) {
             return;

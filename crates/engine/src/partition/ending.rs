@@ -1,7 +1,7 @@
 //! Removal of unprocessed messages: expiry, failed delivery, dead-lettering.
 //!
-//! When a lock ends, the tests come in this order: past its expiry → dropped or dead-lettered (S-6, S-20); failed
-//! as often as allowed → dead-lettered; else back where it was, at its original position.
+//! When a lock ends, the checks are in this order: expired → removed or dead-lettered (S-6, S-20); maximum delivery count
+//! reached → dead-lettered; otherwise it is available again at its original position.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::event::{Change, Event, Removal};
 use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue};
 
 impl Step<'_> {
-    /// Ends a lock after a failed delivery; `record` holds what a receiver changed, but not the failure yet.
+    /// Ends a lock after a failed delivery; `record` contains the receiver's changes, but not the failure yet.
     pub(super) fn fail_delivery(
         &mut self,
         token: LockToken,
@@ -37,7 +37,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends a lock of a message that was given back untouched: no failed delivery.
+    /// Ends a lock of a message that was released: no failed delivery.
     pub(super) fn release(&mut self, token: LockToken, held: LockedMessage, record: Record) {
         if record.expiry() <= self.now {
             self.expire(held.queue, held.number, record, Some(token));
@@ -46,7 +46,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends the life of a message of the main queue whose time is over; ends its lock too, if it has one.
+    /// Ends an expired message of the main queue, and its lock if it has one.
     pub(super) fn expire(
         &mut self,
         queue: QueueId,
@@ -63,8 +63,8 @@ impl Step<'_> {
         }
     }
 
-    /// Moves a message, which knows why already, to the dead-letter queue: in one event, so never half-done (S-22).
-    /// It keeps its number, its times and its delivery count (inferred: no source says that any starts anew).
+    /// Moves a message whose record has the reason already to the dead-letter queue, in one event, so never partially (S-22).
+    /// It keeps its number, times and delivery count (inferred: no source says that they are reset).
     pub(super) fn dead_letter(
         &mut self,
         queue: QueueId,
@@ -78,7 +78,7 @@ impl Step<'_> {
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
-    /// Removes a message, and its content if no other refers to it.
+    /// Removes a message, and its body if nothing else refers to it.
     pub(super) fn remove(
         &mut self,
         queue: QueueId,
@@ -92,7 +92,7 @@ impl Step<'_> {
     }
 }
 
-/// Counts a failed delivery; in a dead-letter queue the count stays as it was when the message came there
+/// Counts a failed delivery. In a dead-letter queue the count stays as it was when the message was moved there
 /// (azure-sdk-for-net 53437; azure-sdk-for-js, `batchReceiver.spec.ts`, "Abandon a message received from dead letter queue").
 pub(super) fn count_failure(record: &mut Record, sub_queue: SubQueue) {
     if sub_queue == SubQueue::Main {
@@ -100,7 +100,7 @@ pub(super) fn count_failure(record: &mut Record, sub_queue: SubQueue) {
     }
 }
 
-/// Notes the reason; a message without other rare facts shares them with its fellows.
+/// Sets the reason; messages without other optional fields share one allocation for it.
 pub(super) fn mark(record: &mut Record, reason: &Reason) {
     if record.extra().is_none() {
         record.set_extra(Some(Arc::clone(&reason.extra)));

@@ -1,7 +1,7 @@
-//! Temporary entities: what is unused for as long as `auto_delete_on_idle` says is deleted (S-25…S-32).
+//! AutoDeleteOnIdle: an entity or subscription that is unused for `auto_delete_on_idle` is deleted (S-25…S-32).
 //!
-//! Use is an event, so that a partition without that option pays nothing. An exact instant is kept in memory; a coarse
-//! one is stored, so that a restart neither cuts a life short nor prolongs it by more than [`step_ms`].
+//! Each use is an event, so a partition without that option pays nothing. The exact time is kept in memory; a coarser one is
+//! stored, so that a restart never deletes early and extends the life by no more than [`step_ms`].
 
 use super::queue::Queue;
 use super::step::Step;
@@ -9,23 +9,23 @@ use crate::command::Uses;
 use crate::event::Event;
 use crate::{Command, End, QueueId, SubQueue, Timestamp};
 
-/// Largest distance between the stored instant of the last use and the true one.
+/// Maximum difference between the stored and the true time of the last use.
 const STEP_MS_MAX: u64 = 60_000;
 
-/// How coarsely use is stored.
+/// Interval at which uses are stored.
 const fn step_ms(idle_ms: u64) -> u64 {
     let quarter = idle_ms / 4;
     if quarter < STEP_MS_MAX { quarter + 1 } else { STEP_MS_MAX }
 }
 
 impl Queue {
-    /// When something is to be done about idleness: noting its first use, noting again that it is in use, or ending it.
+    /// When idleness needs processing: recording the first use, recording continued use, or ending it.
     pub(super) fn idle_deadline(&self) -> Option<Timestamp> {
         let idle_ms = self.policy.auto_delete_on_idle_ms?;
         if self.used_at == Timestamp::default() {
             return Some(self.used_at);
         }
-        // What is in use is stored again a step after the stored use, not the last: no more than a step is ever lost.
+        // While in use, the time is stored one step after the previously stored use, so that at most one step is lost.
         Some(if self.is_in_use() {
             self.used_at_stored.plus_ms(step_ms(idle_ms))
         } else {
@@ -33,17 +33,16 @@ impl Queue {
         })
     }
 
-    /// Whether idleness matters to it.
+    /// Whether it is deleted when idle.
     pub(super) fn ends_when_idle(&self) -> bool {
         self.policy.auto_delete_on_idle_ms.is_some()
     }
 
-    /// Whether it counts as used without anybody doing anything: someone listens to it (S-30, S-32), it
-    /// forwards (S-33) or to a subscription
-    /// of it (S-31), or messages are scheduled (S-30, S-31).
+    /// Whether it counts as used without any operation: a receiver is listening (S-30, S-32), it forwards (S-33), a
+    /// subscription of it does (S-31), or messages are scheduled (S-30, S-31).
     pub(super) fn is_in_use(&self) -> bool {
         let is_waited_for = self.sessions.as_ref().is_some_and(|sessions| !sessions.waiters.is_empty());
-        // Forwarding of dead letters is no use of the queue.
+        // Forwarding of dead letters does not count as use.
         let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
             .into_iter()
             .any(|sub_queue| self.receivers.is_active(sub_queue) && self.forwarders.get(sub_queue).is_none());
@@ -55,9 +54,9 @@ impl Queue {
     }
 }
 
-/// What a command uses, if anything.
+/// The entity that a command uses.
 pub(super) enum Use {
-    /// Nothing: looking at rules and sessions, attaching without asking for messages.
+    /// Nothing: listing rules and sessions, attaching without requesting messages.
     Nothing,
     /// The queue, or the topic itself.
     Entity,
@@ -66,16 +65,16 @@ pub(super) enum Use {
 }
 
 impl Step<'_> {
-    /// What a command is about to use (§17).
+    /// The use of a command that is about to be carried out (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
         match command.describe().uses {
             Uses::Nothing => Use::Nothing,
             Uses::Entity => Use::Entity,
-            // Browsing keeps queues and subscriptions (S-30, S-32), not topics (S-31).
+            // Browsing counts as use of queues and subscriptions (S-30, S-32), not of topics (S-31).
             Uses::Browsed(queue) if self.is_topic() && queue == self.state().entity.id => Use::Nothing,
             Uses::Queue(queue) | Uses::Browsed(queue) => Use::Queue(queue),
             Uses::Subscription { queue, name } => Use::Queue(self.declared(queue, name).unwrap_or(queue)),
-            // Forwarding is no use by a receiver.
+            // A forwarder's commands don't count as use.
             Uses::SourceOf(receiver) if self.state().is_forwarder(receiver) => Use::Nothing,
             Uses::SourceOf(receiver) => {
                 self.state().homes.get(&receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
@@ -83,7 +82,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes a use.
+    /// Records a use.
     pub(super) fn note_use(&mut self, used: &Use) {
         let entity = self.state().entity.id;
         match used {
@@ -98,7 +97,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes that a queue or subscription was used now.
+    /// Records that a queue or subscription was used now.
     fn used(&mut self, id: QueueId) {
         let Some(queue) = self.state().queue(id) else { return };
         let Some(idle_ms) = queue.policy.auto_delete_on_idle_ms else { return };
@@ -109,7 +108,7 @@ impl Step<'_> {
         self.emit(Event::Used { queue: id, at: self.now, stored });
     }
 
-    /// Notes that a queue is in use, or was until now, or ends it when it was idle for long enough.
+    /// Records that a queue is in use, or was until now, or ends it if it was idle for long enough.
     pub(super) fn tend_idleness(&mut self, id: QueueId) {
         let state = self.state();
         let Some(queue) = state.queue(id) else { return };
@@ -126,7 +125,8 @@ impl Step<'_> {
         }
     }
 
-    /// Notes that the entity was in use until now, before its options change: afterwards its idleness may not matter any more.
+    /// Records that the entity was in use until now, before its options change: afterwards its idleness may not matter any
+    /// more.
     pub(super) fn note_use_until_now(&mut self) {
         let entity = &self.state().entity;
         if entity.was_in_use || entity.is_in_use() {
@@ -134,7 +134,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends what was idle: a subscription at once, the entity as soon as the namespace has deleted what is stored.
+    /// Ends an idle entity or subscription: a subscription at once, an entity when the namespace has deleted its stored state.
     fn end_idle(&mut self, id: QueueId) {
         if id != self.state().entity.id {
             return self.end_subscription(id);

@@ -1,4 +1,4 @@
-//! Locks: found by token, ended in order of time.
+//! Locks: looked up by token, ended in order of time.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -10,32 +10,32 @@ use crate::{LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp}
 
 mod ends;
 
-/// The table of locks keeps room for this many.
+/// Capacity that the table of locks keeps.
 const CAPACITY_KEPT: usize = 4096;
-/// A larger one gives memory back when fewer than one in this many of its places are used.
+/// A larger table is shrunk when fewer than one in this many of its places are used.
 const SPARSE_RATIO: usize = 8;
 
-/// What a token locks.
+/// A locked message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LockedMessage {
     /// The queue or subscription.
     pub(super) queue: QueueId,
-    /// Where the message rests.
+    /// The sub-queue of the message.
     pub(super) sub_queue: SubQueue,
     /// The message.
     pub(super) number: SequenceNumber,
-    /// Who was given it, if a receiver was; that may be closed by now.
+    /// The receiver that got the message, if any; it may be closed by now.
     pub(super) receiver: Option<ReceiverId>,
     /// When the lock ends unless renewed.
     pub(super) until: Timestamp,
     /// Whether it ends with its session's lock instead, without a timer of its own.
     pub(super) in_session: bool,
-    /// Whether its end by time counts as a failed delivery.
+    /// Whether the expiry of the lock counts as a failed delivery.
     pub(super) counts: bool,
 }
 
-/// Only ever looked up, never walked in a way that shows its order. Tokens are random, and only those drawn here are ever
-/// stored, so a peer can't choose colliding ones.
+/// Used for lookups only; no iteration order is visible. Tokens are drawn here at random, so a peer can't choose colliding
+/// ones.
 type Held = HashMap<LockToken, LockedMessage, FxBuildHasher>;
 
 /// All locks of a partition.
@@ -45,19 +45,19 @@ pub(super) struct Locks {
     ends: Ends,
 }
 
-/// Whether a lock of this name ends then: an end that was settled or moved since does not count.
+/// Whether an entry of [`Ends`] is valid: the lock exists and still ends at that time.
 fn counts(held: &Held, (until, _, token): &End) -> bool {
     held.get(token).is_some_and(|held| held.until == *until)
 }
 
 impl Locks {
-    /// The lock of this name, if it has not ended by `now`: its timer may not have fired yet. Whether a session's lock
-    /// holds is not known here.
+    /// The lock with this token, if it has not expired by `now`; its timer may not have fired yet. Session locks are not
+    /// checked here.
     pub(super) fn get(&self, token: LockToken, now: Timestamp) -> Option<LockedMessage> {
         self.held.get(&token).copied().filter(|held| held.in_session || held.until > now)
     }
 
-    /// The lock of this name, whether or not it has ended and its timer has not fired yet.
+    /// The lock with this token, even if it has expired and its timer has not fired yet.
     pub(super) fn find(&self, token: LockToken) -> Option<LockedMessage> {
         self.held.get(&token).copied()
     }
@@ -68,14 +68,14 @@ impl Locks {
         Some((token, *self.held.get(&token)?))
     }
 
-    /// Locks that end only when their holder says so, by number.
+    /// Locks that never expire, by number.
     pub(super) fn endless(&self) -> impl Iterator<Item = (LockToken, &LockedMessage)> {
         let from = (Timestamp::NEVER, SequenceNumber(0), LockToken(0));
         let ends = self.ends.from(Bound::Included(from), |end| counts(&self.held, end));
         ends.filter_map(|(_, _, token)| Some((*token, self.held.get(token)?)))
     }
 
-    /// Locks with an end of their own, in its order, behind one.
+    /// Locks that expire by themselves, in order of their ends, after a given one.
     pub(super) fn after(
         &self,
         after: Option<(Timestamp, SequenceNumber, LockToken)>,
@@ -93,7 +93,7 @@ impl Locks {
         }
     }
 
-    /// Moves the end of a lock.
+    /// Changes the end of a lock.
     pub(super) fn prolong(&mut self, token: LockToken, until: Timestamp) {
         if let Some(held) = self.held.get_mut(&token).filter(|held| !held.in_session) {
             let (earlier, number) = (held.until, held.number);
@@ -117,13 +117,13 @@ impl Locks {
         Some(held)
     }
 
-    /// Ends all locks of a queue that goes. Looks at all locks, which is rare enough; their order does not matter.
+    /// Removes all locks of a queue that is deleted. Scans all locks, which is rare enough; their order does not matter.
     pub(super) fn remove_of(&mut self, queue: QueueId) {
         self.held.retain(|_, held| held.queue != queue);
         self.ends.tidy(|end| counts(&self.held, end));
     }
 
-    /// How many there are.
+    /// Number of locks.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.held.len()

@@ -1,7 +1,7 @@
-//! The messages of one sub-queue, ordered by number: about 34 bytes for each one that waits, in chunks of 64.
+//! The messages of one sub-queue, ordered by number: about 34 bytes for each waiting message, in chunks of 64.
 //!
-//! Availability and expiry are indexed by chunk, not by message, so long runs of untouched messages cost next to
-//! nothing more, and a returned message is at its original position by itself.
+//! Availability and expiry are indexed by chunk, not by message, so long runs of untouched messages cost next to nothing more,
+//! and a returned message is at its original position automatically.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::{MessageState, SequenceNumber, Timestamp};
 /// An ordered set of messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// By number divided by [`CHUNK_NUMBERS`]; none is empty.
+    /// By number divided by [`CHUNK_NUMBERS`]; no chunk is empty.
     chunks: BTreeMap<u64, Chunk>,
-    /// Chunks with something available.
+    /// Chunks with available messages.
     ready: BTreeSet<u64>,
-    /// Chunks with something available that expires, by their earliest expiry.
+    /// Chunks with available messages that expire, by their earliest expiry.
     expiries: BTreeSet<(Timestamp, u64)>,
     len: u64,
     deferred: u64,
@@ -24,17 +24,17 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// How many there are.
+    /// Number of messages.
     pub(super) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many are deferred, locked or not.
+    /// Number of deferred messages, locked or not.
     pub(super) const fn deferred(&self) -> u64 {
         self.deferred
     }
 
-    /// How many are locked and not deferred.
+    /// Number of locked messages that are not deferred.
     pub(super) const fn locked(&self) -> u64 {
         self.locked
     }
@@ -51,7 +51,7 @@ impl Messages {
         self.chunks.get(&chunk).is_some_and(|chunk| chunk.is_locked(bit))
     }
 
-    /// Whether a receiver could get this message.
+    /// Whether the message is available to receivers.
     pub(super) fn is_available(&self, number: SequenceNumber) -> bool {
         let (chunk, bit) = position(number);
         self.chunks.get(&chunk).is_some_and(|chunk| chunk.is_available(bit))
@@ -72,7 +72,7 @@ impl Messages {
         )
     }
 
-    /// Whether a receiver could get anything.
+    /// Whether any message is available.
     pub(super) fn has_available(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -98,7 +98,7 @@ impl Messages {
         self.expiries.first().map(|(expiry, _)| *expiry)
     }
 
-    /// An available message past its expiry: one of the chunk that waits longest.
+    /// An expired available message, from the chunk with the earliest expiry.
     pub(super) fn first_overdue(&self, now: Timestamp) -> Option<(SequenceNumber, &Record)> {
         let (_, id) = *self.expiries.first()?;
         let (bit, record) = self.chunks.get(&id)?.first_overdue(now)?;
@@ -119,7 +119,7 @@ impl Messages {
         self.range(SequenceNumber(0))
     }
 
-    /// Stores a message, or new facts about it; its lock stays as it is.
+    /// Stores a message, or its new record; its lock is unchanged.
     pub(super) fn put(&mut self, number: SequenceNumber, record: Record) {
         let (id, bit) = position(number);
         let chunk = self.chunks.entry(id).or_default();
@@ -159,7 +159,7 @@ impl Messages {
         Some(removed)
     }
 
-    /// Brings the indexes up to date with one chunk.
+    /// Updates the indexes for one chunk.
     fn reindex(&mut self, id: u64, before: Summary, after: Summary) {
         self.locked = self.locked + u64::from(after.locked) - u64::from(before.locked);
         if before.ready != after.ready {
@@ -178,7 +178,7 @@ impl Messages {
     }
 }
 
-/// What the indexes know of a chunk.
+/// The indexed properties of a chunk.
 #[derive(Clone, Copy)]
 struct Summary {
     ready: bool,

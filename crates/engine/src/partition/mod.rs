@@ -1,18 +1,17 @@
 //! One entity (a queue, or a topic with its subscriptions) as a pure state machine: state, command, now, random →
 //! events, effects.
 //!
-//! Only events change state. What is stored are events, as facts; deciding code may change freely.
+//! Only events change the state. Events, not commands, are stored, so the deciding code may change freely.
 //!
-//! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch`, `ending` and
-//!   `status` are what commands share.
-//! - `apply` alone writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in
-//!   chunks of 64), `locks` and `receivers` are its parts, `policy` is what options come to.
-//! - `selection` is what receivers with a selector want.
-//! - `duplicates` is which message ids were accepted lately, where that matters.
-//! - `credible` is which stored instants count after the clock was wrong.
-//! - `sessions` is what queues with sessions have besides: an index by session, who holds which, their states.
-//! - `topic` is what a topic has beside its queues: the rules and the references to its contents.
-//! - [`persist()`] and `restore` go to the store and back; `crate::stored` is the format of the values.
+//! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch`, `ending` and `status` are shared by commands.
+//! - Only `apply` writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in chunks
+//!   of 64), `locks` and `receivers` are parts of a queue, `policy` is derived from its options.
+//! - `selection` handles receivers with a selector.
+//! - `duplicates` remembers message ids for duplicate detection.
+//! - `credible` corrects stored timestamps after the clock was wrong.
+//! - `sessions` has the additional state of queues with sessions: an index by session, holders, session states.
+//! - `topic` has the additional state of topics: the rules and the reference counts of bodies.
+//! - [`persist()`] writes to the store and `restore` reads back; `crate::stored` is the format of the values.
 
 mod apply;
 mod chunk;
@@ -65,35 +64,35 @@ use crate::{
     SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
-/// What handling produced; reused from turn to turn.
+/// The results of handling a command; reused from turn to turn.
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Already applied to the state, in order.
     pub events: Vec<Event>,
-    /// Requests, to be carried out once the events are durable, in order.
+    /// To be carried out in order, once the events they depend on are durable.
     pub effects: Vec<Effect>,
-    /// What the copies of messages take in the store, in bytes: an estimate, summed up until whoever stores them takes it.
+    /// Estimated size of the copies of messages in the store, in bytes; summed up until the caller resets it.
     pub copies_bytes: usize,
-    /// What rules said of the last message; kept for its memory only.
+    /// The rules' verdicts on the last message; kept to reuse the memory.
     verdicts: Vec<Verdict>,
 }
 
-/// A stored record that can't be understood.
+/// A stored record that can't be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("record {number}: {reason}")]
 pub struct RestoreError {
     /// The number of its key.
     pub number: u64,
-    /// What is wrong.
+    /// A description of the fault.
     pub reason: String,
 }
 
-/// Numbers about a partition, always current.
+/// Counts of a queue's messages, always current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Active, locked and deferred messages of the main queue.
     pub active: u64,
-    /// Those of them that are deferred.
+    /// How many of these are deferred.
     pub deferred: u64,
     /// Messages in the dead-letter queue.
     pub dead_letter: u64,
@@ -101,9 +100,9 @@ pub struct Counts {
     pub scheduled: u64,
     /// Messages in the transfer dead-letter queue.
     pub transfer_dead_letter: u64,
-    /// Messages out of delivery because what is stored of them is damaged.
+    /// Messages out of delivery because their stored data is damaged.
     pub quarantined: u64,
-    /// Sum of the stored contents, in bytes.
+    /// Total size of the stored bodies, in bytes.
     pub size_bytes: u64,
 }
 
@@ -120,23 +119,23 @@ impl Counts {
     }
 }
 
-/// What clients do with a queue or subscription now; nothing of it outlives a restart but the states of sessions.
+/// Client activity on a queue or subscription. Only session states survive a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Activity {
-    /// Messages of the main queue that are locked, deferred ones apart.
+    /// Locked messages of the main queue, without deferred ones.
     pub locked: u64,
-    /// Messages that receivers have credit for and did not get, those that forward apart.
+    /// Unused credit of receivers, in messages, without forwarders.
     pub credit: u64,
-    /// Sessions that nobody holds although something is available.
+    /// Sessions without a holder that have available messages.
     pub sessions_waiting: u64,
-    /// Sessions that a receiver holds.
+    /// Sessions held by a receiver.
     pub sessions_locked: u64,
     /// Sessions with a state.
     pub sessions_with_state: u64,
 }
 
 impl Activity {
-    /// Adds what happens in another queue.
+    /// Adds the activity of another queue.
     pub const fn add(&mut self, other: Self) {
         self.locked += other.locked;
         self.credit = self.credit.saturating_add(other.credit);
@@ -154,25 +153,25 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// An empty entity. `id` is that of the storage partition it lives in.
+    /// An empty entity. `id` is that of its storage partition.
     #[must_use]
     pub fn new(id: QueueId, options: impl Into<EntityOptions>) -> Self {
         Self::sharing(id, Arc::new(options.into()))
     }
 
-    /// The same with options that others share.
+    /// The same with shared options.
     pub(crate) fn sharing(id: QueueId, options: Arc<EntityOptions>) -> Self {
         Self { state: State::new(id, options), rule_limits: RuleLimits::default() }
     }
 
-    /// The same with other limits of rules than the default ones.
+    /// Replaces the default limits on rules.
     #[must_use]
     pub const fn with_rule_limits(mut self, rule_limits: RuleLimits) -> Self {
         self.rule_limits = rule_limits;
         self
     }
 
-    /// The same, but no number that `other` reserved is given out again: the store may know nothing of it.
+    /// Skips all numbers that `other` reserved, because the store may not know of them.
     #[must_use]
     pub fn with_numbers_of(mut self, other: &Self) -> Self {
         self.state.numbers_reserved = other.state.numbers_reserved;
@@ -181,8 +180,8 @@ impl Partition {
         self
     }
 
-    /// Fires due timers, then carries out one command, then serves receivers. Work is bounded: a large backlog of
-    /// due timers is worked off over several calls ([`Self::next_deadline`] stays in the past meanwhile).
+    /// Fires due timers, then carries out one command, then serves receivers. The work is bounded: a large backlog of due
+    /// timers is processed over several calls (meanwhile [`Self::next_deadline`] stays in the past).
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -194,26 +193,26 @@ impl Partition {
         Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run(request, command);
     }
 
-    /// Lets the event of [`Command::ChangeOptions`] happen to a partition to which nothing is attached, because it has no actor
-    /// yet: nothing else follows from the command at once.
+    /// Applies the event of [`Command::ChangeOptions`] to a partition that has no actor yet. Nothing is attached to it, so the
+    /// command would have no other immediate effect.
     pub(crate) fn follow_options(&mut self, options: Arc<EntityOptions>) {
         self.state.apply(&Event::OptionsChanged { options });
     }
 
-    /// Whether anything goes on from here to other entities.
+    /// Whether messages are forwarded from here.
     #[must_use]
     pub fn is_forwarding(&self) -> bool {
         let subscriptions = self.state.subscriptions.values();
         std::iter::once(&self.state.entity).chain(subscriptions).any(|queue| queue.policy.is_forwarding())
     }
 
-    /// What goes on from here, and the names of the targets, if that may have changed since this was last asked.
+    /// The forwarding sources and the names of their targets, if they may have changed since the last call.
     pub fn take_forwarding(&mut self) -> Option<Vec<(QueuePath, Box<str>)>> {
         if !std::mem::take(&mut self.state.forwarding_changed) {
             return None;
         }
         let mut found = Vec::new();
-        // What is not to give keeps what it has.
+        // An entity whose status forbids receiving forwards nothing.
         if !self.state.options.status().gives() {
             return Some(found);
         }
@@ -226,7 +225,7 @@ impl Partition {
         Some(found)
     }
 
-    /// The earliest instant at which [`Command::Tick`] has something to do.
+    /// The earliest point in time at which [`Command::Tick`] has something to do.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.state.next_deadline()
@@ -238,18 +237,19 @@ impl Partition {
         self.state.subscriptions.keys().copied().collect()
     }
 
-    /// Current counts of the queue; of a topic, what is scheduled on it.
+    /// Present counts of the queue; for a topic, of the messages scheduled on it.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.counts()
     }
 
-    /// Rebuilds the state from everything stored under a partition's `Meta` and `Head` spaces (in key order): the
-    /// live state less its volatile part. Of a topic this is the topic itself and the list of its subscriptions, which
+    /// Rebuilds the state from everything stored in a partition's `Meta` and `Head` spaces (in key order): the live state
+    /// without its volatile part. For a topic these are its own records and the list of its subscriptions, which
     /// [`Self::restore_subscription`] fills.
     ///
     /// # Errors
-    /// [`RestoreError`] names the `Meta` record that can't be read; others cost their message, see [`Self::take_unread`].
+    /// [`RestoreError`] names the `Meta` record that can't be read; a bad `Head` record affects only its message, see
+    /// [`Self::take_unread`].
     pub fn restore(
         id: QueueId,
         options: impl Into<EntityOptions>,
@@ -259,7 +259,7 @@ impl Partition {
         Self::restore_credible(id, options, Credible::ALL, meta, head)
     }
 
-    /// [`Self::restore`] of what was stored by a clock that was wrong for a while; subscriptions likewise.
+    /// Like [`Self::restore`], for data stored while the clock was wrong; applies to subscriptions as well.
     ///
     /// # Errors
     /// [`RestoreError`] names the record that can't be read.
@@ -274,14 +274,14 @@ impl Partition {
         Ok(Self { state, rule_limits: RuleLimits::default() })
     }
 
-    /// The latest instant at which something happened of what was read back; the epoch if there is none.
+    /// The latest time of an event in the restored data; the epoch if there is none.
     #[must_use]
     pub const fn latest_restored(&self) -> Timestamp {
         self.state.latest_restored
     }
 
-    /// Adds what is stored under the partition of one subscription. Once those of all [`Self::subscriptions`] are
-    /// there, [`Self::restored`] is to be called.
+    /// Adds the data stored in the partition of one subscription. After the last of [`Self::subscriptions`],
+    /// [`Self::restored`] must be called.
     ///
     /// # Errors
     /// [`RestoreError`] names the record that can't be read.
@@ -294,24 +294,23 @@ impl Partition {
         self.state.restore_subscription(id, meta, head)
     }
 
-    /// Notes that what is stored under a `Head` number of a queue or subscription is damaged. A message goes into
-    /// quarantine.
+    /// Records that the value at a `Head` number of a queue or subscription is damaged. A message is quarantined.
     pub fn quarantine_stored(&mut self, queue: QueueId, number: u64) {
         self.state.quarantine_stored(queue, number);
     }
 
-    /// The `Head` records that restoring could not understand, once. Their messages are in quarantine.
+    /// Takes the list of `Head` records that could not be decoded when restoring. Their messages are quarantined.
     pub fn take_unread(&mut self) -> Vec<UnreadRecord> {
         std::mem::take(&mut self.state.unread)
     }
 
-    /// Whether the entity was idle for as long as it may be: it takes no commands any more.
+    /// Whether the entity has ended (idle or deleted), so that it accepts no commands any more.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.state.ended
     }
 
-    /// Says that every subscription has been read back.
+    /// Completes restoring, after every subscription was restored.
     pub fn restored(&mut self) {
         self.state.restored();
     }
@@ -321,50 +320,50 @@ impl Partition {
         self.state.topic.iter().flat_map(|topic| topic.subscriptions())
     }
 
-    /// Subscriptions that changed or went since this was last asked, each once: what a directory has to look at.
+    /// Takes the ids of subscriptions that changed or were deleted since the last call, each once, for the directory.
     pub fn take_changed(&mut self) -> Vec<QueueId> {
         self.state.take_changed()
     }
 
-    /// Links that want to know when what they are attached to is deleted, and what that is.
+    /// Links to be notified when their entity is deleted, with that entity.
     #[must_use]
     pub fn watchers(&self) -> Vec<(ReceiverId, Watched)> {
         self.state.watchers.iter().map(|(watcher, watched)| (*watcher, *watched)).collect()
     }
 
-    /// Where an open receiver reads.
+    /// The queue or subscription that an open receiver reads from.
     #[must_use]
     pub fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
         self.state.homes.get(&receiver).copied()
     }
 
-    /// Whether the messages of a queue or subscription are received by session, each session's in order.
+    /// Whether the messages of a queue or subscription are received by session, in order within each session.
     #[must_use]
     pub fn has_sessions(&self, queue: QueueId) -> bool {
         self.state.queue(queue).is_some_and(|queue| queue.sessions.is_some())
     }
 
-    /// Whether a message rests in a queue or subscription.
+    /// Whether a queue or subscription has a message with this number.
     #[must_use]
     pub fn has_message(&self, queue: QueueId, number: SequenceNumber) -> bool {
         let queue = self.state.queue(queue);
         queue.is_some_and(|queue| queue.messages.each().iter().any(|messages| messages.get(number).is_some()))
     }
 
-    /// When the first message that a receiver could get now was enqueued, of a queue or subscription.
+    /// Enqueued time of the first available message of a queue or subscription.
     #[must_use]
     pub fn oldest_available(&self, queue: QueueId) -> Option<Timestamp> {
         let messages = self.state.queue(queue)?.messages.get(SubQueue::Main);
         messages.first_available().map(|(_, record)| record.enqueued_at())
     }
 
-    /// What clients do with a queue or subscription now.
+    /// Present client activity on a queue or subscription.
     #[must_use]
     pub fn activity(&self, queue: QueueId) -> Activity {
         self.state.queue(queue).map(Queue::activity).unwrap_or_default()
     }
 
-    /// How many subscriptions there are.
+    /// Number of subscriptions.
     #[must_use]
     pub fn subscription_count(&self) -> usize {
         self.state.subscriptions.len()
@@ -376,14 +375,14 @@ impl Partition {
         self.state.topic.as_ref()?.subscription(id)
     }
 
-    /// Current counts of a subscription; its `size_bytes` is 0, because contents are its topic's.
+    /// Present counts of a subscription; its `size_bytes` is 0, because the bodies belong to its topic.
     #[must_use]
     pub fn subscription_counts(&self, id: QueueId) -> Option<Counts> {
         Some(self.state.subscriptions.get(&id)?.counts())
     }
 }
 
-/// Adds what goes on from a queue or subscription, and to whom.
+/// Adds the forwarding sources of a queue or subscription with their targets.
 fn note_targets(queue: QueueId, forwarding: &Forwarding, to: &mut Vec<(QueuePath, Box<str>)>) {
     let targets = [
         (SubQueue::Main, &forwarding.forward_to),

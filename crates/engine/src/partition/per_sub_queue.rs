@@ -1,4 +1,4 @@
-//! One of each for every queue inside an entity.
+//! A value for each sub-queue of an entity.
 
 use crate::{ReceiverId, SubQueue};
 
@@ -19,7 +19,7 @@ impl<T> PerSubQueue<T> {
         }
     }
 
-    /// Each of them.
+    /// All three values.
     pub(super) fn each(&self) -> [&T; 3] {
         [&self.main, &self.dead_letter, &self.transfer_dead_letter]
     }
@@ -34,7 +34,7 @@ impl<T> PerSubQueue<T> {
 }
 
 impl PerSubQueue<Option<ReceiverId>> {
-    /// Forgets a receiver wherever it is noted.
+    /// Removes a receiver from all sub-queues.
     pub(super) fn let_go(&mut self, receiver: ReceiverId) {
         for noted in [&mut self.main, &mut self.dead_letter, &mut self.transfer_dead_letter] {
             if *noted == Some(receiver) {

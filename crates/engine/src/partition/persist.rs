@@ -1,4 +1,4 @@
-//! Events → store operations: the latest fact about each message, nothing about those that came and went.
+//! Converts events to store operations: the last record of each message, nothing for messages stored and removed in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
@@ -16,15 +16,15 @@ use crate::{
     BodyRef, Deletion, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp,
 };
 
-/// Neighbouring messages or contents that are worth one deletion of a range instead of one each: a million messages that go
-/// together must not become a million records in the log.
+/// Minimum run of neighbouring messages or bodies that is deleted as a range: deleting a million messages together must not
+/// write a million log records.
 const RUN_LENGTH_MIN: usize = 16;
 
-/// What the record of a plain message takes, and a little more.
+/// Slightly more than the size of the record of a plain message.
 const HEAD_BYTES_USUAL: usize = 16;
 
-/// Translates a turn's events into store operations. Contents rest in the partition `entity`, everything else of a subscription in its own. TurnChanges
-/// superseded within the turn (a message stored and removed) are not written.
+/// Converts a turn's events into store operations. Bodies are stored in the partition `entity`, everything else of a
+/// subscription in its own. Changes superseded within the turn (a message stored and removed) are not written.
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
     let mut changes = TurnChanges::new(QueueId(entity.0), events.len());
     for event in events {
@@ -36,51 +36,53 @@ pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
     }
 }
 
-/// Lets a batch touch a partition, if only by deleting what is not there. After a refused batch the store refuses those that touch one of its partitions. Batches of a topic build on each
-/// other whichever subscriptions they are about, so each touches the partition of the topic itself.
+/// Makes a batch touch a partition, if necessary by deleting a key that is never stored. After a refused batch, the store
+/// refuses later batches that touch one of its partitions. Batches of a topic build on each other whichever subscriptions they
+/// concern, so each touches the partition of the topic itself.
 pub fn touch(entity: PartitionId, batch: &mut Batch) {
     if !batch.partitions().any(|partition| partition == entity) {
         batch.delete(layout::never_stored_key(entity));
     }
 }
 
-/// What happened to the value at one number of one storage partition.
+/// A change of the value at one number of a storage partition.
 struct TurnChange<'a, T> {
     queue: QueueId,
     number: u64,
-    /// Whether the number was without a value before.
+    /// Whether there was no value before.
     creates: bool,
-    /// The value from now on, `None` if it goes.
+    /// The new value, `None` if it is deleted.
     value: Option<&'a T>,
 }
 
 /// A turn's changes in the order of their events.
 struct TurnChanges<'a> {
     entity: QueueId,
-    /// The entity's next number, if it gave one out. Those of subscriptions follow from their new messages.
+    /// The entity's next number, if one was used. Those of subscriptions are derived from their new messages.
     next_number: Option<u64>,
-    /// Subscriptions set or removed.
+    /// Created, changed or removed subscriptions.
     subscriptions: BTreeMap<QueueId, Option<&'a Subscription>>,
-    /// Those removed: a new one may have got the number of one that ended when it was declared.
+    /// Removed ones. Needed separately, because a subscription that ended when it was declared may have been created again
+    /// under the same id.
     removed: BTreeSet<QueueId>,
     heads: Vec<TurnChange<'a, Record>>,
-    /// States of sessions, each by the event that set it.
+    /// Session states, each by the event that set it.
     states: Vec<TurnChange<'a, Event>>,
     bodies: Vec<TurnChange<'a, Bytes>>,
     /// Long runs of messages that were deleted together, by queue.
     head_runs: Vec<(QueueId, RangeInclusive<u64>)>,
-    /// Long runs of contents that nothing refers to any more.
+    /// Long runs of bodies without references.
     body_runs: Vec<RangeInclusive<u64>>,
-    /// Last uses worth storing.
+    /// Times of last use to be stored.
     uses: Vec<(QueueId, Timestamp)>,
-    /// Ids to remember.
+    /// Message ids to be remembered.
     remembered: Vec<(SequenceNumber, MessageKey, Timestamp)>,
-    /// Those to forget: all between two numbers.
+    /// Message ids to be deleted: all between two numbers.
     forgotten: Option<(SequenceNumber, SequenceNumber)>,
 }
 
 impl<'a> TurnChanges<'a> {
-    /// Of so many events.
+    /// With capacity for this number of events.
     fn new(entity: QueueId, events: usize) -> Self {
         Self {
             entity,
@@ -164,17 +166,17 @@ impl<'a> TurnChanges<'a> {
         }
     }
 
-    /// A message under a new number.
+    /// Adds a message with a new number.
     fn arrived(&mut self, queue: QueueId, number: SequenceNumber, record: &'a Record) {
         self.heads.push(TurnChange { queue, number: number.0, creates: true, value: Some(record) });
     }
 
-    /// The entity gave out a number.
+    /// Records that the entity used a number.
     fn numbered(&mut self, number: SequenceNumber) {
         self.next_number = self.next_number.max(Some(number.0.saturating_add(1)));
     }
 
-    /// A message without copies leaves no trace, unless it was stored before.
+    /// A message without copies is not stored at all, unless it was stored before as scheduled.
     fn published(&mut self, published: &'a Publication) {
         if let Some(scheduled) = published.scheduled {
             self.gone(self.entity, scheduled);
@@ -193,7 +195,7 @@ impl<'a> TurnChanges<'a> {
         }
     }
 
-    /// Nothing about a subscription is worth writing any more.
+    /// Drops all changes of a removed subscription.
     fn subscription_gone(&mut self, queue: QueueId, bodies: &[BodyRef]) {
         self.heads.retain(|fact| fact.queue != queue);
         self.states.retain(|fact| fact.queue != queue);
@@ -203,12 +205,12 @@ impl<'a> TurnChanges<'a> {
         self.without_contents(bodies);
     }
 
-    /// Messages went together: long runs of them are one range each.
+    /// Adds a deletion of several messages: long runs become ranges.
     fn deleted(&mut self, deletion: &Deletion) {
         let numbers: Vec<u64> = deletion.numbers.iter().map(|number| number.0).collect();
         let (runs, rest) = split_into_runs(&numbers);
         let queue = deletion.queue;
-        // What happened to them before in this turn comes to nothing; but it still says which numbers were given out.
+        // Earlier changes of these messages in this turn are superseded, but they still show which numbers were used.
         let superseded: Vec<u64> =
             self.heads.iter().filter(|fact| fact.queue == queue).map(|fact| fact.number).collect();
         for number in superseded.into_iter().filter(|number| is_in_run(&runs, *number)).chain(rest) {
@@ -218,7 +220,7 @@ impl<'a> TurnChanges<'a> {
         self.without_contents(&deletion.bodies);
     }
 
-    /// Contents go, long runs of them as one range each.
+    /// Adds the deletion of bodies: long runs become ranges.
     fn without_contents(&mut self, bodies: &[BodyRef]) {
         let numbers: Vec<u64> = bodies.iter().map(|body| body.0).collect();
         let (runs, rest) = split_into_runs(&numbers);
@@ -228,7 +230,7 @@ impl<'a> TurnChanges<'a> {
         self.without_content(&rest);
     }
 
-    /// Ids are forgotten in the order in which they were remembered.
+    /// Message ids are deleted in the order in which they were remembered.
     fn forget(&mut self, first: SequenceNumber, last: SequenceNumber) {
         self.remembered.retain(|(number, ..)| *number > last);
         let first = self.forgotten.map_or(first, |(earlier, _)| earlier);
@@ -253,7 +255,7 @@ impl<'a> TurnChanges<'a> {
         self.bodies.push(TurnChange { queue: self.entity, number, creates: true, value: Some(content) });
     }
 
-    /// Calls `write` with the next number of every queue that gave one out. The heads are sorted.
+    /// Calls `write` with the next number of every queue that used one. Requires sorted heads.
     fn next_numbers(&self, mut write: impl FnMut(QueueId, u64)) {
         if let Some(next_number) = self.next_number {
             write(self.entity, next_number);
@@ -266,10 +268,10 @@ impl<'a> TurnChanges<'a> {
         }
     }
 
-    /// Writes the outcome. Small values share one buffer, so that a turn costs one allocation, not one per message.
+    /// Writes the changes. Small values share one buffer, so that a turn costs one allocation instead of one per message.
     fn write(mut self, batch: &mut Batch) {
         let entity = PartitionId(self.entity.0);
-        // The entity's counters are one more.
+        // One more for the entity's counters.
         batch.reserve(self.heads.len() + self.bodies.len() + 1);
         let mut buffer = Vec::with_capacity(self.heads.len() * HEAD_BYTES_USUAL);
         let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
@@ -338,7 +340,7 @@ impl<'a> TurnChanges<'a> {
     }
 }
 
-/// Deletes what was removed in long runs.
+/// Deletes the long runs.
 fn delete_runs(
     entity: PartitionId,
     heads: Vec<(QueueId, RangeInclusive<u64>)>,
@@ -353,7 +355,7 @@ fn delete_runs(
     }
 }
 
-/// Splits sorted numbers into long runs of neighbours and the rest.
+/// Splits sorted numbers into long runs of consecutive numbers and the rest.
 fn split_into_runs(numbers: &[u64]) -> (Vec<RangeInclusive<u64>>, Vec<u64>) {
     let follow = |one: &u64, other: &u64| one.checked_add(1) == Some(*other);
     let (runs, rest): (Vec<_>, Vec<_>) =
@@ -368,15 +370,15 @@ fn is_in_run(runs: &[RangeInclusive<u64>], number: u64) -> bool {
     runs.get(position).is_some_and(|run| run.contains(&number))
 }
 
-/// Appends the record of the state that an event set; nothing for any other event.
+/// Appends the record of the session state set by an event; nothing for any other event.
 fn append_state(event: &Event, to: &mut Vec<u8>) {
     if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
         append_session_state(session, *at, state, to);
     }
 }
 
-/// Calls `write` with the last value of every number, except of those that both came and went. The changes are sorted by
-/// number, those about the same one in the order of their events.
+/// Calls `write` with the last value of every number, except numbers that were created and deleted again. The changes are
+/// sorted by number, and for the same number by the order of their events.
 fn outcomes<'a, T>(changes: &[TurnChange<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
     for changes in changes.chunk_by(|one, other| (one.queue, one.number) == (other.queue, other.number)) {
         if let (Some(first), Some(last)) = (changes.first(), changes.last())

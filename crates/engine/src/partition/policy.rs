@@ -1,32 +1,32 @@
-//! How a queue or subscription treats what rests in it.
+//! The rules for the messages of a queue or subscription, derived from its options.
 
 use super::reasons::Reasons;
 use crate::{EntityOptions, EntityStatus, SubQueue, SubscriptionOptions};
 
-/// What queues and subscriptions have in common. Of a topic, whose own messages are only scheduled, little matters.
+/// The common options of queues and subscriptions. For a topic, whose own messages are only scheduled, few of them matter.
 #[derive(Debug)]
 pub(super) struct Policy {
-    /// Length of a lock.
+    /// Duration of a lock.
     pub(super) lock_duration_ms: u64,
-    /// Failed deliveries allowed.
+    /// Maximum delivery count.
     pub(super) max_delivery_count: u32,
-    /// Default and cap of the time-to-live in effect.
+    /// Default and maximum of the effective time to live.
     pub(super) default_message_time_to_live_ms: Option<u64>,
     /// Whether expired messages are dead-lettered.
     pub(super) dead_lettering_on_message_expiration: bool,
     /// Whether messages belong to sessions.
     pub(super) requires_session: bool,
-    /// After how long it is deleted when idle, in effect.
+    /// Effective idle time after which it is deleted.
     pub(super) auto_delete_on_idle_ms: Option<u64>,
-    /// Whether it takes and gives messages.
+    /// Whether sending and receiving are allowed.
     pub(super) status: EntityStatus,
-    /// Whether its messages go on to another entity.
+    /// Whether its messages are forwarded to another entity.
     pub(super) forwards: bool,
-    /// Whether its dead letters do.
+    /// Whether its dead letters are forwarded.
     pub(super) forwards_dead_letters: bool,
-    /// For how long message ids are remembered, if they are.
+    /// Duplicate detection window; 0 without duplicate detection.
     pub(super) duplicate_detection_history_time_window_ms: u64,
-    /// Why the broker itself dead-letters messages.
+    /// Reasons with which the broker itself dead-letters messages.
     pub(super) reasons: Reasons,
 }
 
@@ -80,7 +80,7 @@ impl From<&SubscriptionOptions> for Policy {
 }
 
 impl Policy {
-    /// Whether messages of a sub-queue go on to another entity.
+    /// Whether messages of a sub-queue are forwarded.
     pub(super) const fn forwards(&self, sub_queue: SubQueue) -> bool {
         match sub_queue {
             SubQueue::Main => self.forwards,
@@ -89,12 +89,12 @@ impl Policy {
         }
     }
 
-    /// Whether anything goes on from here.
+    /// Whether any messages are forwarded.
     pub(super) const fn is_forwarding(&self) -> bool {
         self.forwards || self.forwards_dead_letters
     }
 
-    /// The life that a message asks for, capped by the default (S-12, S-13).
+    /// The requested time to live, limited by the default (S-12, S-13).
     pub(super) fn effective_time_to_live_ms(&self, asked_ms: Option<u64>) -> Option<u64> {
         asked_ms.into_iter().chain(self.default_message_time_to_live_ms).min()
     }

@@ -1,9 +1,10 @@
-//! Commands that take effect together with those of other partitions: prepared first, so that carrying them out can't fail.
+//! Commands that take effect together with commands of other partitions: they are prepared first, so that carrying them out
+//! can't fail.
 //!
-//! Preparing changes nothing. It reserves only in its own list, for as long as it looks at one unit: a lock can be settled
-//! once, a scheduled message cancelled once, a reserved number used once, and all that the unit adds (messages, those kept
-//! undelivered, states of sessions) has to fit together. What the unit takes away makes no room for it. Whoever prepares carries out
-//! at once or not at all; there is nothing to take back.
+//! Preparing changes nothing. It reserves only in its own list, for the duration of one unit: a lock can be settled once, a
+//! scheduled message cancelled once, a reserved number used once, and everything that the unit adds (messages, including
+//! undelivered ones that are kept, and session states) must fit together. What the unit removes makes no room for it. Prepared
+//! commands are carried out at once or not at all, so nothing needs to be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +19,29 @@ use crate::{
     Timestamp,
 };
 
-/// What the commands before have taken. What is empty allocates nothing.
+/// The resources used by the preceding commands of the unit. Empty sets allocate nothing.
 #[derive(Debug, Default)]
 struct Reserved {
     tokens: BTreeSet<LockToken>,
     cancelled: BTreeSet<SequenceNumber>,
-    /// Messages on which an administrator acts, by their shown numbers.
+    /// Messages of administrators' actions, by their client-visible numbers.
     acted: BTreeSet<(QueuePath, SequenceNumber)>,
-    /// Numbers reserved before that messages take.
+    /// Previously reserved numbers used by messages.
     numbers: BTreeSet<SequenceNumber>,
-    /// How long the states of sessions are by then, by holder, in bytes.
+    /// Sizes of session states after the commands so far, by holder, in bytes.
     state_bytes: BTreeMap<ReceiverId, u64>,
-    /// By how much the entity grows, in bytes.
+    /// Growth of the entity, in bytes.
     content_bytes: u64,
 }
 
-/// Whose answer is looked at where it arises.
+/// Marks a command whose reply is returned to the caller.
 const JOINT: RequestId = RequestId(u64::MAX);
 
 impl Partition {
-    /// Whether all commands can be carried out now, one after the other. Each comes with a name of the caller's.
+    /// Checks whether all commands can be carried out now, one after the other. The caller labels each with an `N`.
     ///
     /// # Errors
-    /// Which is refused first, and why.
+    /// The label of the first refused command, and the refusal.
     pub fn prepare<'a, N>(
         &mut self,
         now: Timestamp,
@@ -56,11 +57,10 @@ impl Partition {
         Ok(())
     }
 
-    /// Carries out one command that was prepared, and nothing else: what is due and who is to be served waits for the next
-    /// call of [`Self::handle`].
+    /// Carries out one prepared command and nothing else: due timers and receivers wait for the next call of [`Self::handle`].
     ///
     /// # Errors
-    /// It can't be carried out, so it was not prepared. What happened before stands.
+    /// It can't be carried out, so it was not prepared. Events of earlier commands remain.
     pub fn carry_out(
         &mut self,
         now: Timestamp,
@@ -76,7 +76,7 @@ impl Partition {
     }
 }
 
-/// What becomes of any other command.
+/// Refusal of commands that can't be part of a transaction.
 const NOT_TRANSACTIONAL: &str = "The operation can't be part of a transaction.";
 
 fn refusal_of(reply: Reply) -> Option<Refusal> {
@@ -99,7 +99,7 @@ impl Step<'_> {
                 messages.iter().try_for_each(|message| self.check_reserved_number(message, reserved))
             }
             Command::KeepUndelivered { messages, .. } => {
-                // They are kept also in an entity that is full, and take room that others have to leave.
+                // They are kept even if the entity is full, but use up room for other messages.
                 let bytes = messages.iter().map(|message| message.content.len() as u64).sum();
                 reserved.content_bytes = reserved.content_bytes.saturating_add(bytes);
                 self.check_keeps_undelivered()
@@ -150,7 +150,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// A number that was reserved must still be without a message.
+    /// Refuses a reserved number that already has a message.
     fn check_reserved_number(&self, message: &NewMessage, reserved: &mut Reserved) -> Result<(), Refusal> {
         let Some((_, number)) = message.reserved_number.map(SequenceNumber::split) else { return Ok(()) };
         let queue = &self.state().entity;
@@ -160,8 +160,7 @@ impl Step<'_> {
         if is_taken { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 
-    /// Answers whether a command could be carried out now, and with which numbers: it reserves them for messages that are
-    /// scheduled.
+    /// Answers whether a command could be carried out now. For scheduled messages it reserves their numbers and returns them.
     pub(super) fn provisional(&mut self, request: Option<RequestId>, command: &Command) {
         let possible = self.prepare(command, &mut Reserved::default());
         let numbers = possible.map(|()| self.reserve_numbers(command));
@@ -177,7 +176,7 @@ impl Step<'_> {
             _ => return SmallVec::new(),
         };
         let (in_turn, first) = (self.partition_in_turn(), self.state().entity.next_number.0);
-        // Also where that is over by now: whoever asked can't know, and counts on a number for each.
+        // Also if the scheduled time has passed: the client can't know that, and expects a number for each message.
         let is_scheduled = |message: &&NewMessage| message.scheduled_enqueue_time.is_some();
         let scheduled = messages.iter().filter(is_scheduled).zip(first..);
         let shown = |(message, number)| self.partition_of(message, in_turn).shown(SequenceNumber(number));

@@ -9,21 +9,21 @@ use crate::{DeadLetter, Properties, Property, PropertyChanges, PropertyValue};
 /// Largest header, that is all properties together (Service Bus quotas).
 pub(super) const HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// What stands before a text: its kind and its length, in bytes.
+/// Size of a text's type and length prefix, in bytes.
 const NAME_BYTES: usize = 5;
-/// A GUID or a decimal with its kind.
+/// Size of a GUID or a decimal with its type, in bytes.
 const WIDE_BYTES: usize = 17;
 
-/// Shorter headers are not kept account of: what receivers change may exceed the limit by as much.
+/// Shorter headers are not recorded: receivers may exceed the limit by as much.
 const HEADER_BYTES_NOTED_MIN: u32 = 4 * 1024;
 
-/// The part of a header's length that is worth remembering.
+/// The header's length, or 0 if it is too short to be recorded.
 pub(super) const fn noted_header_bytes(header_bytes: u32) -> u32 {
     if header_bytes >= HEADER_BYTES_NOTED_MIN { header_bytes } else { 0 }
 }
 
-/// Whether a message's header would become too large with these properties and this reason (§9: header size). What was sent
-/// and what actions changed count, also what was replaced.
+/// Whether a message's header would become too large with these properties and this reason (§9: header size). Properties as
+/// sent and changes by actions count, even if they are replaced.
 pub(super) fn exceeds_header(extra: Option<&Extra>, modified: &[Property], why: Option<&DeadLetter>) -> bool {
     let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
     let sent = extra.map_or(0, |extra| extra.header_bytes as usize);
@@ -33,7 +33,7 @@ pub(super) fn exceeds_header(extra: Option<&Extra>, modified: &[Property], why: 
     sent + changes + modified + reason > HEADER_BYTES_MAX
 }
 
-/// What changes take in the store, about, in bytes: there what was removed counts as well.
+/// Approximate size of changes in the store, in bytes; removed properties count as well, because the removal is stored.
 pub(crate) fn changes_bytes(changes: &PropertyChanges) -> usize {
     let PropertyChanges { texts, scheduled_enqueue_time_ms, time_to_live_ms, user } = changes;
     let texts = texts.iter().map(|(_, value)| NAME_BYTES + value.as_ref().map_or(0, |text| text.len()));
@@ -50,7 +50,7 @@ pub(crate) fn changes_bytes(changes: &PropertyChanges) -> usize {
         Some(PropertyValue::Uuid(_) | PropertyValue::Decimal(_)) => WIDE_BYTES,
         Some(PropertyValue::Text(text)) => NAME_BYTES + text.len(),
         Some(PropertyValue::Other(bytes)) => NAME_BYTES + bytes.len(),
-        // Actions give messages plain values.
+        // Actions set plain values only.
         Some(PropertyValue::Given(_)) => WIDE_BYTES,
     };
     let user = user.iter().map(|(name, value)| NAME_BYTES + name.len() + value_bytes(value));

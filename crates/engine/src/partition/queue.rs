@@ -1,4 +1,4 @@
-//! What receivers take messages from: a queue entity, or one subscription of a topic.
+//! The source of messages for receivers: a queue entity, or one subscription of a topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,49 +12,48 @@ use super::sessions::Sessions;
 use super::{Activity, Counts};
 use crate::{QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
-/// A queue or subscription: its messages, who reads them, what is due. Messages and `next_number` are durable, all else
-/// is volatile or follows from them.
+/// A queue or subscription: its messages, its receivers, its timers. Messages and `next_number` are durable, everything else
+/// is volatile or derived from them.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// Its id.
     pub(super) id: QueueId,
-    /// How it treats its messages.
+    /// The rules for its messages.
     pub(super) policy: Arc<Policy>,
     /// The number of the next message.
     pub(super) next_number: SequenceNumber,
-    /// Messages by the sub-queue in which they rest.
+    /// Messages by sub-queue.
     pub(super) messages: PerSubQueue<Messages>,
-    /// Messages out of delivery because what is stored of them is damaged; without facts where these are what is
-    /// damaged.
+    /// Messages out of delivery because their stored data is damaged; without a record if the record itself is damaged.
     pub(super) quarantined: BTreeMap<SequenceNumber, Option<Record>>,
-    /// Scheduled messages by the instant at which they become available; those of a topic are its own.
+    /// Scheduled messages by the time at which they become available; for a topic, its own.
     pub(super) activations: BTreeSet<(Timestamp, SequenceNumber)>,
-    /// Messages held back, by the time until which.
+    /// Messages held back, by the time at which they become available.
     pub(super) held_back: BTreeSet<(Timestamp, SequenceNumber)>,
-    /// Its sessions, if it requires them: who gets what of the main queue.
+    /// Its sessions, if it requires them: the index of the main queue by session.
     pub(super) sessions: Option<Box<Sessions>>,
-    /// Receivers open.
+    /// Open receivers.
     pub(super) receivers: Receivers,
-    /// Who forwards, or still has messages in hand.
+    /// The forwarder of each sub-queue; it stays here until it has released its messages.
     pub(super) forwarders: PerSubQueue<Option<ReceiverId>>,
-    /// When it was last used; kept only if it is deleted when idle, zero until the first use is noted.
+    /// Time of the last use; kept only with AutoDeleteOnIdle, zero until the first use is recorded.
     pub(super) used_at: Timestamp,
-    /// The last use that is stored.
+    /// The stored time of the last use.
     pub(super) used_at_stored: Timestamp,
-    /// Whether it was in use when it was last looked after.
+    /// Whether it was in use when it was last processed.
     pub(super) was_in_use: bool,
-    /// Of a topic: how many of its subscriptions were.
+    /// For a topic: the number of its subscriptions that were in use.
     pub(super) subscriptions_in_use: usize,
-    /// Whether something happened to it since it was last looked after.
+    /// Whether it changed since it was last processed.
     pub(super) touched: bool,
-    /// Whether it changed since the partition was asked for what did.
+    /// Whether it changed since the last `take_changed` of the partition.
     pub(super) changed: bool,
-    /// The deadline under which it is listed.
+    /// Its deadline in the partition's index of deadlines.
     pub(super) listed_deadline: Option<Timestamp>,
 }
 
 impl Queue {
-    /// An empty one.
+    /// An empty queue.
     pub(super) fn new(id: QueueId, policy: Policy) -> Self {
         Self {
             id,
@@ -77,14 +76,14 @@ impl Queue {
         }
     }
 
-    /// The earliest instant at which something is due here by itself; locks and activations are the partition's.
+    /// The earliest due time of this queue; locks and activations belong to the partition.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         let held_back = self.held_back.first().map(|(until, _)| *until);
         self.inner_deadline().into_iter().chain(self.idle_deadline()).chain(held_back).min()
     }
 
-    /// When the next message expires, or something is due with a session; expiry counts only while there is an active
-    /// listener (S-3).
+    /// The time at which the next message expires or a session timer is due. Without sessions, expiry counts only while there
+    /// is an active listener (S-3).
     fn inner_deadline(&self) -> Option<Timestamp> {
         if let Some(sessions) = &self.sessions {
             return sessions.next_deadline();
@@ -95,7 +94,7 @@ impl Queue {
         self.messages.get(SubQueue::Main).soonest_expiry()
     }
 
-    /// Messages of a receiver's sub-queue are shown to its owner.
+    /// Records that messages are sent to a receiver's owner for examination.
     pub(super) fn show(&mut self, receiver: ReceiverId, numbers: &[SequenceNumber]) {
         if let Some(open) = self.receivers.get(receiver) {
             let messages = self.messages.get(open.options.source.sub_queue);
@@ -103,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing is left that this receiver could get with more credit.
+    /// Whether the receiver could get no more messages even with more credit.
     pub(super) fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
         let messages = self.messages.get(sub_queue);
         if let Some(selection) = self.receivers.selections.get(receiver) {
@@ -115,20 +114,20 @@ impl Queue {
         }
     }
 
-    /// A message that is held back no longer by `now`.
+    /// A message whose hold-back time has passed by `now`.
     pub(super) fn first_to_free(&self, now: Timestamp) -> Option<(SequenceNumber, &Record)> {
         let (_, number) = *self.held_back.first().filter(|(until, _)| *until <= now)?;
         self.messages.each().into_iter().find_map(|messages| Some((number, messages.get(number)?)))
     }
 
-    /// Every message of every sub-queue, and those in quarantine.
+    /// All messages of all sub-queues, and quarantined ones.
     pub(super) fn all_messages(&self) -> impl Iterator<Item = (SequenceNumber, &Record)> {
         let quarantined =
             self.quarantined.iter().filter_map(|(number, record)| Some((*number, record.as_ref()?)));
         self.messages.each().into_iter().flat_map(Messages::all).chain(quarantined)
     }
 
-    /// Current counts; sizes are the partition's.
+    /// Present counts; sizes belong to the partition.
     pub(super) fn counts(&self) -> Counts {
         let scheduled = self.activations.len() as u64;
         Counts {
@@ -142,7 +141,7 @@ impl Queue {
         }
     }
 
-    /// What clients do with it now.
+    /// Present client activity.
     pub(super) fn activity(&self) -> Activity {
         let sessions = self.sessions.as_ref().map(|sessions| sessions.counts());
         let (sessions_waiting, sessions_locked, sessions_with_state) = sessions.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Why the broker itself dead-letters messages.
+//! The reasons with which the broker itself dead-letters messages.
 
 use std::sync::Arc;
 
@@ -7,38 +7,38 @@ use crate::DeadLetter;
 
 /// Reason of expired messages (S-19).
 const EXPIRED: &str = "TTLExpiredException";
-/// Reason of messages whose delivery failed too often.
+/// Reason of messages that reached the maximum delivery count.
 const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
 /// Reason of messages whose properties became too large.
 const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
-/// Reason of messages without session id that reach a subscription with sessions, where no sender can be told.
+/// Reason of messages without session id in a subscription with sessions; the sender can't be notified.
 const SESSION_ID_MISSING: &str = "Session ID is null";
 
-/// One value for all messages dead-lettered for the same reason.
+/// The reasons, one shared value for each.
 #[derive(Debug)]
 pub(super) struct Reasons {
-    /// The time-to-live is over (S-17, S-19).
+    /// The time to live is over (S-17, S-19).
     pub(super) expired: Reason,
-    /// As many deliveries failed as are allowed.
+    /// The maximum delivery count is reached.
     pub(super) deliveries_exceeded: Reason,
     /// A settlement would have made the header too large.
     pub(super) header_size_exceeded: Reason,
-    /// There is no session it could belong to.
+    /// The message has no session id.
     pub(super) session_id_missing: Reason,
 }
 
-/// A reason, also as the rare facts of a message that has no others.
+/// A reason, also as the optional fields of a message that has no others.
 #[derive(Debug)]
 pub(super) struct Reason {
     /// The reason.
     pub(super) dead_letter: Arc<DeadLetter>,
-    /// The same, ready to be shared.
+    /// The same as optional fields, ready to be shared.
     pub(super) extra: Arc<Extra>,
 }
 
 impl Reasons {
-    /// Those of a queue that allows so many failed deliveries.
+    /// The reasons for a queue with this maximum delivery count.
     pub(super) fn new(deliveries: u32) -> Self {
         Self {
             expired: Reason::new(EXPIRED, "The message expired and was dead lettered."),

@@ -1,4 +1,4 @@
-//! Open receivers: how much each may still get, and whose turn it is.
+//! Open receivers: their credit and their turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -10,24 +10,24 @@ use crate::{CreditLimit, ReceiveMode, ReceiverId, ReceiverOptions, SubQueue};
 /// One open receiver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Receiver {
-    /// What it reads and how.
+    /// The source and the mode.
     pub(super) options: ReceiverOptions,
-    /// What it got since it was opened.
+    /// Messages and bytes delivered since it was opened.
     delivered: CreditLimit,
     limit: CreditLimit,
-    /// Whether what was left of the credit is void until it gets a new limit.
+    /// Whether the rest of the credit is void until it gets a new limit.
     is_drained: bool,
     /// Whether it takes turns with others; a session's holder does not.
     competes: bool,
 }
 
 impl Receiver {
-    /// Whether its peer asked for more messages: then it makes the queue's time-to-live effective (S-3).
+    /// Whether it has message credit left: then it makes the queue's time to live effective (S-3).
     pub(super) const fn has_credit(&self) -> bool {
         self.delivered.messages < self.limit.messages
     }
 
-    /// Messages for which it has credit left.
+    /// Remaining credit, in messages.
     pub(super) const fn credit(&self) -> u64 {
         self.limit.messages.saturating_sub(self.delivered.messages)
     }
@@ -42,28 +42,28 @@ impl Receiver {
 #[derive(Debug, Default)]
 pub(super) struct Receivers {
     open: BTreeMap<ReceiverId, Receiver>,
-    /// Those that can be served, in the order in which they are: round-robin.
+    /// Receivers that can be served, in round-robin order.
     queue: PerSubQueue<VecDeque<ReceiverId>>,
-    /// How many have credit.
+    /// Number of receivers with credit.
     active: PerSubQueue<usize>,
-    /// Messages that those have credit for, forwarders apart.
+    /// Sum of their remaining credit in messages, without forwarders.
     credit: u64,
     draining: BTreeSet<ReceiverId>,
-    /// Those with a selector: they take no turns with the others.
+    /// Receivers with a selector: they take no turns with the others.
     pub(super) selections: Selections,
-    /// Drains of receivers with credit that wait for a session. There may be thousands, and none can end before its receiver
-    /// has one.
+    /// Drains of receivers with credit that wait for a session. There may be thousands, and none can complete before its
+    /// receiver has a session.
     parked: BTreeSet<ReceiverId>,
 }
 
 impl Receivers {
-    /// Receivers in order of id, behind one.
+    /// Receivers in order of id, after a given one.
     pub(super) fn after(&self, after: Option<ReceiverId>) -> impl Iterator<Item = (ReceiverId, &Receiver)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.open.range((from, Bound::Unbounded)).map(|(id, receiver)| (*id, receiver))
     }
 
-    /// Whether none has credit or drains: then nothing follows from what happens to messages.
+    /// Whether none has credit or drains: then changes of messages have no effect on receivers.
     pub(super) fn are_quiet(&self) -> bool {
         self.draining.is_empty()
             && [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
@@ -71,29 +71,28 @@ impl Receivers {
                 .all(|sub_queue| !self.is_active(sub_queue))
     }
 
-    /// Whether a sub-queue has an active listener: a receiver with credit left (S-3; bytes play no part).
+    /// Whether a sub-queue has an active listener: a receiver with message credit left (S-3; byte limits are ignored).
     pub(super) fn is_active(&self, sub_queue: SubQueue) -> bool {
         *self.active.get(sub_queue) > 0
     }
 
-    /// Messages for which they have credit left, those that forward apart.
+    /// Sum of the remaining credit in messages, without forwarders.
     pub(super) const fn credit(&self) -> u64 {
         self.credit
     }
 
-    /// Whose turn it is, and how it takes messages.
+    /// The receiver whose turn it is, and its mode.
     pub(super) fn next(&self, sub_queue: SubQueue) -> Option<(ReceiverId, ReceiveMode)> {
         let receiver = *self.queue.get(sub_queue).front()?;
         Some((receiver, self.open.get(&receiver)?.options.mode))
     }
 
-    /// One that is open.
+    /// An open receiver.
     pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Receiver> {
         self.open.get(&receiver)
     }
 
-    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` says that nothing is left for it
-    /// in its sub-queue.
+    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` reports that no message is left for it.
     pub(super) fn next_drained(&self, is_dry: impl Fn(ReceiverId, SubQueue) -> bool) -> Option<ReceiverId> {
         self.draining.iter().copied().find(|id| {
             self.open.get(id).is_some_and(|receiver| {
@@ -102,7 +101,7 @@ impl Receivers {
         })
     }
 
-    /// Those that read by themselves where somebody forwards.
+    /// Receivers other than forwarders on sub-queues that are forwarded.
     pub(super) fn others_than_forwarders(&self, is_forwarded: impl Fn(SubQueue) -> bool) -> Vec<ReceiverId> {
         let others = self.open.iter().filter(|(_, receiver)| {
             receiver.options.mode != ReceiveMode::Forward && is_forwarded(receiver.options.source.sub_queue)
@@ -110,13 +109,13 @@ impl Receivers {
         others.map(|(id, _)| *id).collect()
     }
 
-    /// Adds a receiver without credit; one that does not compete is served by whoever knows what it gets.
+    /// Adds a receiver without credit. One that does not compete is served by its session or its selection.
     pub(super) fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions, competes: bool) {
         let (delivered, limit) = (CreditLimit::default(), CreditLimit::default());
         self.open.insert(receiver, Receiver { options, delivered, limit, is_drained: false, competes });
     }
 
-    /// A receiver has a selector: it is served what matches.
+    /// Marks a receiver as having a selector: it gets matching messages only.
     pub(super) fn select(&mut self, id: ReceiverId) {
         let Some(receiver) = self.open.get_mut(&id) else { return };
         receiver.competes = false;
@@ -125,7 +124,7 @@ impl Receivers {
         self.selections.add(id, sub_queue);
     }
 
-    /// Sets how far a receiver may be served.
+    /// Sets a receiver's credit.
     pub(super) fn set_limit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
         self.change(receiver, |receiver| {
             receiver.limit = limit;
@@ -138,7 +137,7 @@ impl Receivers {
         }
     }
 
-    /// A receiver waits for a session: a drain of what it asks for is not looked at until [`Self::unpark`].
+    /// Marks a receiver as waiting for a session: its drain is not processed until [`Self::unpark`].
     pub(super) fn park(&mut self, receiver: ReceiverId) {
         self.parked.remove(&receiver);
         if self.open.get(&receiver).is_some_and(Receiver::has_credit) && self.draining.remove(&receiver) {
@@ -146,14 +145,14 @@ impl Receivers {
         }
     }
 
-    /// A receiver waits no longer.
+    /// Ends the waiting of a receiver.
     pub(super) fn unpark(&mut self, receiver: ReceiverId) {
         if self.parked.remove(&receiver) {
             self.draining.insert(receiver);
         }
     }
 
-    /// Counts a delivery; the receiver's next turn comes after everybody else's.
+    /// Counts a delivery and moves the receiver to the end of the round-robin queue.
     pub(super) fn served(&mut self, receiver: ReceiverId, content_bytes: u64) {
         if let Some(open) = self.open.get(&receiver) {
             let queue = self.queue.get_mut(open.options.source.sub_queue);
@@ -167,7 +166,7 @@ impl Receivers {
         });
     }
 
-    /// Takes a delivery back that never reached its receiver. Credit that a drain has made void stays void.
+    /// Undoes a delivery that never reached its receiver. Credit that a drain has voided stays void.
     pub(super) fn not_served(&mut self, receiver: ReceiverId, content_bytes: u64) {
         self.change(receiver, |receiver| {
             receiver.delivered.messages = receiver.delivered.messages.saturating_sub(1);
@@ -196,7 +195,7 @@ impl Receivers {
         self.open.remove(&receiver);
     }
 
-    /// Changes a receiver's counts and keeps the queue and the number of active ones true.
+    /// Changes a receiver's counts and updates the round-robin queue and the sums.
     fn change(&mut self, id: ReceiverId, change: impl FnOnce(&mut Receiver)) {
         let Some(receiver) = self.open.get_mut(&id) else { return };
         let before = *receiver;
@@ -210,7 +209,7 @@ impl Receivers {
             _ => {}
         }
         if after.options.mode != ReceiveMode::Forward {
-            // Limits are totals and may be as large as a number gets: the sum wraps, and comes back.
+            // Limits are totals up to the maximum of the type: the sum may wrap, which later subtractions undo.
             self.credit = self.credit.wrapping_add(after.credit()).wrapping_sub(before.credit());
         }
         if !after.competes {

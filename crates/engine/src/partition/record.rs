@@ -1,4 +1,4 @@
-//! What is known about one stored message: the durable facts, packed small because there are millions of them.
+//! The durable properties of one stored message, packed small because there are millions of them.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::{
     PropertyChanges, QueueId, RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
 };
 
-/// Stands for "no limit" in a packed time-to-live.
+/// Encodes "no limit" in a packed time to live.
 const NO_LIMIT_MS: u64 = u64::MAX;
-/// Low bits of [`Record::packed`] that hold the place: two for the sub-queue, two for the state.
+/// Low bits of [`Record::packed`] for the place: two for the sub-queue, two for the state.
 const PLACE_BITS: u32 = 4;
-/// The bits above those, for the partition of a partitioned entity.
+/// The next bits, for the partition of a partitioned entity.
 const PARTITION_BITS: u32 = 4;
 /// The bits above all of these hold the delivery count.
 const COUNT_SHIFT: u32 = PLACE_BITS + PARTITION_BITS;
-/// Delivery counts stop here (24 bits).
+/// Maximum delivery count that is stored (24 bits).
 const DELIVERY_COUNT_MAX: u32 = u32::MAX >> COUNT_SHIFT;
 const _: () = assert!(KeyPartition::COUNT == 1 << PARTITION_BITS);
 
-/// The durable facts of one message except its number and its content: 32 bytes.
+/// The durable properties of one message except its number and its body: 32 bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     enqueued_at: Timestamp,
@@ -29,33 +29,33 @@ pub struct Record {
     packed: u32,
 }
 
-/// What few messages have. Shared between messages that have the same.
+/// Optional fields that few messages have. Shared between messages with equal values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Extra {
     /// Properties changed by receivers.
     pub(crate) modified: Option<Arc<Properties>>,
-    /// Set once it was dead-lettered.
+    /// Set when it was dead-lettered.
     pub(crate) dead_letter: Option<Arc<DeadLetter>>,
-    /// When a scheduled message becomes available; gone once it has.
+    /// When a scheduled message becomes available; cleared at activation.
     pub(crate) scheduled_enqueue_time: Option<Timestamp>,
-    /// As sent; without meaning in an entity without sessions.
+    /// As sent; ignored in an entity without sessions.
     pub(crate) session_id: Option<SessionId>,
-    /// Where the content is, if not under the message's own number.
+    /// The body's number, if it differs from the message's.
     pub(crate) body: Option<BodyRef>,
-    /// Length of its header as sent, if that is large enough to matter when receivers change properties.
+    /// Length of its header as sent, if large enough to matter when receivers change properties.
     pub(crate) header_bytes: u32,
-    /// What rules will see of a message scheduled on a topic.
+    /// The properties for the rules, for a message scheduled on a topic.
     pub(crate) rule_properties: Option<Arc<RuleProperties>>,
-    /// Its way here, if it was forwarded.
+    /// Forwarding information, if it was forwarded.
     pub(crate) forwarded: Option<Arc<Forwarded>>,
-    /// What the action of a rule changed.
+    /// Changes made by the action of a rule.
     pub(crate) changes: Option<Arc<PropertyChanges>>,
-    /// Before when no receiver gets it, because it was abandoned so.
+    /// Time until which it is held back, because it was abandoned with a delay.
     pub(crate) held_until: Option<Timestamp>,
 }
 
 impl Extra {
-    /// Notes what a forwarded message brings along.
+    /// Sets the fields that a forwarded message brings from its source.
     pub(crate) fn bring_along(&mut self, origin: Origin) {
         self.changes = origin.changes;
         self.modified = origin.modified;
@@ -81,23 +81,23 @@ impl Record {
         self.enqueued_at
     }
 
-    /// It was accepted at another instant; its life moves with that.
+    /// Corrects the time of acceptance; the expiry moves with it.
     pub(crate) const fn set_enqueued_at(&mut self, at: Timestamp) {
         self.enqueued_at = at;
     }
 
-    /// Effective time-to-live in milliseconds, `None` for no limit.
+    /// Effective time to live in milliseconds, `None` for no limit.
     pub(crate) fn time_to_live_ms(&self) -> Option<u64> {
         (self.time_to_live_ms != NO_LIMIT_MS).then_some(self.time_to_live_ms)
     }
 
-    /// When its life ends (S-2); that of a scheduled message begins when it becomes available (S-9).
+    /// When it expires (S-2); the life of a scheduled message starts when it becomes available (S-9).
     pub(crate) fn expires_at(&self) -> Timestamp {
         self.scheduled_enqueue_time().unwrap_or(self.enqueued_at).plus_ms(self.time_to_live_ms)
     }
 
-    /// When it is to be removed although nobody touched it: only active messages of the main queue expire, deferred
-    /// (S-36), scheduled (S-9) and dead-lettered ones never.
+    /// When it must be removed as expired: only active messages of the main queue expire, never deferred (S-36), scheduled
+    /// (S-9) and dead-lettered ones.
     pub(crate) fn expiry(&self) -> Timestamp {
         if self.packed & ((1 << PLACE_BITS) - 1) == 0 {
             self.enqueued_at.plus_ms(self.time_to_live_ms)
@@ -106,7 +106,7 @@ impl Record {
         }
     }
 
-    /// Length of its content.
+    /// Length of its body.
     pub(crate) const fn content_bytes(&self) -> u32 {
         self.content_bytes
     }
@@ -116,7 +116,7 @@ impl Record {
         self.packed >> COUNT_SHIFT
     }
 
-    /// The queue inside the entity in which it rests.
+    /// The sub-queue that contains it.
     pub(crate) const fn sub_queue(&self) -> SubQueue {
         match (self.packed >> 2) & 3 {
             0 => SubQueue::Main,
@@ -134,7 +134,7 @@ impl Record {
         }
     }
 
-    /// The rare facts, if it has any.
+    /// The optional fields, if it has any.
     pub(crate) const fn extra(&self) -> Option<&Arc<Extra>> {
         self.extra.as_ref()
     }
@@ -144,19 +144,19 @@ impl Record {
         self.extra.as_ref()?.scheduled_enqueue_time
     }
 
-    /// Before when no receiver gets it.
+    /// Time until which it is held back.
     pub(super) fn held_until(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.held_until
     }
 
-    /// Holds it back until then, or no longer.
+    /// Holds it back until a time, or with `None` no longer.
     pub(super) fn hold_back(&mut self, until: Option<Timestamp>) {
         if self.held_until() != until {
             self.edit_extra(|extra| extra.held_until = until);
         }
     }
 
-    /// Whether no receiver gets it by itself: it is deferred, scheduled or held back.
+    /// Whether it is not delivered to receivers: it is deferred, scheduled or held back.
     pub(super) fn is_aside(&self) -> bool {
         self.state() != MessageState::Active || self.held_until().is_some()
     }
@@ -166,7 +166,7 @@ impl Record {
         self.extra.as_ref()?.session_id.as_ref()
     }
 
-    /// Whether it was sent to this session, however that is spelled.
+    /// Whether it was sent to this session, regardless of the spelling.
     pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
         self.session_id().is_some_and(|id| id.is_same_session(session))
     }
@@ -176,12 +176,12 @@ impl Record {
         self.extra.as_ref()?.modified.as_ref()
     }
 
-    /// Where the content of the message with this number is.
+    /// The body of the message with this number.
     pub(crate) fn body(&self, number: SequenceNumber) -> BodyRef {
         self.extra.as_ref().and_then(|extra| extra.body).unwrap_or(BodyRef(number.0))
     }
 
-    /// What readers see of the message with this number.
+    /// The view of the message with this number for readers.
     pub(crate) fn view(&self, queue: QueueId, number: SequenceNumber) -> MessageView {
         let extra = self.extra.as_deref();
         MessageView {
@@ -203,7 +203,7 @@ impl Record {
         }
     }
 
-    /// Puts it elsewhere.
+    /// Sets its sub-queue and state.
     pub(crate) fn set_place(&mut self, sub_queue: SubQueue, state: MessageState) {
         let sub_queue = match sub_queue {
             SubQueue::Main => 0,
@@ -224,9 +224,9 @@ impl Record {
         self.packed = count.min(DELIVERY_COUNT_MAX) << COUNT_SHIFT | others;
     }
 
-    /// The partition of a partitioned entity to which it belongs; elsewhere the first.
+    /// Its partition in a partitioned entity; the first one otherwise.
     pub(crate) fn partition(&self) -> KeyPartition {
-        // Four bits name one of 16.
+        // Four bits encode one of 16.
         let index = (self.packed >> PLACE_BITS & ((1 << PARTITION_BITS) - 1)) as u8;
         KeyPartition::new(index).unwrap_or_default()
     }
@@ -242,18 +242,18 @@ impl Record {
         self.set_delivery_count(self.delivery_count().saturating_add(1));
     }
 
-    /// Starts its life anew, as at activation.
+    /// Starts its life again, as at activation.
     pub(crate) fn restart(&mut self, enqueued_at: Timestamp, time_to_live_ms: Option<u64>) {
         self.enqueued_at = enqueued_at;
         self.time_to_live_ms = time_to_live_ms.unwrap_or(NO_LIMIT_MS);
     }
 
-    /// Replaces the rare facts.
+    /// Replaces the optional fields.
     pub(crate) fn set_extra(&mut self, extra: Option<Arc<Extra>>) {
         self.extra = extra;
     }
 
-    /// Changes the rare facts of this message only.
+    /// Changes the optional fields of this message only.
     pub(crate) fn edit_extra(&mut self, edit: impl FnOnce(&mut Extra)) {
         let mut extra = self.extra.as_deref().cloned().unwrap_or_default();
         edit(&mut extra);

@@ -13,11 +13,11 @@ use crate::layout::{HeadSubject, META_FIRST, MetaSubject};
 use crate::stored::{read_counters, read_head, read_last_use, read_trace};
 use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
-/// How many recent [`Extra`]s are remembered to be shared.
+/// Number of recent [`Extra`]s kept for sharing.
 const SHARED_EXTRAS_MAX: usize = 8;
 
 impl State {
-    /// Rebuilds the durable part of the entity from what is stored in its partition.
+    /// Rebuilds the durable part of the entity from the values stored in its partition.
     pub(super) fn restore(
         id: QueueId,
         options: Arc<EntityOptions>,
@@ -31,7 +31,7 @@ impl State {
         Ok(state)
     }
 
-    /// Rebuilds a queue or subscription from what is stored in its partition.
+    /// Rebuilds a queue or subscription from the values stored in its partition.
     pub(super) fn restore_queue(
         &mut self,
         id: QueueId,
@@ -73,8 +73,8 @@ impl State {
         Ok(())
     }
 
-    /// Takes in a `Head` value. Numbers that the counters have not given out are taken as given out: that happens where
-    /// the counters were lost, and a message that is there is worth more.
+    /// Restores a `Head` value. A message number beyond the counters is accepted and counts as used: that happens if the
+    /// counters were lost, and an existing message takes precedence.
     fn restore_head(
         &mut self,
         id: QueueId,
@@ -108,7 +108,7 @@ impl State {
         Ok(())
     }
 
-    /// Notes that what is stored under a `Head` number can't be read: if it is a message, it exists, out of delivery.
+    /// Records that the value at a `Head` number can't be read: a message is quarantined.
     pub(super) fn quarantine_stored(&mut self, id: QueueId, number: u64) {
         let Some(queue) = self.queue_mut(id) else { return };
         match HeadSubject::of(number) {
@@ -117,7 +117,7 @@ impl State {
                 queue.quarantined.insert(number, None);
             }
             HeadSubject::SessionState(index) => {
-                // A new state must not take the place of what is damaged.
+                // The next new state must not get the number of the damaged one.
                 if let Some(sessions) = &mut queue.sessions {
                     sessions.index_taken(index);
                 }
@@ -128,14 +128,14 @@ impl State {
     }
 }
 
-/// A record of one message, session or remembered id that can't be understood. It costs nothing else.
+/// A record of one message, session state or remembered id that can't be decoded. Other records are unaffected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadRecord {
     /// The queue or subscription.
     pub queue: QueueId,
     /// The number of its key.
     pub number: u64,
-    /// What is wrong.
+    /// A description of the fault.
     pub reason: String,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn bad(space: &'static str, number: u64, reason: String) -> RestoreEr
     RestoreError { number, reason: format!("{space}: {reason}") }
 }
 
-/// Recent rare facts, so that a million messages dead-lettered for one reason share them as they did when alive.
+/// Recent optional fields, so that a million messages dead-lettered for one reason share them as before the restart.
 #[derive(Default)]
 struct SharedExtras {
     recent: Vec<Arc<Extra>>,
@@ -153,7 +153,7 @@ struct SharedExtras {
 impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
-        // Bodies elsewhere and schedules are particular to one message.
+        // Separate bodies and schedules belong to a single message.
         if extra.body.is_some()
             || extra.scheduled_enqueue_time.is_some()
             || extra.header_bytes > 0

@@ -1,56 +1,57 @@
-//! Receivers with a selector: what is known of the messages that each wants.
+//! Receivers with a selector: the known matches of each.
 //!
-//! A partition knows no bodies, and with them no selectors. It shows the owner of such a receiver the available messages, each
-//! once and in order of number, a bounded number at a time ([`crate::Effect::Examine`]), and is told which of them match
-//! ([`crate::Command::Examined`]). A message that was locked in between is shown again, because what is in it may have
-//! changed. So a receiver that wants nothing of a long backlog looks through it once.
+//! A partition knows neither bodies nor selectors. It sends the owner of such a receiver the available messages to be
+//! examined, each once and in order of number, a bounded number at a time ([`crate::Effect::Examine`]); the answer says which
+//! of them match ([`crate::Command::Examined`]). A message that was locked in between is examined again, because its
+//! properties may have changed. So a receiver without matches in a long backlog examines it only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::messages::Messages;
 use crate::{ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
-/// Messages shown at a time.
+/// Messages sent for examination at a time.
 const EXAMINED_COUNT_MAX: usize = 256;
-/// Bytes of content shown at a time, unless it is one message.
+/// Bytes of bodies sent for examination at a time, unless it is one message.
 const EXAMINED_BYTES_MAX: u64 = 1 << 20;
-/// Messages remembered that are to be shown again; beyond it, everything from the first of them on is.
+/// Maximum number of messages remembered for another examination; beyond it, all messages from the first of them on are
+/// examined again.
 const AGAIN_MAX: usize = 4096;
 
-/// What changes of that.
+/// A change of a receiver's selection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SelectionChange {
     /// The receiver has a selector.
     Begun,
-    /// Messages were shown to its owner, in order.
+    /// Messages were sent to its owner for examination, in order.
     Shown(Vec<SequenceNumber>),
-    /// It is known which of them match; numbers of others mean nothing.
+    /// The numbers of the matching ones; other numbers are ignored.
     Examined(Vec<SequenceNumber>),
 }
 
-/// What is known for one receiver. Numbers of messages that went since may be among them.
+/// The examination state of one receiver. May contain numbers of messages deleted since.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    /// Messages from this number on were not shown yet.
+    /// Messages from this number on were not sent for examination yet.
     next: SequenceNumber,
-    /// Messages below it that became available since.
+    /// Messages below `next` that became available again.
     again: BTreeSet<SequenceNumber>,
-    /// Whether messages are shown, and nothing was said of them yet.
+    /// Whether an examination is under way.
     is_asked: bool,
-    /// Those of them that did not come back since.
+    /// The messages under examination that did not become available again since.
     shown: BTreeSet<SequenceNumber>,
-    /// Messages that it wants.
+    /// Matching messages.
     matching: BTreeSet<SequenceNumber>,
 }
 
 impl Selection {
-    /// The first available message about which it is not known whether it matches, nor asked.
+    /// The first available message that is neither examined nor under examination.
     fn first_unknown(&self, messages: &Messages) -> Option<SequenceNumber> {
         let again = self.again.iter().copied().find(|number| messages.is_available(*number));
         again.or_else(|| messages.available_from(self.next).next().map(|(number, _)| number))
     }
 
-    /// The message to deliver next: none as long as one before it may match.
+    /// The next message to deliver; none while an earlier one may match.
     pub(super) fn deliverable(&self, messages: &Messages) -> Option<SequenceNumber> {
         let first = |numbers: &BTreeSet<SequenceNumber>| {
             numbers.iter().copied().find(|number| messages.is_available(*number))
@@ -60,14 +61,14 @@ impl Selection {
         (is_first(first(&self.shown)) && is_first(self.first_unknown(messages))).then_some(candidate)
     }
 
-    /// Whether nothing is left that it could get.
+    /// Whether no message is left that it could get.
     pub(super) fn is_dry(&self, messages: &Messages) -> bool {
         !self.is_asked
             && self.first_unknown(messages).is_none()
             && !self.matching.iter().any(|number| messages.is_available(*number))
     }
 
-    /// The messages to show next; none while some are shown. What is past its expiry is not.
+    /// The messages to be examined next; none while an examination is under way. Stops at an expired message.
     pub(super) fn to_show(&self, messages: &Messages, now: Timestamp) -> Vec<SequenceNumber> {
         if self.is_asked {
             return Vec::new();
@@ -86,30 +87,30 @@ impl Selection {
         numbers
     }
 
-    /// Messages are shown: those of [`Self::to_show`].
+    /// Records that the messages of [`Self::to_show`] are under examination.
     fn show(&mut self, numbers: &[SequenceNumber], messages: &Messages) {
         let Some(last) = numbers.last() else { return };
         let after = SequenceNumber(last.0.saturating_add(1));
-        // What is passed over is not available, and comes again when it is.
+        // Skipped messages are not available; they are added again when they become available.
         self.again = self.again.split_off(&after);
         self.next = self.next.max(after);
         (self.is_asked, self.shown) = (true, numbers.iter().copied().collect());
         self.matching.retain(|number| messages.is_available(*number));
     }
 
-    /// Those shown that match are known.
+    /// Records the result of the examination.
     fn examined(&mut self, matching: &[SequenceNumber]) {
         self.matching.extend(matching.iter().filter(|number| self.shown.contains(number)));
         self.shown.clear();
         self.is_asked = false;
     }
 
-    /// A message was handed out to the receiver.
+    /// Records a delivery to the receiver.
     fn delivered(&mut self, number: SequenceNumber) {
         self.matching.remove(&number);
     }
 
-    /// A message came, or came back.
+    /// Records that a message became available, for the first time or again.
     fn became_available(&mut self, number: SequenceNumber) {
         self.shown.remove(&number);
         self.matching.remove(&number);
@@ -126,12 +127,12 @@ impl Selection {
     }
 }
 
-/// All receivers with a selector of a queue or subscription, each with the sub-queue that it reads.
+/// All receivers with a selector of a queue or subscription, each with its sub-queue.
 #[derive(Debug, Default)]
 pub(super) struct Selections(BTreeMap<ReceiverId, (SubQueue, Selection)>);
 
 impl Selections {
-    /// A receiver has a selector.
+    /// Adds a receiver with a selector.
     pub(super) fn add(&mut self, receiver: ReceiverId, sub_queue: SubQueue) {
         self.0.entry(receiver).or_insert_with(|| (sub_queue, Selection::default()));
     }
@@ -141,43 +142,43 @@ impl Selections {
         self.0.contains_key(&receiver)
     }
 
-    /// A receiver goes.
+    /// Removes a receiver.
     pub(super) fn remove(&mut self, receiver: ReceiverId) {
         self.0.remove(&receiver);
     }
 
-    /// What is known for a receiver, if it has a selector.
+    /// The selection of a receiver, if it has a selector.
     pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Selection> {
         self.0.get(&receiver).map(|(_, selection)| selection)
     }
 
-    /// All of them with what they read.
+    /// All of these receivers, with their sub-queues.
     pub(super) fn receivers(&self) -> impl Iterator<Item = (ReceiverId, SubQueue)> {
         self.0.iter().map(|(receiver, (sub_queue, _))| (*receiver, *sub_queue))
     }
 
-    /// Messages are shown to the owner of a receiver.
+    /// Records that messages are under examination by the owner of a receiver.
     pub(super) fn show(&mut self, receiver: ReceiverId, numbers: &[SequenceNumber], messages: &Messages) {
         if let Some((_, selection)) = self.0.get_mut(&receiver) {
             selection.show(numbers, messages);
         }
     }
 
-    /// It is known which of the messages shown match.
+    /// Records the result of an examination.
     pub(super) fn examined(&mut self, receiver: ReceiverId, matching: &[SequenceNumber]) {
         if let Some((_, selection)) = self.0.get_mut(&receiver) {
             selection.examined(matching);
         }
     }
 
-    /// A message was handed out to a receiver.
+    /// Records a delivery to a receiver.
     pub(super) fn delivered(&mut self, receiver: ReceiverId, number: SequenceNumber) {
         if let Some((_, selection)) = self.0.get_mut(&receiver) {
             selection.delivered(number);
         }
     }
 
-    /// A message came to a sub-queue, or its lock there ended.
+    /// Records that a message was added to a sub-queue or unlocked there.
     pub(super) fn became_available(&mut self, sub_queue: SubQueue, number: SequenceNumber) {
         for (read, selection) in self.0.values_mut() {
             if *read == sub_queue {

@@ -1,4 +1,4 @@
-//! What a partition remembers. Only [`super::apply`] writes it.
+//! The state of a partition. Only [`super::apply`] changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::restore::UnreadRecord;
 use super::topic::Topic;
 use crate::{BodyRef, EntityOptions, LockToken, QueueId, ReceiverId, SequenceNumber, SubQueue, Timestamp};
 
-/// What a link watches that receives nothing.
+/// The registration of a link that receives nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watched {
-    /// What it is attached to.
+    /// The entity or subscription it is attached to.
     pub queue: QueueId,
     /// Whether it sends messages.
     pub sends: bool,
@@ -26,53 +26,53 @@ pub struct Watched {
 /// The state of one entity: a queue, or a topic with its subscriptions.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Of the queue or topic, as the catalogue has them.
+    /// Options of the queue or topic, as stored by the catalogue.
     pub(super) options: Arc<EntityOptions>,
-    /// The queue itself; of a topic, what is scheduled on it.
+    /// The queue itself; for a topic, the messages scheduled on it.
     pub(super) entity: Queue,
     /// The subscriptions of a topic.
     pub(super) subscriptions: BTreeMap<QueueId, Queue>,
-    /// What only a topic has.
+    /// The additional state of a topic.
     pub(super) topic: Option<Box<Topic>>,
-    /// Message ids accepted lately, if duplicates are looked for.
+    /// Recently accepted message ids, with duplicate detection.
     pub(super) duplicates: Option<Box<Duplicates>>,
-    /// Sum of the lengths of all contents.
+    /// Total size of all bodies and session states, in bytes.
     pub(super) size_bytes: u64,
     /// Locks held.
     pub(super) locks: Locks,
-    /// Where each open receiver reads.
+    /// The queue or subscription of each open receiver.
     pub(super) homes: BTreeMap<ReceiverId, QueueId>,
-    /// Links that want to know when what they are attached to is deleted.
+    /// Links to be notified when their entity is deleted.
     pub(super) watchers: BTreeMap<ReceiverId, Watched>,
-    /// Queues to look after before the command is done.
+    /// Queues to be processed before the command is done.
     touched: Vec<QueueId>,
-    /// Subscriptions that changed or went since [`Self::take_changed`].
+    /// Subscriptions that changed or were deleted since [`Self::take_changed`].
     changed: Vec<QueueId>,
     /// Deadlines of the subscriptions.
     deadlines: BTreeSet<(Timestamp, QueueId)>,
-    /// What a crash has left of messages that went to other entities, and where their contents are.
+    /// Tombstones of forwarded messages that a crash left behind, with the number and size of their bodies.
     pub(super) traces: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
-    /// Numbers below this one may be reserved for messages that follow.
+    /// Lower bound for the next number: smaller ones may be reserved for messages still to come.
     pub(super) numbers_reserved: SequenceNumber,
-    /// Whether targets of forwarding may have changed since somebody looked.
+    /// Whether the forwarding targets may have changed since they were last taken.
     pub(super) forwarding_changed: bool,
-    /// Stored records that could not be understood, until somebody asks.
+    /// Stored records that could not be decoded, until they are taken.
     pub(super) unread: Vec<UnreadRecord>,
     /// Whether the entity is about to be deleted.
     pub(super) ended: bool,
-    /// Whether messages that are scheduled on a topic stay so although they are due.
+    /// Whether messages scheduled on a topic are held although they are due.
     pub(super) holds_publications: bool,
-    /// Which stored instants count, while the state is read back.
+    /// Which stored timestamps are valid, while the state is restored.
     pub(super) credible: Credible,
-    /// The latest instant read back at which something happened.
+    /// The latest time of an event in the restored data.
     pub(super) latest_restored: Timestamp,
-    /// How often a queue was looked after.
+    /// Number of times that a queue was processed.
     #[cfg(test)]
     pub(super) times_looked_after: usize,
 }
 
 impl State {
-    /// That of an empty entity.
+    /// The state of an empty entity.
     pub(super) fn new(id: QueueId, options: Arc<EntityOptions>) -> Self {
         Self {
             entity: Queue::new(id, Policy::from(&*options)),
@@ -105,7 +105,7 @@ impl State {
         if id == self.entity.id { Some(&self.entity) } else { self.subscriptions.get(&id) }
     }
 
-    /// A queue or subscription about to change: it is looked after before the command is done.
+    /// A queue or subscription that is about to change: it is processed before the command is done.
     pub(super) fn queue_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
         let queue = if id == self.entity.id { &mut self.entity } else { self.subscriptions.get_mut(&id)? };
         if !queue.touched {
@@ -125,17 +125,17 @@ impl State {
         self.queue(queue)?.messages.get(sub_queue).get(number)
     }
 
-    /// The receiver's queue.
+    /// The queue that a receiver reads from.
     pub(super) fn home(&self, receiver: ReceiverId) -> Option<&Queue> {
         self.queue(*self.homes.get(&receiver)?)
     }
 
-    /// Whether a receiver is one that forwards.
+    /// Whether a receiver is a forwarder.
     pub(super) fn is_forwarder(&self, receiver: ReceiverId) -> bool {
         self.home(receiver).is_some_and(|queue| queue.forwarders.each().contains(&&Some(receiver)))
     }
 
-    /// Stores a message that was not there.
+    /// Adds a message.
     pub(super) fn insert(&mut self, queue: QueueId, number: SequenceNumber, record: Record) {
         let Some(queue) = self.queue_mut(queue) else { return };
         queue.next_number = queue.next_number.max(SequenceNumber(number.0.saturating_add(1)));
@@ -153,7 +153,7 @@ impl State {
         queue.receivers.selections.became_available(sub_queue, number);
     }
 
-    /// Removes a message and returns what was known about it.
+    /// Removes a message and returns its record.
     pub(super) fn remove(
         &mut self,
         queue: QueueId,
@@ -174,7 +174,7 @@ impl State {
         Some(record)
     }
 
-    /// Stores new facts about a message that stays where it is.
+    /// Replaces the record of a message that stays in its sub-queue.
     pub(super) fn replace(&mut self, queue: QueueId, number: SequenceNumber, record: Record) {
         let Some(queue) = self.queue_mut(queue) else { return };
         let messages = queue.messages.get_mut(record.sub_queue());
@@ -214,12 +214,12 @@ impl State {
         }
     }
 
-    /// A queue to look after.
+    /// The next queue to be processed.
     pub(super) fn next_touched(&self) -> Option<QueueId> {
         self.touched.last().copied()
     }
 
-    /// A queue was looked after: what changed in it until now is dealt with.
+    /// Marks a queue as processed.
     pub(super) fn looked_after(&mut self, id: QueueId) {
         #[cfg(test)]
         {
@@ -246,7 +246,7 @@ impl State {
         }
     }
 
-    /// A subscription came into use, or is in use no longer.
+    /// Counts a subscription that came into use or went out of use.
     fn count_subscription_in_use(&mut self, before: bool, after: bool) {
         if before == after {
             return;
@@ -257,7 +257,7 @@ impl State {
         }
     }
 
-    /// Lists every subscription under its deadline, after restoring.
+    /// Indexes the deadlines of all subscriptions, after restoring.
     pub(super) fn relist_all(&mut self) {
         for queue in self.subscriptions.values_mut() {
             let deadline = queue.next_deadline();
@@ -265,13 +265,13 @@ impl State {
         }
     }
 
-    /// How many subscriptions have a deadline.
+    /// Number of subscriptions with a deadline.
     #[cfg(test)]
     pub(super) fn deadlines_listed(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// A subscription goes.
+    /// Removes a subscription.
     pub(super) fn take_out(&mut self, id: QueueId) -> Option<Queue> {
         let mut queue = self.subscriptions.remove(&id)?;
         relist(&mut self.deadlines, &mut queue, None);
@@ -282,8 +282,8 @@ impl State {
         Some(queue)
     }
 
-    /// Subscriptions that changed or went since this was last asked, each once; also those that are still to be looked after, as
-    /// after a joint step.
+    /// Subscriptions that changed or were deleted since the last call, each once. Includes queues that are still to be
+    /// processed, as after a joint step.
     pub(super) fn take_changed(&mut self) -> Vec<QueueId> {
         let mut changed = std::mem::take(&mut self.changed);
         let is_news = |id: &QueueId| self.subscriptions.get(id).is_some_and(|queue| !queue.changed);
@@ -318,13 +318,13 @@ impl State {
         self.entity.next_deadline().into_iter().chain(subscription).min()
     }
 
-    /// Current counts of the entity.
+    /// Present counts of the entity.
     pub(super) fn counts(&self) -> Counts {
         Counts { size_bytes: self.size_bytes, ..self.entity.counts() }
     }
 }
 
-/// Lists a subscription under another deadline.
+/// Changes the indexed deadline of a subscription.
 fn relist(deadlines: &mut BTreeSet<(Timestamp, QueueId)>, queue: &mut Queue, deadline: Option<Timestamp>) {
     if queue.listed_deadline == deadline {
         return;

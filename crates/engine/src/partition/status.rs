@@ -1,9 +1,9 @@
-//! What an entity's status forbids (semantics §4.4), and who is detached when it changes.
+//! The operations that an entity's status forbids (semantics §4.4), and the links that are detached when it changes.
 //!
-//! Sends ask the status of the queue or topic; everything else asks that of the queue, or those of the subscription and
-//! its topic. A subscription gets copies whatever its own status: "If you send a message to an active topic, Service Bus
-//! copies the message into a disabled subscription" (.NET reference of `EntityStatus`). Timers go on, and so does
-//! whatever administers: subscriptions and their rules.
+//! Sends check the status of the queue or topic; all other operations check that of the queue, or those of the subscription
+//! and its topic. A subscription gets copies regardless of its own status: "If you send a message to an active topic, Service
+//! Bus copies the message into a disabled subscription" (.NET reference of `EntityStatus`). Timers continue, and so does the
+//! administration of subscriptions and rules.
 
 use super::state::State;
 use super::step::Step;
@@ -23,18 +23,18 @@ impl Step<'_> {
         self.state().entity.policy.status.takes()
     }
 
-    /// Refuses to send.
+    /// Refuses sends if the status forbids them.
     pub(super) fn check_takes(&self) -> Result<(), Refusal> {
         if self.takes() { Ok(()) } else { Err(Refusal::EntityDisabled) }
     }
 
-    /// Refuses to receive, browse, settle.
+    /// Refuses receiving, browsing and settling if the status forbids them.
     pub(super) fn check_gives(&self, id: QueueId) -> Result<(), Refusal> {
         if self.state().gives(id) { Ok(()) } else { Err(Refusal::EntityDisabled) }
     }
 
-    /// Detaches whoever the status of the entity, or of one subscription, leaves nothing to do. Locks that they took end
-    /// as always; but sessions are given back.
+    /// Detaches links that have no use left under the status of the entity, or of one subscription. Their message locks end as
+    /// usual; sessions are released.
     pub(super) fn obey_status(&mut self, changed: QueueId) {
         let state = self.state();
         let of_entity = changed == state.entity.id;
@@ -51,7 +51,7 @@ impl Step<'_> {
         let is_closed = |queue: QueueId| (of_entity || queue == changed) && !state.gives(queue);
         let receivers =
             state.homes.iter().filter(|(_, queue)| is_closed(**queue)).map(|(receiver, _)| *receiver);
-        // Forwarders are called off by the runtime: what they have in hand may have arrived already.
+        // The runtime ends forwarders: messages under way may have been moved already.
         let mut detached: Vec<ReceiverId> =
             receivers.filter(|receiver| !state.is_forwarder(*receiver)).collect();
         if of_entity && !self.takes() {

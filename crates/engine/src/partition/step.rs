@@ -1,4 +1,4 @@
-//! One call of [`super::Partition::handle`]: what deciding code may see and do.
+//! One call of [`super::Partition::handle`]: what the deciding code can read and do.
 
 use rand::Rng;
 
@@ -13,31 +13,30 @@ use crate::{
     Timestamp,
 };
 
-/// Locks ended and messages activated in one call; what is left over follows in the next.
+/// Locks ended and messages activated in one call; the rest follows in the next.
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
-/// Copies of scheduled messages made in one call, but for those of the last message; what is left over follows in the
-/// next.
+/// Copies of scheduled messages made in one call, not counting those of the last message; the rest follows in the next.
 pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
-/// What copies made in one call may take together that have something of their own, because an action changed them or a
-/// rule failed, in bytes; and the same once more for those of scheduled messages. Copies beyond it go to the dead letters as
-/// they were: whatever the rules are, what one command writes stays below what a store takes at once.
+/// Maximum total size in bytes of the parts that copies do not share, because an action changed them or a rule failed; applies
+/// to the command of a call, and separately to its scheduled messages. Further copies are dead-lettered unchanged: whatever
+/// the rules are, the writes of one command stay below the store's limit.
 pub(super) const CHANGED_BYTES_PER_CALL_MAX: usize = 64 << 20;
-/// Messages expired in one call, not counting those whose lock ended; what is left over follows in the next.
+/// Messages expired in one call, not counting those whose lock ended; the rest follows in the next.
 pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 
-/// What is at hand while one command is handled.
+/// The context of one command.
 pub(super) struct Step<'a> {
-    /// Now.
+    /// The present time.
     pub(super) now: Timestamp,
-    /// How much topics may have of rules.
+    /// Limits on the rules of topics.
     pub(super) rule_limits: &'a RuleLimits,
-    /// Messages that may still expire in this call.
+    /// Remaining number of messages that may expire in this call.
     pub(super) expiries_left: usize,
-    /// Messages that may still return in this call because their session's lock ended.
+    /// Remaining number of message locks that may end in this call because their session's lock ended.
     pub(super) returns_left: usize,
-    /// Copies of scheduled messages that may still be made in this call.
+    /// Remaining number of copies of scheduled messages that may be made in this call.
     pub(super) copies_left: usize,
-    /// What copies may still take in this call that have something of their own, in bytes.
+    /// Remaining bytes of unshared parts of copies in this call.
     pub(super) changed_bytes_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
@@ -45,7 +44,7 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Gets ready for one command.
+    /// Prepares the context of one command.
     pub(super) fn new(
         now: Timestamp,
         rule_limits: &'a RuleLimits,
@@ -69,7 +68,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Fires what is due, carries out the command, serves receivers.
+    /// Fires due timers, carries out the command, serves receivers.
     pub(super) fn run(&mut self, request: Option<RequestId>, command: Command) {
         if !self.state.ended {
             self.fire_due_timers();
@@ -93,7 +92,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Carries out the command, and nothing else.
+    /// Carries out the command and nothing else.
     pub(super) fn run_prepared(&mut self, request: RequestId, command: Command) {
         let used = self.use_of(&command);
         self.carry_out(Some(request), command);
@@ -157,7 +156,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Lets happen in a queue what follows from its state: expiry, deliveries, ends of drains.
+    /// Processes a queue after a change: expiry, deliveries, ends of drains.
     fn look_after(&mut self, queue: QueueId) {
         self.detach_receivers(queue);
         let is_plain = |queue: &Queue| queue.sessions.is_none() && queue.receivers.are_quiet();
@@ -181,23 +180,23 @@ impl<'a> Step<'a> {
         self.tend_idleness(queue);
     }
 
-    /// How a queue treats its messages; one that is gone, like the entity.
+    /// The rules for a queue's messages; those of the entity if the queue is deleted.
     pub(super) fn policy(&self, queue: QueueId) -> Arc<Policy> {
         Arc::clone(&self.state.queue(queue).unwrap_or(&self.state.entity).policy)
     }
 
-    /// The state, to decide by, together with what deciding may use up.
+    /// The state for reading, with the randomness and the outputs for deciding.
     pub(super) const fn parts(&mut self) -> (&State, &mut dyn Rng, &mut Outputs) {
         (self.state, self.random, self.outputs)
     }
 
-    /// The state, to decide by.
+    /// The state for reading.
     pub(super) const fn state(&self) -> &State {
         self.state
     }
 
-    /// Marks the queues with a due timer, so that they are processed after the command. Sessions whose lock is over, and idle
-    /// entities, end before it.
+    /// Marks the queues with a due timer, so that they are processed after the command. Expired session locks and idle
+    /// entities end before it.
     pub(super) fn touch_due_queues(&mut self) {
         for queue in self.state.touch_due(self.now) {
             self.free_held_back(queue);
@@ -206,25 +205,25 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Makes a fact: the only way in which deciding code changes the state.
+    /// Emits an event: the only way in which deciding code changes the state.
     pub(super) fn emit(&mut self, event: Event) {
         self.state.apply(&event);
         self.outputs.events.push(event);
     }
 
-    /// Asks for something outside.
+    /// Adds an effect.
     pub(super) fn effect(&mut self, effect: Effect) {
         self.outputs.effects.push(effect);
     }
 
-    /// Answers whoever waits for it.
+    /// Answers a request, if an answer is expected.
     pub(super) fn reply(&mut self, request: Option<RequestId>, reply: Reply) {
         if let Some(request) = request {
             self.effect(Effect::Reply { request, reply });
         }
     }
 
-    /// A name for a new lock.
+    /// Draws the token of a new lock.
     pub(super) fn new_token(&mut self) -> LockToken {
         LockToken(u128::from(self.random.next_u64()) << 64 | u128::from(self.random.next_u64()))
     }

@@ -1,4 +1,4 @@
-//! What happens because time passes: locks end, scheduled messages become available, messages expire.
+//! Timers: locks end, scheduled messages become available, messages expire.
 //!
 //! A timer is disarmed by the event it causes, so none can fire twice, and each call fires a bounded number.
 
@@ -9,7 +9,7 @@ use super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
 use crate::{LockToken, MessageState, QueueId, SequenceNumber, SubQueue, Timestamp};
 
-/// The timer that is due next.
+/// The next due timer.
 enum Timer {
     /// A lock ends.
     LockEnd(LockToken, LockedMessage),
@@ -18,7 +18,7 @@ enum Timer {
 }
 
 impl State {
-    /// The earliest instant at which something happens by itself.
+    /// The earliest due time.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         if self.ended {
             return None;
@@ -36,7 +36,7 @@ impl State {
             .filter(|at| *at != Timestamp::NEVER)
     }
 
-    /// The earliest lock or activation; of two at the same instant, the lock's.
+    /// The earliest lock end or activation; at equal times the lock's.
     fn next_timer(&self) -> Option<(Timestamp, Timer)> {
         let lock = self.locks.first_end().map(|(token, held)| (held.until, Timer::LockEnd(token, held)));
         let activation = self.next_activation().filter(|_| !self.holds_publications());
@@ -53,20 +53,20 @@ impl State {
         self.entity.activations.first().copied()
     }
 
-    /// A scheduled message of a queue becomes available without becoming more; one of a topic becomes a message of each
-    /// subscription.
+    /// Whether publications are held. Queues are exempt, because activation adds no messages to them, whereas a topic makes a
+    /// copy for each subscription.
     fn holds_publications(&self) -> bool {
         self.holds_publications && self.topic.is_some()
     }
 }
 
 impl Partition {
-    /// From now on messages that are scheduled on a topic are published when they are due, or held.
+    /// Sets whether messages scheduled on a topic are held when they are due, instead of being published.
     pub fn hold_publications(&mut self, is_held: bool) {
         self.state.holds_publications = is_held;
     }
 
-    /// When the first of the messages that are held is due, or was; [`Self::next_deadline`] knows nothing of them.
+    /// The due time of the first held message; [`Self::next_deadline`] ignores held messages.
     #[must_use]
     pub fn held_publication(&self) -> Option<Timestamp> {
         self.state.next_activation().filter(|_| self.state.holds_publications()).map(|(due, _)| due)
@@ -74,7 +74,7 @@ impl Partition {
 }
 
 impl Step<'_> {
-    /// Ends locks and activates messages whose time has come, in order of time.
+    /// Fires due lock ends and activations, in order of time.
     pub(super) fn fire_due_timers(&mut self) {
         self.erase_traces();
         for _ in 0..TIMERS_PER_CALL_MAX {
@@ -92,7 +92,7 @@ impl Step<'_> {
         self.touch_due_queues();
     }
 
-    /// Lets receivers have what was held back until now, a bounded number of messages in each call.
+    /// Makes messages available whose hold-back time has passed, a bounded number in each call.
     pub(super) fn free_held_back(&mut self, queue: QueueId) {
         for _ in 0..TIMERS_PER_CALL_MAX {
             let due = self.state().queue(queue).and_then(|queue| queue.first_to_free(self.now));
@@ -105,7 +105,7 @@ impl Step<'_> {
         }
     }
 
-    /// Expires what is overdue, as long as there is an active listener (S-3): before anything is delivered to it.
+    /// Expires overdue messages while there is an active listener (S-3), before any are delivered to it.
     pub(super) fn sweep_expired(&mut self, id: QueueId) {
         while self.expiries_left > 0
             && let Some(queue) = self.state().queue(id)
@@ -118,7 +118,7 @@ impl Step<'_> {
         }
     }
 
-    /// A lock was held too long: a failed delivery, unless the message never left.
+    /// Ends an expired lock: this counts as a failed delivery, unless the message never reached its receiver.
     fn end_lock(&mut self, token: LockToken, held: LockedMessage) {
         match self.state().record(held.queue, held.sub_queue, held.number).cloned() {
             Some(record) if held.counts => self.fail_delivery(token, held, record, Change::Returned),
@@ -127,8 +127,8 @@ impl Step<'_> {
         }
     }
 
-    /// A scheduled message becomes available, as if it were sent now: new number, new enqueued time, and its
-    /// time-to-live starts (S-9), capped by what the queue's default is now.
+    /// Activates a scheduled message as if it were sent now: it gets a new number and enqueued time, and its time to live
+    /// starts (S-9), limited by the queue's present default.
     fn activate(&mut self, scheduled: SequenceNumber) {
         let entity = &self.state().entity;
         let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };

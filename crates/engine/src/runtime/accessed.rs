@@ -1,10 +1,10 @@
-//! When clients last did something with an entity or subscription: for administrators, forgotten at a restart.
+//! Last access by clients to an entity or subscription, for administrators; not kept across restarts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Timestamp;
 
-/// An instant, readable from outside; zero for never.
+/// A timestamp that other tasks can read; zero means never.
 #[derive(Debug, Default)]
 pub(super) struct AccessedAt(AtomicU64);
 

@@ -1,10 +1,10 @@
-//! Answers on behalf of a partition that could not act: the wrong time, the wrong size, or nobody there.
+//! Answers on behalf of a partition that does not carry out a request: wrong time, too large, or gone.
 
 use super::{Mailbox, Output, Request, Response};
 use crate::Refusal;
 use crate::command::{AnswerKind, Link};
 
-/// Somebody who waits for an answer.
+/// The destination of an answer.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) mailbox: Mailbox,
@@ -13,10 +13,10 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// The answer as its mailbox gets it.
+    /// Converts the response to the output for the mailbox.
     pub(super) fn output(&self, response: Response) -> Output {
         match (self.kind, response) {
-            // What could not be read is left out: it matches nothing.
+            // Messages that could not be read are left out: they match nothing.
             (AnswerKind::Examination { receiver }, Response::Received(messages)) => {
                 Output::Examine { receiver, messages: messages.unwrap_or_default() }
             }
@@ -24,18 +24,19 @@ impl Waiter {
         }
     }
 
-    /// The answer that it is not done.
+    /// The output for a refusal.
     pub(super) fn refusal(&self, refusal: Refusal) -> Output {
         self.output(self.kind.refused(refusal))
     }
 }
 
-/// Who waits for the answer of a command.
+/// The waiter for a command's answer, if it has one.
 pub(super) fn waiter(mailbox: Mailbox, tag: Option<u64>, kind: Option<AnswerKind>) -> Option<Waiter> {
     Some(Waiter { mailbox, tag: tag?, kind: kind? })
 }
 
-/// Answers a request that will not be carried out, by way of `put`. Receivers learn that they are closed.
+/// Refuses a request through `put`. Links that the request opens, watches or credits without an answer are notified that
+/// they are closed.
 pub(super) fn refuse(request: Request, refusal: &Refusal, put: impl FnOnce(&Mailbox, Output)) {
     let Request { mailbox, tag, command } = request;
     let described = command.describe();

@@ -1,17 +1,16 @@
-//! Recently written contents, so that a message on its way through need not be read back from the disk.
+//! Recently written bodies, so that a message that is received soon need not be read back from the disk.
 //!
-//! Each partition keeps its own cache, oldest first; all share one [`CacheBudget`]. A partition may hold a multiple of
-//! what is still free, so one busy partition gets most of the budget, an idle one can't keep a newcomer out, and
-//! the sum never exceeds the budget except for contents that are not durable yet: those can't be read back and
-//! stay.
+//! Each partition has its own cache, oldest bodies first; all share one [`CacheBudget`]. A partition may hold a multiple of
+//! the free budget, so a busy partition gets most of it, an idle one can't starve a new one, and the sum never exceeds the
+//! budget, except for bodies that are not durable yet: these stay, because they can't be read back.
 //!
-//! The cache is the first to give way when the process's memory budget gets short: it may have a quarter of what others
-//! leave of it.
+//! The cache is the first to shrink when the process's memory budget gets short: it may hold a quarter of what others leave
+//! of it.
 //!
-//! A content is a slice of the buffer it arrived in, and keeps all of that buffer alive. Removed contents therefore
-//! stay charged while an older content is still here, because it may share a buffer with them; once they outweigh
-//! what is alive, the survivors are copied into buffers of their own. What is not charged: a buffer shared with
-//! other partitions' messages, at worst one read buffer of the front end for each cached content.
+//! A body is a slice of the buffer it arrived in and keeps that whole buffer alive. Removed bodies therefore stay charged
+//! while an older body is still cached, because it may share their buffer; once removed bodies outweigh the live ones, the
+//! live ones are copied into buffers of their own. Not charged are buffers shared with messages of other partitions: at
+//! worst one read buffer of the front end for each cached body.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,16 +21,16 @@ use peeklock_budget::{Budget, Owner, Share};
 
 use crate::BodyRef;
 
-/// A partition may hold this many times what the others leave free.
+/// A partition may hold this many times the free budget.
 const SHARE_OF_FREE: usize = 4;
 
-/// All caches may hold what others leave of the process's budget, divided by this.
+/// The limit of all caches is what others leave of the process's budget, divided by this.
 const PART_OF_REST: usize = 4;
 
-/// Bookkeeping per content, in bytes, charged with it.
+/// Bookkeeping per body in bytes, charged with it.
 const SLOT_BYTES: usize = size_of::<Slot>();
 
-/// Memory for contents over all partitions.
+/// Memory budget for the bodies of all partitions.
 #[derive(Debug)]
 pub(super) struct CacheBudget {
     limit_bytes: usize,
@@ -40,17 +39,17 @@ pub(super) struct CacheBudget {
 }
 
 impl CacheBudget {
-    /// A budget of so many bytes, as far as the process has them to spare.
+    /// A budget of `limit_bytes`, lower while the process's budget is short.
     pub(super) fn new(limit_bytes: usize, process: Budget) -> Arc<Self> {
         Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0), process })
     }
 
-    /// What it is a part of.
+    /// The process's budget, of which this is a part.
     pub(super) fn process(&self) -> &Budget {
         &self.process
     }
 
-    /// How much a partition may hold at this moment.
+    /// How much a partition may hold at present, in bytes.
     fn share(&self) -> usize {
         let used = self.used_bytes.load(Ordering::Relaxed);
         self.limit_now().saturating_sub(used).saturating_mul(SHARE_OF_FREE)
@@ -67,17 +66,17 @@ impl CacheBudget {
     }
 }
 
-/// One partition's recent contents.
+/// The recent bodies of one partition.
 #[derive(Debug)]
 pub(super) struct BodyCache {
     budget: Arc<CacheBudget>,
-    /// Ascending by number; the front is never a removed one.
+    /// Ascending by number; the front is never a removed body.
     slots: VecDeque<Slot>,
-    /// What the slots cost, removed ones included.
+    /// The cost of all slots, including removed bodies.
     charged_bytes: usize,
-    /// The part of it that belongs to removed ones.
+    /// The part of it that belongs to removed bodies.
     removed_bytes: usize,
-    /// What the process's budget was told of it.
+    /// The value reported to the process's budget.
     reported: Share,
 }
 
@@ -94,7 +93,7 @@ impl BodyCache {
         Self { budget, slots: VecDeque::new(), charged_bytes: 0, removed_bytes: 0, reported }
     }
 
-    /// Adds a content; numbers only grow.
+    /// Adds a body; one that does not have the greatest number so far is ignored.
     pub(super) fn insert(&mut self, body: BodyRef, content: Bytes) {
         if self.slots.back().is_some_and(|last| last.number >= body.0) {
             return;
@@ -104,12 +103,12 @@ impl BodyCache {
         self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
     }
 
-    /// The content, if it is here.
+    /// The body, if it is cached.
     pub(super) fn get(&self, body: BodyRef) -> Option<Bytes> {
         self.slots.get(self.position(body)?)?.content.clone()
     }
 
-    /// Forgets a content that nobody can ask for any more.
+    /// Removes a body that can't be requested any more.
     pub(super) fn remove(&mut self, body: BodyRef) {
         let Some(slot) = self.position(body).and_then(|position| self.slots.get_mut(position)) else {
             return;
@@ -123,8 +122,8 @@ impl BodyCache {
         }
     }
 
-    /// Evicts the oldest contents until the partition is within its share. Contents after `durable` stay: the
-    /// store can't give them back yet.
+    /// Evicts the oldest bodies until the partition is within its share. Bodies after `durable` stay, because the store
+    /// can't return them yet.
     pub(super) fn shrink(&mut self, durable: Option<BodyRef>) {
         let Some(durable) = durable else { return };
         while self.charged_bytes > self.budget.share() {
@@ -136,12 +135,12 @@ impl BodyCache {
         }
     }
 
-    /// Tells the process's budget what is held; once for each turn.
+    /// Reports the charged bytes to the process's budget; called once per turn.
     pub(super) fn report(&mut self) {
         self.reported.set(self.charged_bytes);
     }
 
-    /// Forgets everything.
+    /// Removes all bodies.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.discharge(self.charged_bytes);
@@ -149,7 +148,7 @@ impl BodyCache {
         self.removed_bytes = 0;
     }
 
-    /// Numbers are nearly dense, so the distance from the front is nearly always the position.
+    /// Numbers are nearly dense, so the distance from the front is usually the position.
     fn position(&self, body: BodyRef) -> Option<usize> {
         let first = self.slots.front()?.number;
         let guess = usize::try_from(body.0.checked_sub(first)?).ok()?;
@@ -177,7 +176,8 @@ impl BodyCache {
         }
     }
 
-    /// Gives survivors buffers of their own and forgets the removed; costs less than what was removed since.
+    /// Copies live bodies into buffers of their own and drops the removed slots; costs less than was removed since the last
+    /// time.
     fn compact(&mut self) {
         self.slots.retain_mut(|slot| {
             if let Some(content) = &mut slot.content {

@@ -1,4 +1,4 @@
-//! What follows when the clock is moved: everything due happens, each at its own instant.
+//! Moves time forward: everything due is done, each timer at its own due time.
 
 use tokio::sync::mpsc;
 
@@ -8,14 +8,14 @@ use super::directory::Directory;
 use super::namespace::Namespace;
 use crate::{EntityOptions, Timestamp};
 
-/// So many steps of a journey go to the very instant at which something is due next. If there are more, each of the others
-/// covers at least this share of the rest, within which entities still handle what is due at its own instant, one
-/// entity beside the other.
+/// The first steps of a journey, up to this number, stop exactly at the next due time. Each further step covers at least
+/// 1/`STEPS` of the rest; within it every entity still fires each timer at its own due time, but entities are not
+/// synchronized with each other.
 const STEPS: u64 = 1_000;
 
-/// Resolves once everything due by an instant has happened, in every entity, and all that came of it is durable, handed
-/// out, or forwarded. What one entity does may make another one due: rounds follow until a whole one found nothing to
-/// do. Gives the next instant at which something is due.
+/// Resolves once everything due by `until` is done in every entity, and all results are durable, delivered or forwarded.
+/// Work of one entity can make another one due, so rounds are repeated until one found nothing to do. Returns the next due
+/// time.
 async fn catch_up(directory: &Directory, until: Timestamp) -> Option<Timestamp> {
     loop {
         let (answer, mut answers) = mpsc::unbounded_channel();
@@ -24,7 +24,7 @@ async fn catch_up(directory: &Directory, until: Timestamp) -> Option<Timestamp> 
         }
         drop(answer);
         let (mut was_due, mut next) = (false, None);
-        // It ends when nobody has anything left to do: also who ends meanwhile.
+        // The channel closes when every actor and forwarder has answered or ended.
         while let Some(answer) = answers.recv().await {
             was_due |= answer.was_due;
             next = [next, answer.next].into_iter().flatten().min();
@@ -36,18 +36,17 @@ async fn catch_up(directory: &Directory, until: Timestamp) -> Option<Timestamp> 
 }
 
 impl Namespace {
-    /// Lets everything that is due by the clock's present time happen: locks end, scheduled messages become available,
-    /// messages expire, idle entities go, and what forwards hands on what there is. Resolves once all that came of it is
-    /// durable and handed to the mailboxes.
-    /// Needed only after the clock jumped and by those who can't wait for what they expect; cancelling it does no harm.
+    /// Does everything that is due by the clock's present time: locks expire, scheduled messages become available, messages
+    /// expire, idle entities are deleted, forwarders move their messages. Resolves once all results are durable and sent to
+    /// the mailboxes. Needed only after a jump of the clock, or to wait for these results; cancelling it is safe.
     pub async fn catch_up(&self) {
         let _alone = self.inner.catching_up.lock().await;
         self.catch_up_until(self.inner.common.clock.now()).await;
     }
 
-    /// Moves `clock`, which is the namespace's, forward by a duration in milliseconds, so that it is as if the time had
-    /// passed: whatever is due until then happens at its own instant, one after the other, as [`Self::catch_up`]
-    /// says. When it is cancelled, the clock stops on its way.
+    /// Moves `clock`, which must be the namespace's, forward by a duration in milliseconds, as if the time had passed:
+    /// everything due until then is done at its own due time, one timer after the other, as by [`Self::catch_up`]. If it is
+    /// cancelled, the clock stops at an intermediate time.
     pub async fn travel(&self, clock: &dyn Travel, duration_ms: u64) {
         let _alone = self.inner.catching_up.lock().await;
         let start = clock.now();
@@ -64,10 +63,10 @@ impl Namespace {
             }
             steps += 1;
             let step = next.unwrap_or(until).max(now.plus_ms(step_ms_min)).min(until);
-            // With several instants before it, entities go through them ahead of the clock.
+            // If several due times lie before `step`, entities handle them ahead of the clock.
             if next.is_none_or(|next| next >= step) {
                 clock.move_to(step);
-                // Those whose alarm it is wake first: they find nothing left to do when they are asked.
+                // Tasks whose alarm fired run first and so find nothing left to do in the round.
                 tokio::task::yield_now().await;
             }
             next = self.catch_up_until(step).await;
@@ -77,7 +76,8 @@ impl Namespace {
 
     async fn catch_up_until(&self, until: Timestamp) -> Option<Timestamp> {
         let next = catch_up(&self.inner.directory, until).await;
-        // The catalogue deletes what ended before it answers a declaration, here of nothing; if it is gone, so is all.
+        // The catalogue deletes ended entities before it answers this empty declaration. An error means that the shard is
+        // lost.
         let _ = self.declare_all::<EntityOptions>([]).await;
         next
     }

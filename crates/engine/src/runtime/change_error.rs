@@ -1,34 +1,34 @@
-//! Why an administrator's change was not made.
+//! Reasons why an administrator's change failed.
 
 use super::StartError;
 use crate::Refusal;
 
-/// Why a change was not made.
+/// Reasons why a change failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ChangeError {
-    /// What is to be changed, or what it belongs to, does not exist.
+    /// The entity, or its parent, does not exist.
     #[error("there is no entity {name:?}")]
     NotFound {
         /// The name as given.
         name: String,
     },
-    /// What is to be created exists.
+    /// The entity to be created exists.
     #[error("an entity {name:?} exists already")]
     Exists {
         /// The name as given.
         name: String,
     },
-    /// What was asked for is not possible; a text for whoever asked.
+    /// The request is invalid; the text is for the requester.
     #[error("{reason}")]
     Invalid {
-        /// What is wrong, and what it must be.
+        /// The error and the allowed values.
         reason: String,
     },
     /// The catalogue or a partition refused it for another reason, such as [`Refusal::TooManyEntities`] or
     /// [`Refusal::EntityDamaged`].
     #[error(transparent)]
     Refused(Refusal),
-    /// The store is full or lost, or the broker stops.
+    /// The store is full or lost, or the broker is stopping.
     #[error(transparent)]
     Store(#[from] peeklock_storage::Error),
 }

@@ -1,4 +1,4 @@
-//! What of the store could not be read since the namespace started: logged once, counted, kept for administrators.
+//! Damage found in the store since the namespace started: logged once, counted, and kept for administrators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,31 +7,31 @@ use peeklock_storage::{Error, Place};
 
 use crate::SequenceNumber;
 
-/// Damages kept for [`super::Namespace::damage`]; further ones are counted and logged.
+/// Maximum number of entries kept for [`super::Namespace::damage`]; further damage is counted and logged.
 const DAMAGES_KEPT_MAX: usize = 1000;
 
-/// Something stored that could not be read.
+/// Stored data that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
-    /// The entity or subscription that it concerns.
+    /// The entity or subscription concerned.
     pub entity: String,
-    /// The message that is out of delivery; `None` if it concerns more than one message.
+    /// The message that was taken out of delivery; `None` if more than one message is concerned.
     pub sequence_number: Option<u64>,
-    /// The damaged bytes, if there are any: a record may also be missing.
+    /// The location of the damaged bytes; `None` if a record is missing.
     pub place: Option<Place>,
-    /// What is wrong, and what it costs.
+    /// The fault and its consequences.
     pub reason: String,
 }
 
 impl Damage {
-    /// Whether both are about the same place and message.
+    /// Whether both concern the same place and message.
     fn is_at(&self, other: &Self) -> bool {
         (&self.entity, self.sequence_number, &self.place)
             == (&other.entity, other.sequence_number, &other.place)
     }
 }
 
-/// Why something stored can't be used.
+/// Why stored data can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub(super) reason: String,
@@ -39,18 +39,18 @@ pub(super) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Readable bytes that mean nothing, or none at all.
+    /// For bytes that can be read but not decoded, or for missing data.
     pub(super) fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), place: None }
     }
 
-    /// Says what it is about.
+    /// Adds the subject to the reason.
     pub(super) fn about(mut self, what: &str) -> Self {
         self.reason = format!("{what} can't be read: {}", self.reason);
         self
     }
 
-    /// As damage to a message, or with `None` to an entity as a whole.
+    /// Converts it to damage of a message, or with `None` of an entity as a whole.
     pub(super) fn damage(self, entity: String, number: Option<SequenceNumber>) -> Damage {
         let sequence_number = number.map(|number| number.0);
         Damage { entity, sequence_number, place: self.place, reason: self.reason }
@@ -69,7 +69,7 @@ impl From<Error> for Unreadable {
     }
 }
 
-/// All damage met so far; cheap to clone.
+/// All damage found so far; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Damages(Arc<Mutex<Known>>);
 
@@ -80,7 +80,7 @@ struct Known {
 }
 
 impl Damages {
-    /// Notes damage and logs it, each once.
+    /// Records and logs damage, each once.
     pub(super) fn note(&self, damage: Damage) {
         if !self.add(damage.clone()) {
             return;
@@ -94,10 +94,10 @@ impl Damages {
         );
     }
 
-    /// Notes damage that is logged already; false if the same is known.
+    /// Records damage that is already logged; false if it is already known.
     pub(super) fn add(&self, damage: Damage) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever meets the same place has a reason of its own.
+        // The same place may be reported with different reasons.
         let place = Damage { reason: String::new(), ..damage.clone() };
         let next = known.kept.range(&place..).next();
         if next.is_some_and(|next| *next == damage || (damage.place.is_some() && next.is_at(&damage))) {
@@ -110,12 +110,12 @@ impl Damages {
         true
     }
 
-    /// What is kept, in order of entity and number.
+    /// The recorded damage, in order of entity and number.
     pub(super) fn list(&self) -> Vec<Damage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).kept.iter().cloned().collect()
     }
 
-    /// How often damage was met, whether or not it is kept.
+    /// The number of damages found, whether or not they are kept.
     pub(super) fn count(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).count
     }

@@ -1,4 +1,4 @@
-//! The directory of a namespace: names and ids of entities, and the entities, each of which knows the host it lives on.
+//! The directory of a namespace: its entities by name and by id. Each entity refers to its host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -39,7 +39,7 @@ impl Directory {
         self.known().by_id.get(&id).cloned()
     }
 
-    /// Forgets an entity; another of the same name stays.
+    /// Removes an entity; another one with the same name stays.
     pub(super) fn remove(&self, entity: &Entity) {
         let mut known = self.known_mut();
         let key = name_key(&entity.name);
@@ -54,24 +54,24 @@ impl Directory {
         self.known().by_name.values().cloned().collect()
     }
 
-    /// Ends all entities that live on a host whose shard is lost; the tasks of their actors.
+    /// Ends all entities on a host whose shard is lost; returns the tasks of their actors.
     pub(super) fn end_all_of(&self, host: &Arc<Spawner>) -> Vec<JoinHandle<()>> {
         self.all().iter().filter(|entity| entity.lives_on(host)).filter_map(|entity| entity.lose()).collect()
     }
 
-    /// How many there are.
+    /// Number of entities.
     pub(super) fn len(&self) -> usize {
         self.known().by_name.len()
     }
 
-    /// Those of a kind in order: `top` of them after the first `skip`.
+    /// Entities of one kind in order: `top` of them after the first `skip`.
     pub(super) fn page(&self, kind: EntityKind, skip: usize, top: usize) -> Vec<Arc<Entity>> {
         let known = self.known();
         let asked = known.by_name.values().filter(|entity| entity.kind == kind);
         asked.skip(skip).take(top).cloned().collect()
     }
 
-    /// The first `top` of those whose keys come after this one, of all kinds; of all entities without it.
+    /// The first `top` entities of all kinds whose keys come after `key`; without it, from the first entity.
     pub(super) fn after(&self, key: Option<&str>, top: usize) -> Vec<Arc<Entity>> {
         let known = self.known();
         let start = key.map_or(Bound::Unbounded, Bound::Excluded);

@@ -1,4 +1,4 @@
-//! An entity in use: its options, its counts and, once somebody wants it, its actor.
+//! An entity in use: its options, its counts and, once it is needed, its actor.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -16,57 +16,57 @@ use crate::metrics::EntityMetrics;
 use crate::partition::{Activity, Counts, Partition};
 use crate::{EntityOptions, EntityTimes, QueueId, SubscriptionOptions};
 
-/// What it takes to start an actor on a host.
+/// Everything needed to start an actor on a host.
 pub(super) struct Spawner {
     pub(super) shared: Shared,
     pub(super) random: RandomSource,
     pub(super) runtime: Handle,
 }
 
-/// An entity found by name: what a front end needs to talk to it.
+/// An entity found by name, as front ends use it.
 #[derive(Debug, Clone)]
 pub struct EntityRef {
-    /// Where commands go.
+    /// Accepts commands.
     pub partition: PartitionHandle,
-    /// Names the queue, or what is scheduled on the topic, in commands.
+    /// Identifies the queue, or the messages scheduled on the topic, in commands.
     pub queue: QueueId,
-    /// Its options as of now.
+    /// Its present options.
     pub options: Arc<EntityOptions>,
 }
 
 /// A subscription found by name.
 #[derive(Debug, Clone)]
 pub struct SubscriptionRef {
-    /// Where commands go: its topic's partition.
+    /// Accepts commands: the partition of its topic.
     pub partition: PartitionHandle,
-    /// Names it in commands.
+    /// Identifies it in commands.
     pub queue: QueueId,
-    /// Its options as of now.
+    /// Its present options.
     pub options: Arc<SubscriptionOptions>,
-    /// Its topic's options as of now.
+    /// The present options of its topic.
     pub topic: Arc<EntityOptions>,
 }
 
-/// A queue or topic. Its actor starts when somebody looks it up or a timer is pending: ten thousand idle queues cost their
-/// state and no task.
+/// A queue or topic. Its actor starts when it is looked up or a timer is pending: an idle queue costs its state but no
+/// task.
 pub(super) struct Entity {
     pub(super) name: String,
     pub(super) id: PartitionId,
     pub(super) kind: EntityKind,
-    /// Of the host it lives on.
+    /// The spawner of its host.
     spawner: Arc<Spawner>,
     declared: RwLock<Declared>,
     counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
     pub(super) metrics: Arc<EntityMetrics>,
-    /// Of a topic; empty otherwise.
+    /// The subscriptions of a topic; empty otherwise.
     pub(super) subscriptions: Arc<Subscriptions>,
-    /// How often the clock had been set back when it was created or read from the store.
+    /// The clock's set-back count when it was created or read from the store.
     set_backs: u64,
     actor: Mutex<ActorState>,
 }
 
-/// What its owner said of it, and when.
+/// Its options, and when they were declared.
 #[derive(Clone)]
 struct Declared {
     options: Arc<EntityOptions>,
@@ -75,7 +75,7 @@ struct Declared {
 
 enum ActorState {
     Dormant(Box<Partition>),
-    /// What is stored of it can't be read; every request is refused.
+    /// Its stored state can't be read; every request is refused.
     Damaged(PartitionHandle),
     Running {
         handle: PartitionHandle,
@@ -114,7 +114,7 @@ impl Entity {
         }
     }
 
-    /// One about which what is stored can't be read: it is there, and refuses everything.
+    /// An entity whose stored state can't be read: it exists and refuses every command.
     pub(super) fn damaged(
         spawner: &Arc<Spawner>,
         (name, id): (String, PartitionId),
@@ -145,7 +145,7 @@ impl Entity {
         self.declared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What administrators see.
+    /// The description for administrators.
     pub(super) fn describe(&self) -> EntityDescription {
         let Declared { options, times } = self.declared();
         let (subscriptions, filters) = self.subscriptions.sizes();
@@ -168,17 +168,17 @@ impl Entity {
         self.counts.get()
     }
 
-    /// The same, and what clients do with it, of the same instant.
+    /// Counts and client activity, both from the same point in time.
     pub(super) fn counts_and_activity(&self) -> (Counts, Activity) {
         self.counts.both()
     }
 
-    /// Messages that are out of delivery because what is stored of them is damaged, of all subscriptions as well.
+    /// Number of messages out of delivery because their stored data is damaged, including those of subscriptions.
     pub(super) fn quarantined(&self) -> u64 {
         self.counts().quarantined.saturating_add(self.subscriptions.quarantined())
     }
 
-    /// The handle of its actor, which starts if need be.
+    /// The handle of its actor, which is started if necessary.
     pub(super) fn handle(&self) -> PartitionHandle {
         let mut actor = self.actor();
         match std::mem::replace(&mut *actor, ActorState::Stopped) {
@@ -202,7 +202,7 @@ impl Entity {
         }
     }
 
-    /// Starts the actor if something happens without anybody looking: a timer is pending, or messages go on from here.
+    /// Starts the actor if it has work without a client: a pending timer, or messages to forward.
     pub(super) fn start_if_timed(&self) {
         let timed = match &*self.actor() {
             ActorState::Dormant(partition) => {
@@ -215,7 +215,7 @@ impl Entity {
         }
     }
 
-    /// Asks to be told when nothing due is left to do, and whether anything was; an actor starts for it if need be.
+    /// Requests a notification when nothing due is left to do; starts the actor if a timer is due.
     pub(super) fn catch_up(&self, requested: CatchUp) {
         let next = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline(),
@@ -227,28 +227,28 @@ impl Entity {
             let _ = requested.answer.send(CaughtUp { was_due: false, next });
         }
         if let ActorState::Running { control, .. } = &*self.actor() {
-            // An actor that is gone has nothing left to do.
+            // An actor that has ended has nothing left to do.
             let _ = control.send(Control::CatchUp(requested));
         }
     }
 
-    /// The clock was set back: what is in memory is read again.
+    /// Makes the actor read its state again after the clock was set back.
     pub(super) fn see_the_time(&self) {
         self.handle();
         if let ActorState::Running { control, .. } = &*self.actor() {
-            // An actor that is gone has no use for it.
+            // An actor that has ended needs no state.
             let _ = control.send(Control::SeeTheTime);
         }
     }
 
-    /// Takes over options that the catalogue has stored. A running actor carries out a [`crate::Command::ChangeOptions`] in
+    /// Applies options that the catalogue has stored. A running actor carries out a [`crate::Command::ChangeOptions`] in
     /// order with its other commands.
     pub(super) fn change_options(&self, options: EntityOptions, times: EntityTimes) {
         let options = Arc::new(options);
         match &mut *self.actor() {
             ActorState::Dormant(partition) => partition.follow_options(Arc::clone(&options)),
             ActorState::Running { control, .. } => {
-                // An actor that is gone needs no options.
+                // An actor that has ended needs no options.
                 let _ = control.send(Control::ChangeOptions(Arc::clone(&options)));
             }
             ActorState::Damaged(_) | ActorState::Stopped => {}
@@ -257,32 +257,32 @@ impl Entity {
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
     }
 
-    /// Asks the actor whether it still takes commands, with the options given before; `None` when no actor runs that could
-    /// have ended.
+    /// Asks the actor whether it still accepts commands and has applied the options set before; `None` if no actor is
+    /// running.
     pub(super) fn confirm(&self) -> Option<oneshot::Receiver<bool>> {
         let ActorState::Running { control, .. } = &*self.actor() else { return None };
         let (answer, answered) = oneshot::channel();
         control.send(Control::Confirm(answer)).ok().map(|()| answered)
     }
 
-    /// Whoever still has a handle learns that the entity is no more.
+    /// Makes requests through existing handles fail as [`crate::Refusal::EntityDeleted`].
     pub(super) fn set_deleted(&self) {
         if let ActorState::Running { handle, .. } = &*self.actor() {
             handle.set_deleted();
         }
     }
 
-    /// Whether this is its host.
+    /// Whether it lives on this host.
     pub(super) fn lives_on(&self, host: &Arc<Spawner>) -> bool {
         Arc::ptr_eq(&self.spawner, host)
     }
 
-    /// Tells the actor to finish; the task to wait for, if there is one.
+    /// Stops the actor after the work under way; returns its task, if there is one.
     pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
         self.end(Control::Stop)
     }
 
-    /// Its shard is lost: the actor refuses all who wait and ends; the task to wait for, if there is one.
+    /// Ends the actor because its shard is lost: waiting requests are refused. Returns its task, if there is one.
     pub(super) fn lose(&self) -> Option<JoinHandle<()>> {
         self.end(Control::Lose)
     }
@@ -290,7 +290,7 @@ impl Entity {
     fn end(&self, last_request: Control) -> Option<JoinHandle<()>> {
         match std::mem::replace(&mut *self.actor(), ActorState::Stopped) {
             ActorState::Running { control, task, .. } => {
-                // One that has ended by itself needs no word.
+                // The actor may have ended by itself.
                 let _ = control.send(last_request);
                 Some(task)
             }
@@ -315,7 +315,7 @@ impl Entity {
             subscriptions: Arc::clone(&self.subscriptions),
         };
         let inputs = Inputs { requests, loans, control: control_receiver };
-        // Boxed: a future keeps room for its arguments twice.
+        // Boxed, because a future reserves space for its arguments twice.
         let actor = Box::new(Actor::new(owned, self.spawner.shared.clone(), inputs));
         let task = self.spawner.runtime.spawn(actor.run());
         (handle.clone(), ActorState::Running { handle, control, task })

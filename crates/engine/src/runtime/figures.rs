@@ -1,4 +1,4 @@
-//! The metrics of a namespace: what its entities count, and gauges as of the moment of a scrape.
+//! The metrics of a namespace: counters of its entities, and gauges as of a scrape.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use crate::EntityOptions;
 use crate::metrics::{EntityMetrics, Totals, families as family};
 use crate::partition::{Activity, Counts};
 
-/// The name of the series that sum up entities without series of their own. No entity can have it.
+/// Name of the series that sum up entities without series of their own; not a valid entity name.
 const OTHERS: &str = "(others)";
 
 /// A source of metrics that does not keep the namespace alive.
@@ -32,7 +32,7 @@ impl Namespace {
         NamespaceFigures(Arc::downgrade(&self.inner))
     }
 
-    /// What happened to the messages of every queue, topic and subscription, each by the name that metrics have it under.
+    /// Totals of every queue, topic and subscription, with their names in metrics.
     #[must_use]
     pub fn all_totals(&self) -> Vec<(String, Totals)> {
         let mut all = Vec::new();
@@ -48,14 +48,14 @@ impl Namespace {
     }
 }
 
-/// The series of one entity, or of all others together.
+/// The series of one entity, or of all entities without series of their own.
 #[derive(Default)]
 struct Row {
     name: String,
     kind: &'static str,
     counts: Counts,
     activity: Activity,
-    /// Of a queue or topic.
+    /// For queues and topics.
     size_limit_bytes: Option<u64>,
     totals: Totals,
     durations: [Snapshot; 3],
@@ -96,14 +96,14 @@ impl Row {
         ([("entity", self.name.clone()), ("entity_type", self.kind.to_owned())], [(name, value)])
     }
 
-    /// Adds the gauges of an entity to those of the others.
+    /// Adds the gauges of an entity to this sum.
     fn add(&mut self, other: &Self) {
         self.counts.add(other.counts);
         self.activity.add(other.activity);
         self.age_seconds = self.age_seconds.max(other.age_seconds);
     }
 
-    /// Each message is in one of them, so that their sum means something.
+    /// Each message is in exactly one state, so the sum is the number of messages.
     const fn states(&self) -> [(&'static str, u64); 7] {
         let Counts { active, deferred, dead_letter, scheduled, transfer_dead_letter, quarantined, .. } =
             self.counts;
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// All rows, and how many entities there are of each type.
+/// All rows, and the number of entities of each type.
 struct Rows {
     rows: Vec<Row>,
     entities: [(&'static str, u64); 3],
@@ -160,14 +160,14 @@ impl Rows {
                 put(&mut rows, &mut others, &found.metrics, row);
             }
         }
-        // Without any there is no such series; what was counted once stays.
+        // The row of sums is omitted if nothing was ever counted in it.
         if others.totals != Totals::default() || others.counts != Counts::default() {
             rows.push(others);
         }
         Self { rows, entities: [("queue", queues), ("topic", topics), ("subscription", subscriptions)] }
     }
 
-    /// One number of each row.
+    /// Writes one value of each row.
     fn each<V: Into<peeklock_metrics::Value>>(
         &self,
         page: &mut Page<'_>,
@@ -177,7 +177,7 @@ impl Rows {
         page.each(family, self.rows.iter().filter_map(|row| Some((row.labels(), value(row)?))))
     }
 
-    /// Several numbers of each row, told apart by a label.
+    /// Writes several values of each row, distinguished by a label.
     fn each_by<const N: usize>(
         &self,
         page: &mut Page<'_>,
@@ -222,7 +222,7 @@ impl Rows {
         self.histograms(page, &family::HOLD, |[.., hold]| hold)
     }
 
-    /// Those that hold something: each has eighteen series.
+    /// Writes non-empty histograms only, since each has eighteen series.
     fn histograms(
         &self,
         page: &mut Page<'_>,
@@ -234,7 +234,7 @@ impl Rows {
     }
 }
 
-/// A row of its own, or a part of the others.
+/// Adds a row, or adds it to the sums if the entity has no series of its own.
 fn put(rows: &mut Vec<Row>, others: &mut Row, metrics: &EntityMetrics, row: Row) {
     if metrics.has_own_series() {
         rows.push(row);

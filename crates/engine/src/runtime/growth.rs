@@ -1,5 +1,5 @@
-//! Whether what is stored may grow: not on a full disk, and not while what the broker has to know of it takes all the memory
-//! that there is for that. What makes it smaller goes on, so that there is room again.
+//! Decides whether stored data may grow: not on a full disk, and not while the broker's state takes up all the memory for
+//! it. Commands that shrink it are still carried out, which ends the shortage.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::Refusal;
 use crate::command::{Descriptor, Writes};
 use crate::partition::Partition;
 
-/// What a settlement may add to each message (properties, reason and description of a dead letter) while memory is short, in
-/// bytes.
+/// Maximum bytes that a settlement may add to each message (properties, reason and description of a dead letter) during a
+/// memory shortage.
 const SETTLEMENT_BYTES_MAX: usize = 256;
 
-/// How soon whoever holds something back for lack of memory looks at it again, in milliseconds.
+/// Interval in milliseconds at which tasks that hold back messages for lack of memory check again.
 const RELIEF_LOOK_MS: u64 = 1_000;
 
-/// What there is too little of for growth.
+/// The resource that is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortage {
     /// Room in the store.
     Storage,
-    /// Memory for what the broker knows of everything stored.
+    /// Memory for the broker's state.
     Memory,
 }
 
@@ -40,7 +40,7 @@ impl From<Shortage> for Refusal {
     }
 }
 
-/// Tells whether there is a shortage.
+/// Reports whether there is a shortage.
 #[derive(Debug, Clone)]
 pub(super) struct Growth {
     pressure: watch::Receiver<Pressure>,
@@ -48,12 +48,12 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// That of a shard, in a process with this budget.
+    /// For a shard, in a process with this budget.
     pub(super) fn of(shard: &dyn Shard, budget: &Budget) -> Self {
         Self { pressure: shard.pressure(), budget: budget.clone() }
     }
 
-    /// At this moment.
+    /// The present shortage.
     pub(super) fn shortage(&self) -> Option<Shortage> {
         if *self.pressure.borrow() == Pressure::Full {
             Some(Shortage::Storage)
@@ -62,12 +62,12 @@ impl Growth {
         }
     }
 
-    /// Returns when there is no shortage. The store says so at once. Memory is looked at: the budget knows no tasks that it could
-    /// wake, and is itself measured only from time to time.
+    /// Returns when there is no shortage. The store signals the end. Memory is polled, because the budget can't wake tasks
+    /// and is itself measured only at intervals.
     async fn relieved(mut self, clock: Arc<dyn Clock>) {
         loop {
             if self.pressure.wait_for(|pressure| *pressure == Pressure::Normal).await.is_err() {
-                // The store is gone, which others notice.
+                // The store is gone, which the actor learns elsewhere.
                 return std::future::pending().await;
             }
             if !self.budget.state().is_full() {
@@ -78,17 +78,17 @@ impl Growth {
     }
 }
 
-/// Wakes whoever holds something back as long as there is a shortage.
+/// Wakes an actor that holds back messages when the shortage ends.
 #[derive(Default)]
 pub(super) struct Relief(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Relief {
-    /// Sees to it that the end of the shortage is noticed.
+    /// Starts waiting for the end of the shortage, unless that is under way.
     pub(super) fn await_end(&mut self, growth: &Growth, clock: &Arc<dyn Clock>) {
         self.0.get_or_insert_with(|| Box::pin(growth.clone().relieved(Arc::clone(clock))));
     }
 
-    /// Whether the shortage ended that was awaited; another one may have begun.
+    /// Whether the awaited shortage has ended; another one may have begun.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> bool {
         let has_ended = self.0.as_mut().is_some_and(|relieved| relieved.as_mut().poll(context).is_ready());
         if has_ended {
@@ -98,10 +98,10 @@ impl Relief {
     }
 }
 
-/// Whether a command may be carried out during a shortage.
+/// Checks whether a command may be carried out during a shortage.
 ///
 /// # Errors
-/// What there is too little of.
+/// The resource that is short.
 pub(super) fn check_growth(
     partition: &Partition,
     command: &Descriptor<'_>,
@@ -118,8 +118,8 @@ pub(super) fn check_growth(
     shortage.filter(|_| is_refused).map_or(Ok(()), |shortage| Err(shortage.into()))
 }
 
-/// Whether messages are only moved, from the entity that forwards them: they must get on to whoever consumes them. In a topic
-/// they may become more.
+/// Whether messages are only moved here by a forwarder: they must reach their consumers. Topics are excluded, because they
+/// may make several copies of a message.
 fn is_moved(partition: &Partition, writes: Writes<'_>) -> bool {
     let Writes::Messages { messages, .. } = writes else { return false };
     partition.copies_max() <= 1 && messages.iter().all(|message| message.origin.is_some())

@@ -1,4 +1,4 @@
-//! What stored keys and values are about, for tools that look at a store that no broker serves from.
+//! Decodes the subject of stored keys and values, for offline tools that examine a store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -9,23 +9,23 @@ use crate::layout::{self, CATALOGUE, CatalogueSubject, HeadSubject, MetaSubject}
 use crate::stored;
 use crate::{QueueId, SequenceNumber, Timestamp};
 
-/// The value of a key, or [`Error::Corrupt`]; `None` where nothing is stored.
+/// Reads the value of a key: [`Error::Corrupt`] if it is damaged, `None` if nothing is stored.
 pub type ReadValue<'a> = dyn Fn(Key) -> Option<Result<Bytes, Error>> + 'a;
 
-/// Who owns a storage partition.
+/// The owner of a storage partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owner {
     name: String,
-    /// The partition that keeps the contents: its own, or that of its topic.
+    /// The partition that stores the bodies: its own, or that of its topic.
     contents: PartitionId,
 }
 
-/// The names of what is stored.
+/// The names of the stored entities and subscriptions.
 #[derive(Debug, Clone, Default)]
 pub struct StoredNames(BTreeMap<PartitionId, Owner>);
 
 impl StoredNames {
-    /// Reads the names of all entities and subscriptions whose records can be read. `meta` are the keys of that space.
+    /// Reads the names of all entities and subscriptions whose records can be read. `meta` are the keys of [`Space::Meta`].
     #[must_use]
     pub fn read(meta: &[Key], value: &ReadValue<'_>) -> Self {
         let mut names = Self::default();
@@ -47,13 +47,13 @@ impl StoredNames {
         names
     }
 
-    /// The entity or subscription that owns a partition, if that is known.
+    /// The entity or subscription that owns a partition, if known.
     #[must_use]
     pub fn name(&self, partition: PartitionId) -> Option<&str> {
         self.0.get(&partition).map(|owner| owner.name.as_str())
     }
 
-    /// What a key is about: the entity, if its name is known, the message, if it is about one, and in words.
+    /// The subject of a key: the entity and the message, if known, and a description.
     #[must_use]
     pub fn describe(&self, key: Key) -> Subject {
         if key.partition == CATALOGUE {
@@ -79,7 +79,7 @@ impl StoredNames {
         Subject { entity, sequence_number, what }
     }
 
-    /// Where the content of the message stored at `head` is; `None` if it is no message or can't be understood.
+    /// The key of the body of the message stored at `head`; `None` for other records and those that can't be decoded.
     fn content_of(&self, head: Key, value: &[u8]) -> Option<Key> {
         let HeadSubject::Message(number) = HeadSubject::of(head.number) else { return None };
         let contents = self.0.get(&head.partition)?.contents;
@@ -93,7 +93,7 @@ fn subscription_name(id: QueueId, value: &[u8]) -> Option<String> {
     stored::read_subscription(id, value).ok().map(|subscription| subscription.name.into())
 }
 
-/// One record by itself.
+/// One encoded record.
 fn written(append: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut record = Vec::new();
     append(&mut record);
@@ -105,41 +105,41 @@ fn written(append: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 pub struct Subject {
     /// The entity or subscription, if its name can be read.
     pub entity: Option<String>,
-    /// The message.
+    /// The message's sequence number, if the key belongs to a message.
     pub sequence_number: Option<u64>,
-    /// In words.
+    /// A description.
     pub what: &'static str,
 }
 
-/// What of a damaged store is of use to a broker.
+/// The usable parts of a damaged store.
 #[derive(Debug, Default)]
 pub struct Placement {
-    /// Keys that are of no use: about messages that can't be delivered, or of entities that are lost.
+    /// Unusable keys: of messages that can't be delivered, or of lost entities.
     pub dropped: HashSet<Key>,
-    /// Values that replace lost ones which follow from others.
+    /// Values that replace lost ones and are computed from others.
     pub repairs: Vec<(Key, Bytes)>,
-    /// Messages that are lost, by partition and number, and why.
+    /// Lost messages by partition and number, with the reason.
     pub lost: Vec<(PartitionId, SequenceNumber, String)>,
-    /// Contents that can be read and that no message refers to.
+    /// Readable bodies that no message refers to.
     pub unplaced: Vec<Key>,
-    /// Entities and subscriptions that are lost, by partition.
+    /// Lost entities and subscriptions, by partition.
     pub lost_entities: BTreeSet<PartitionId>,
 }
 
 /// The live keys of a store, by space.
 #[derive(Debug, Clone)]
 pub struct StoredKeys {
-    /// Of entities.
+    /// Keys of entities.
     pub meta: Vec<Key>,
-    /// Of messages.
+    /// Keys of messages.
     pub head: Vec<Key>,
-    /// Of contents.
+    /// Keys of bodies.
     pub body: Vec<Key>,
 }
 
 impl Placement {
-    /// Finds out what can be used. `numbers_end` is one past the highest number ever seen in a partition's space, `now`
-    /// stands in for lost instants of last use.
+    /// Determines which keys can be used. `numbers_end` is one past the highest number ever stored in a partition's space;
+    /// `now` replaces lost times of last use.
     #[must_use]
     pub fn of(
         keys: &StoredKeys,
@@ -177,7 +177,7 @@ impl Placement {
         placement
     }
 
-    /// The content of a message that can be delivered, `None` for what is no message; else why it is lost.
+    /// The body of a message that can be delivered, `None` for other records, or the reason why the message is lost.
     fn place(&self, head: Key, names: &StoredNames, value: &ReadValue<'_>) -> Result<Option<Key>, String> {
         if self.lost_entities.contains(&head.partition) {
             return Err("its entity is lost".to_owned());
@@ -195,7 +195,7 @@ impl Placement {
         }
     }
 
-    /// Counters follow from what is there.
+    /// Replaces lost counters by values computed from the keys.
     fn repair(
         &mut self,
         keys: &StoredKeys,

@@ -1,7 +1,7 @@
-//! How connections and partitions talk: requests in, outputs out, both in parcels. `partition_handle` is where requests go.
+//! Connections and partitions exchange requests and outputs in parcels; requests go through `partition_handle`.
 //!
-//! A parcel is what one turn of the sender has for one receiver (`parcels` collects it). Each hand-over wakes the receiver's task and
-//! writes to memory that two processors share, so it is done for a parcel and not for each item.
+//! A parcel holds the items that one turn of the sender has for one receiver (`parcels` collects them). Each send wakes the
+//! receiver's task and writes to memory shared by two processors, so it is done once per parcel instead of once per item.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use super::parcels::Addressee;
 use crate::{Command, Delivery, Received, ReceiverId, Refusal, Reply};
 
-/// What a partition sends to a mailbox.
+/// An output of a partition to a mailbox.
 #[derive(Debug)]
 pub enum Output {
     /// The answer to the request with this tag.
@@ -25,31 +25,31 @@ pub enum Output {
         /// The answer.
         response: Response,
     },
-    /// A message for a receiver opened by this mailbox. Boxed: it is the large variant.
+    /// A message for a receiver opened by this mailbox. Boxed, because it is the largest variant.
     Delivery(Box<Delivery>),
-    /// Messages that a receiver with a selector may want: [`Command::Examined`] is to say which match. Those that can't be
-    /// read are left out.
+    /// Candidates for a receiver with a selector: the owner answers with [`Command::Examined`], which says which of them
+    /// match. Messages that can't be read are left out.
     Examine {
-        /// Who.
+        /// The receiver.
         receiver: ReceiverId,
-        /// What, in order of number, without locks.
+        /// The messages, in order of their numbers, without locks.
         messages: Vec<Received>,
     },
-    /// A drain is complete: no delivery for this receiver follows until it gets new credit.
+    /// A drain is complete: no further delivery for this receiver follows until it gets new credit.
     Drained {
-        /// Which.
+        /// The receiver.
         receiver: ReceiverId,
     },
     /// The partition closed the receiver or watcher by itself.
     ReceiverClosed {
-        /// Which.
+        /// The receiver or watcher.
         receiver: ReceiverId,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
 }
 
-/// Answers as they reach the front end: messages have their contents.
+/// Replies for the front end: messages include their bodies.
 pub type Response = Reply<Received>;
 
 /// The sending half of a connection's inbox; cheap to clone.
@@ -58,12 +58,12 @@ pub struct Mailbox(Arc<Sending>);
 
 #[derive(Debug)]
 struct Sending {
-    /// Bounded by the requests and credit the owner has outstanding, so the channel itself needs no bound.
+    /// Bounded by the owner's outstanding requests and credit, so the channel itself needs no bound.
     parcels: mpsc::UnboundedSender<Vec<Output>>,
     account: Arc<Account>,
 }
 
-/// What a mailbox's owner and those who send to it know together about memory.
+/// Memory accounting shared by a mailbox's owner and its senders.
 #[derive(Debug, Default)]
 pub struct Account {
     is_full: AtomicBool,
@@ -71,37 +71,37 @@ pub struct Account {
 }
 
 impl Account {
-    /// Whether the owner holds more than it may and takes no further message; asked for each delivery, so the owner says
-    /// it once for each of its turns.
+    /// Sets whether the owner is over its memory limit and accepts no further messages. Read for each delivery, so the
+    /// owner updates it once per turn.
     pub fn set_full(&self, is_full: bool) {
         if self.is_full.load(Ordering::Relaxed) != is_full {
             self.is_full.store(is_full, Ordering::Relaxed);
         }
     }
 
-    /// Keeps a share as long as a request of this mailbox is unanswered: what the owner sent is still held when the owner
-    /// is gone.
+    /// Keeps a share until the last request of this mailbox is answered: the bytes of sent requests are held even after the
+    /// owner is gone.
     pub fn keep(&self, share: Share) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(share);
     }
 }
 
-/// The receiving half: outputs come in the order in which they were sent.
+/// The receiving half: outputs arrive in the order in which they were sent.
 #[derive(Debug)]
 pub struct MailboxReceiver {
     parcels: mpsc::UnboundedReceiver<Vec<Output>>,
-    /// What is left of the parcel that came last.
+    /// The rest of the current parcel.
     opened: vec::IntoIter<Output>,
 }
 
 impl MailboxReceiver {
-    /// Waits for the next output; `None` once there will be none.
+    /// Waits for the next output; `None` when the channel is closed and empty.
     pub async fn recv(&mut self) -> Option<Output> {
         if poll_fn(|context| self.poll_ready(context)).await { self.opened.next() } else { None }
     }
 
-    /// Waits until there are outputs and adds at most `limit` of those that are there to `outputs`; returns how many, 0
-    /// once there will be none.
+    /// Waits for outputs and appends at most `limit` available ones to `outputs`; returns their number, 0 when the channel
+    /// is closed and empty.
     pub async fn recv_many(&mut self, outputs: &mut Vec<Output>, limit: usize) -> usize {
         let before = outputs.len();
         poll_fn(|context| self.poll_ready(context)).await;
@@ -109,10 +109,10 @@ impl MailboxReceiver {
         outputs.len() - before
     }
 
-    /// The next output, if there is one.
+    /// The next output, if one is available.
     ///
     /// # Errors
-    /// There is none now, or there will be none.
+    /// None is available now, or the channel is closed.
     pub fn try_recv(&mut self) -> Result<Output, TryRecvError> {
         loop {
             if let Some(output) = self.opened.next() {
@@ -122,7 +122,7 @@ impl MailboxReceiver {
         }
     }
 
-    /// Ready when there is an output to take, with false once there will be none.
+    /// Ready with true when an output is available, with false when the channel is closed and empty.
     pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         while self.opened.as_slice().is_empty() {
             match ready!(self.parcels.poll_recv(context)) {
@@ -133,7 +133,7 @@ impl MailboxReceiver {
         Poll::Ready(true)
     }
 
-    /// Takes no further outputs; what was sent before can still be received.
+    /// Accepts no further outputs; those sent before can still be received.
     pub fn close(&mut self) {
         self.parcels.close();
     }
@@ -148,23 +148,23 @@ impl Mailbox {
         (Self(Arc::new(sending)), MailboxReceiver { parcels, opened: Vec::new().into_iter() })
     }
 
-    /// What owner and senders know about memory.
+    /// The memory accounting shared with senders.
     #[must_use]
     pub fn account(&self) -> Arc<Account> {
         Arc::clone(&self.0.account)
     }
 
-    /// Whether the owner takes no further message at this moment.
+    /// Whether the owner accepts no further messages at present.
     pub(super) fn is_full(&self) -> bool {
         self.0.account.is_full.load(Ordering::Relaxed)
     }
 
-    /// Delivers an output; nothing happens when the owner is gone.
+    /// Sends an output; it is dropped if the owner is gone.
     pub fn put(&self, output: Output) {
         let _ = self.put_all(vec![output]);
     }
 
-    /// Delivers outputs in their order, or hands them back when the owner is gone.
+    /// Sends outputs in order, or returns them if the owner is gone.
     pub(super) fn put_all(&self, outputs: Vec<Output>) -> Result<(), Vec<Output>> {
         self.0.parcels.send(outputs).map_err(|refused| refused.0)
     }
@@ -176,23 +176,23 @@ impl Addressee for Mailbox {
     }
 }
 
-/// A command with its return address.
+/// A command with its reply address.
 #[derive(Debug)]
 pub struct Request {
-    /// Where answers and, for `OpenReceiver`, deliveries go.
+    /// Receives the answer and, for `OpenReceiver`, the deliveries.
     pub mailbox: Mailbox,
-    /// Comes back in [`Output::Response`]; `None` when nobody waits for the answer. `Watch`, `Credit`,
-    /// `CloseReceiver` and `Tick` have no answer, so their tag is ignored.
+    /// Returned in [`Output::Response`]; `None` if no answer is needed. `Watch`, `Credit`, `CloseReceiver` and `Tick` have
+    /// no answer, so their tag is ignored.
     pub tag: Option<u64>,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
-/// A request of a parcel, whose return address all have in common.
+/// A request of a parcel without the reply address, which all requests of the parcel share.
 #[derive(Debug)]
 pub struct Asked {
-    /// As that of [`Request`].
+    /// See [`Request::tag`].
     pub tag: Option<u64>,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }

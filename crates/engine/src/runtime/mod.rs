@@ -1,20 +1,20 @@
-//! Partitions as actors over a storage shard and a clock; the ports for time and randomness.
+//! Runs partitions as actors over a storage shard and a clock; defines the ports for time and randomness.
 //!
-//! - [`Namespace`] finds and declares entities: a `directory` of them, and the `host` of each shard, which is a failure scope of
-//!   its own. `catalogue` alone changes them (its `deletion` when they end), `record` is their form on disk, `restore` reads
-//!   partitions back, `entity` is one of them in use.
-//! - `administration` is what administrators ask: create, change, delete, describe; `changes` tells
-//!   those who hang on it.
-//! - `subscriptions` is a topic's directory, kept by its actor; `topics` is what front ends ask about it.
-//! - `clients` is what clients create by attaching: temporary entities, subscriptions of clients for JMS.
-//! - `actor` runs one partition: turns, commits under way, deliveries and contents on their way out.
-//! - `joint` is how several partitions change together: transactions, forwarding.
-//! - `forwarder` is the task that takes messages from one entity to another.
-//! - [`Mailbox`] and [`PartitionHandle`] are how front ends talk to it, in [`Parcels`].
-//! - [`Tenure`] is the port to whoever holds the lease of the shard.
-//! - [`Spans`] is the port to whoever takes part in traces.
-//! - [`Clock`] and `random` are the ports; `catch_up` is what follows when time is moved, `host::set_back` when it was
-//!   corrected; `body_cache` keeps recent contents.
+//! - [`Namespace`] finds and declares entities: `directory` finds them by name, and the `host` of each shard is a failure
+//!   scope of its own. Only `catalogue` changes entities (`deletion` removes them); `record` is their form on disk,
+//!   `restore` reads partitions back, `entity` is one entity in use.
+//! - `administration` has the operations of administrators: create, change, delete, describe; `changes` notifies tasks that
+//!   depend on options.
+//! - `subscriptions` is a topic's directory, kept by its actor; `topics` has the front ends' queries about it.
+//! - `clients` creates entities for clients that attach: temporary entities, subscriptions of clients for JMS.
+//! - `actor` runs one partition: turns, commits under way, outgoing deliveries and bodies.
+//! - `joint` changes several partitions together: transactions, forwarding.
+//! - `forwarder` is the task that moves messages from one entity to another.
+//! - [`Mailbox`] and [`PartitionHandle`] connect front ends and actors; they carry [`Parcels`].
+//! - [`Tenure`] is the port to the holder of the shard's lease.
+//! - [`Spans`] is the port to distributed tracing.
+//! - [`Clock`] and `random` are the ports for time and randomness; `catch_up` handles time that is moved forward,
+//!   `host::set_back` a backward correction; `body_cache` keeps recent bodies.
 
 mod accessed;
 mod actor;

@@ -1,4 +1,4 @@
-//! All entities of a broker: a directory of them and the hosts that they live on.
+//! All entities of a broker: a directory, and the hosts of the entities.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,28 +23,28 @@ use crate::names::name_key;
 use crate::partition::Counts;
 use crate::{EntityOptions, Intent, QueueId, ReceiverId, RuleLimits};
 
-/// What a namespace needs beside its shard.
+/// Options of a namespace.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceOptions {
-    /// Memory for recently written contents, over all partitions, in bytes.
+    /// Memory for recently written bodies over all partitions, in bytes.
     pub body_cache_bytes: usize,
-    /// Seed of the random numbers; `None` draws one from the operating system. Lock tokens repeat with the seed, so
-    /// it is for tests, and one that restarts a namespace gives each start another.
+    /// Seed of the random numbers; `None` draws one from the operating system. For tests only, because lock tokens repeat with
+    /// the seed: a test that restarts a namespace must use another seed for each start.
     pub seed: Option<u64>,
-    /// Reads out of an encoded message what rules see of it, for messages forwarded to a topic; without it rules see
-    /// nothing of those.
+    /// Reads the properties that rules evaluate out of an encoded message, for messages forwarded to a topic; without it such
+    /// messages have no properties for rules.
     pub read_rule_properties: Option<ReadRuleProperties>,
-    /// How much topics may have of subscriptions and rules.
+    /// Limits on subscriptions and rules of topics.
     pub rule_limits: RuleLimits,
-    /// Queues and topics, beyond which none is created; `None` for no limit.
+    /// Maximum number of queues and topics; `None` for no limit.
     pub entities_max: Option<usize>,
-    /// The memory of the process that peers can make it hold; without limit by default.
+    /// The process's budget for memory that peers can claim; unlimited by default.
     pub budget: Budget,
-    /// Queues, topics and subscriptions whose metrics have series of their own; all others are summed up.
+    /// Number of queues, topics and subscriptions with metric series of their own; all others are summed up.
     pub series_max: usize,
-    /// Who takes part in traces, if anybody does.
+    /// Tracing, if enabled.
     pub spans: Option<Arc<dyn Spans>>,
-    /// Whether anything may be handed out; always, by default.
+    /// Says whether the shard's lease allows output; always allowed by default.
     pub tenure: Option<Arc<dyn Tenure>>,
 }
 
@@ -54,19 +54,19 @@ pub struct Namespace {
     pub(super) inner: Arc<Inner>,
 }
 
-/// A directory of entities, and the hosts that they live on: one at present.
+/// The directory of entities and their hosts: one host at present.
 pub(super) struct Inner {
     pub(super) directory: Arc<Directory>,
     pub(super) host: ShardHost,
     pub(super) common: Common,
     next_receiver: AtomicU64,
-    /// Who consumes from subscriptions of clients.
+    /// The consumers of clients' subscriptions.
     pub(super) subscribers: Subscribers,
-    /// One at a time catches up: forwarders tell a single one that they were at work.
+    /// Serializes catch-ups, because a forwarder reports its work to only one of them.
     pub(super) catching_up: tokio::sync::Mutex<()>,
 }
 
-/// What all hosts of a namespace share.
+/// State shared by all hosts of a namespace.
 pub(super) struct Common {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cache: Arc<CacheBudget>,
@@ -80,14 +80,14 @@ pub(super) struct Common {
 }
 
 impl Namespace {
-    /// The memory of the process that peers can make it hold.
+    /// The process's budget for memory that peers can claim.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         self.inner.common.cache.process()
     }
 
-    /// Restores every entity from the leased shard and starts the actors of those that have timers pending; the others start
-    /// when they are first looked up. Call it on the tokio runtime that is to run them, timers enabled.
+    /// Restores every entity from the leased shard and starts the actors of those with pending timers; other actors start at
+    /// the first lookup. Must be called on the tokio runtime that is to run the actors, with timers enabled.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -126,20 +126,20 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Creates a queue or topic, or updates the options of an existing one, durably. Declaring what is already so
-    /// writes nothing.
+    /// Creates a queue or topic, or updates the options of an existing one, durably. A declaration that changes nothing writes
+    /// nothing.
     ///
     /// # Errors
-    /// The store's, or an invalid name or option; nothing changed then.
+    /// The store's error, or an invalid name or option; nothing changed then.
     pub async fn declare(&self, name: &str, options: impl Into<EntityOptions>) -> Result<(), StartError> {
         self.declare_all([(name.to_owned(), options.into())]).await
     }
 
-    /// [`Self::declare`] for many entities with one write, all or none. Of two declarations of the same name the
-    /// later counts.
+    /// [`Self::declare`] for many entities in one write, all or none. If a name is declared twice, the later declaration
+    /// counts.
     ///
     /// # Errors
-    /// The store's, or an invalid name or option; nothing changed then.
+    /// The store's error, or an invalid name or option; nothing changed then.
     pub async fn declare_all<O: Into<EntityOptions>>(
         &self,
         entities: impl IntoIterator<Item = (String, O)>,
@@ -148,8 +148,8 @@ impl Namespace {
         self.declare_as(Intent::Declare, entities).await
     }
 
-    /// Hands declarations to the catalogue. An entity that ended by itself before it knew of its new options was declared
-    /// too late: then the catalogue is asked again, which knows of the end by now.
+    /// Sends declarations to the catalogue. If an entity ended by itself before it applied its new options, the declaration is
+    /// repeated: the catalogue knows of the end by then.
     pub(super) async fn declare_as(
         &self,
         intent: Intent,
@@ -166,7 +166,7 @@ impl Namespace {
         }
     }
 
-    /// Whether all of them are there and take commands.
+    /// Whether all of them exist and accept commands.
     async fn confirm(&self, entities: &[(String, EntityOptions)]) -> bool {
         let mut asked = Vec::new();
         for (name, _) in entities {
@@ -181,7 +181,7 @@ impl Namespace {
         true
     }
 
-    /// Ids for so many subscriptions, never given to anything else: the first of them.
+    /// Reserves ids for `count` subscriptions, never used for anything else; returns the first.
     pub(super) async fn reserve(&self, count: u64) -> Result<QueueId, StartError> {
         self.inner.host.ask_catalogue(CatalogueRequest::Reserve(count)).await.map(|first| QueueId(first.0))
     }
@@ -200,7 +200,7 @@ impl Namespace {
         Some(self.inner.directory.get(&name_key(name))?.counts())
     }
 
-    /// The options of a queue or topic as of now; unlike [`Self::entity`] this starts no actor.
+    /// The present options of a queue or topic; unlike [`Self::entity`] this starts no actor.
     #[must_use]
     pub fn options(&self, name: &str) -> Option<Arc<EntityOptions>> {
         Some(self.inner.directory.get(&name_key(name))?.options())
@@ -215,25 +215,25 @@ impl Namespace {
         names
     }
 
-    /// An id never used before for a receiver or watcher of this partition.
+    /// A new id for a receiver or watcher of this partition.
     #[must_use]
     pub fn next_receiver_id(&self, partition: &PartitionHandle) -> ReceiverId {
         partition.receiver_id(self.inner.next_receiver.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Moves whenever an entity or subscription is created or deleted, or its options or rules change.
+    /// A counter that changes whenever an entity or subscription is created or deleted, or its options or rules change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.common.changes.subscribe()
     }
 
-    /// What of the store could not be read since the start, in order of entity and number: at most the first thousand.
+    /// Damage found in the store since the start, in order of entity and number: at most the first thousand entries.
     #[must_use]
     pub fn damage(&self) -> Vec<Damage> {
         self.inner.common.damages.list()
     }
 
-    /// Notes damage that somebody else found who reads the store, and has logged: `key` is the value that it hit, if any.
+    /// Records damage found and logged by another reader of the store; `key` is the damaged value, if known.
     pub fn note_damage(&self, key: Option<Key>, place: Place, reason: String) {
         let entity = key.map_or_else(String::new, |key| match self.inner.directory.by_id(key.partition) {
             Some(entity) => entity.name.clone(),
@@ -245,51 +245,50 @@ impl Namespace {
         self.inner.common.damages.add(damage);
     }
 
-    /// How many messages are out of delivery at present because what is stored of them is damaged, over all queues and
-    /// subscriptions.
+    /// Number of messages at present out of delivery because their stored data is damaged, over all queues and subscriptions.
     #[must_use]
     pub fn quarantined_count(&self) -> u64 {
         self.inner.directory.all().iter().map(|entity| entity.quarantined()).sum()
     }
 
-    /// Whether what is stored about an entity, or about one whose name can't be read, is damaged, so that it can't be
-    /// declared.
+    /// Whether the entity can't be declared because its stored state is damaged, or because it may be a stored entity whose
+    /// name can't be read.
     #[must_use]
     pub fn is_damaged(&self, name: &str) -> bool {
         let entity = self.inner.directory.get(&name_key(name));
         entity.map_or(self.inner.host.is_catalogue_damaged, |entity| entity.is_damaged())
     }
 
-    /// How many damages were met since the start, including those that [`Self::damage`] has no room for.
+    /// Number of damages found since the start, including those omitted by [`Self::damage`].
     #[must_use]
     pub fn damage_count(&self) -> u64 {
         self.inner.common.damages.count()
     }
 
-    /// The clock, for front ends that stamp or compare instants.
+    /// The clock, for front ends that create or compare timestamps.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.inner.common.clock)
     }
 
-    /// Resolves when a shard is lost: its lease, a batch in doubt, or an actor that panicked. From then on its entities refuse
-    /// everything with [`crate::Refusal::Unavailable`]; everything else goes on. Never resolves otherwise.
+    /// Resolves when a shard is lost: its lease is lost, a batch is in doubt, or an actor panicked. From then on its entities
+    /// refuse every request with [`crate::Refusal::Unavailable`]; everything else continues. Never resolves otherwise.
     pub async fn shard_lost(&self) -> LostShard {
         self.inner.host.when_lost().await
     }
 
-    /// The shard that is lost, if one is.
+    /// The lost shard, if one is lost.
     #[must_use]
     pub fn lost_shard(&self) -> Option<LostShard> {
         self.inner.host.lost()
     }
 
-    /// Stops all actors once what they have in hand is durable and answered. Later requests are refused with
+    /// Stops all actors once their work under way is durable and answered. Later requests are refused with
     /// [`crate::Refusal::Unavailable`].
     pub async fn shutdown(&self) {
         let tasks: Vec<_> = self.inner.directory.all().iter().filter_map(|entity| entity.stop()).collect();
         for task in tasks {
-            // An actor that panicked has ended its host already.
+            // An actor that panicked has failed its host already.
             let _ = task.await;
         }
         self.inner.host.stop_watching();

@@ -1,35 +1,35 @@
-//! Items on their way to several receivers: what a turn has for one of them leaves as one parcel, in order. A hand-over costs
-//! little more for many items than for one.
+//! Collects items for several receivers: the items of a turn for one receiver are sent as one parcel, in order. Sending
+//! many items costs little more than sending one.
 
-/// Receivers that a turn collects for; one more, and all parcels leave.
+/// Maximum number of open parcels; one receiver more, and all are sent.
 pub(super) const PARCELS_MAX: usize = 32;
-/// Items that room is made for at once, if as many came the last time.
+/// Maximum initial capacity of a parcel; otherwise the size of the previous one.
 const ROOM_MAX: usize = 128;
 
-/// Somebody whom parcels are for.
+/// A receiver of parcels.
 pub trait Addressee: Clone {
-    /// Whether what is sent to both arrives at the same place.
+    /// Whether both refer to the same receiver.
     fn is_same(&self, other: &Self) -> bool;
 }
 
-/// See the module. Items for one receiver arrive in the order in which they were added.
+/// See the module. Each receiver gets its items in the order in which they were added.
 #[derive(Debug)]
 pub struct Parcels<To, Item> {
     open: Vec<(To, Vec<Item>)>,
-    /// The parcel that got the last item: usually it gets the next as well.
+    /// Index of the parcel that got the last item: usually it gets the next as well.
     last: usize,
-    /// How many items the last parcel had.
+    /// Number of items in the last parcel.
     usual: usize,
 }
 
 impl<To, Item> Parcels<To, Item> {
-    /// None.
+    /// An empty collection.
     #[must_use]
     pub const fn new() -> Self {
         Self { open: Vec::new(), last: 0, usual: 0 }
     }
 
-    /// Hands over what was added, a call of `deliver` for each receiver.
+    /// Sends all parcels, with one call of `deliver` for each receiver.
     pub fn hand_over(&mut self, mut deliver: impl FnMut(To, Vec<Item>)) {
         for (to, items) in self.open.drain(..) {
             self.usual = items.len();
@@ -39,7 +39,7 @@ impl<To, Item> Parcels<To, Item> {
 }
 
 impl<To: Addressee, Item> Parcels<To, Item> {
-    /// Adds an item. If it is for one receiver more than parcels are collected for, all before it are handed over first.
+    /// Adds an item. If that would exceed the maximum number of parcels, all open ones are sent first.
     pub fn add(&mut self, to: &To, item: Item, deliver: impl FnMut(To, Vec<Item>)) {
         let is_for = |(other, _): &(To, Vec<Item>)| other.is_same(to);
         if !self.open.get(self.last).is_some_and(is_for) {
@@ -50,7 +50,7 @@ impl<To: Addressee, Item> Parcels<To, Item> {
         }
     }
 
-    /// Begins a parcel and returns its place.
+    /// Starts a parcel and returns its index.
     fn begin(&mut self, to: &To, deliver: impl FnMut(To, Vec<Item>)) -> usize {
         if self.open.len() >= PARCELS_MAX {
             self.hand_over(deliver);

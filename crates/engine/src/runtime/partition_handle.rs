@@ -1,4 +1,4 @@
-//! Where requests go: a partition as its users see it, wherever it runs.
+//! Handle for sending requests to a partition.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -12,45 +12,45 @@ use super::parcels::Addressee;
 use super::{Asked, Mailbox, Output, Request, Response, answer};
 use crate::{Command, ReceiverId, Refusal};
 
-/// A partition as its users see it; cheap to clone.
+/// Handle for sending requests to a partition, wherever its actor runs; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PartitionHandle {
     transport: Transport,
     subject: Arc<Subject>,
 }
 
-/// How requests reach the actor of a partition. Nothing else knows of it: an actor that runs elsewhere is one more variant.
+/// How requests reach a partition's actor. Private, so an actor in another process would be one more variant.
 #[derive(Debug, Clone)]
 enum Transport {
     /// The actor is a task of this process.
     Local { requests: mpsc::UnboundedSender<Parcel>, loans: mpsc::UnboundedSender<LoanRequest> },
 }
 
-/// Requests with one return address, in order.
+/// Requests with one reply address, in order.
 #[derive(Debug)]
 struct Parcel {
     mailbox: Mailbox,
     asked: vec::IntoIter<Asked>,
 }
 
-/// What all handles of one actor share.
+/// State shared by all handles of one actor.
 #[derive(Debug, Default)]
 struct Subject {
-    /// In which the actor's host owns its shard.
+    /// The epoch in which the actor's host owns its shard.
     epoch: Epoch,
-    /// Why coming back later is no use, if it is none.
+    /// The refusal after the actor has ended, if a later retry can't succeed.
     gone: OnceLock<Refusal>,
 }
 
 impl PartitionHandle {
-    /// A handle and the queue its actor drains, in epoch 0. Benchmarks and tests put their own actor behind it.
+    /// A handle in epoch 0, and the queue for its actor. Benchmarks and tests provide their own actor.
     #[must_use]
     pub fn new() -> (Self, Requests) {
         let (handle, requests, _) = Self::of_actor(Epoch::default());
         (handle, requests)
     }
 
-    /// A handle, the queue of requests and that of the committer's requests.
+    /// A handle, its queue of requests and its queue of loan requests by the committer.
     pub(super) fn of_actor(epoch: Epoch) -> (Self, Requests, mpsc::UnboundedReceiver<LoanRequest>) {
         let (requests, receiver) = mpsc::unbounded_channel();
         let (loans, loan_requests) = mpsc::unbounded_channel();
@@ -62,15 +62,15 @@ impl PartitionHandle {
         )
     }
 
-    /// Queues a command. When the actor is gone, the answer is [`Refusal::Unavailable`], or
-    /// [`Refusal::EntityDeleted`] if its entity is as well, or [`Refusal::EntityDamaged`]; commands that name a receiver and
-    /// have no answer of their own get [`Output::ReceiverClosed`] instead.
+    /// Queues a command. If the actor has ended, the answer is [`Refusal::EntityDeleted`] or [`Refusal::EntityDamaged`] if
+    /// that is the reason, otherwise [`Refusal::Unavailable`]; commands that name a receiver and have no answer get
+    /// [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
         let Request { mailbox, tag, command } = request;
         self.submit_all(mailbox, vec![Asked { tag, command }]);
     }
 
-    /// Queues commands in their order, as [`Self::submit`] does, for less than each by itself.
+    /// Queues commands in order, like [`Self::submit`], but cheaper than one by one.
     pub fn submit_all(&self, mailbox: Mailbox, asked: Vec<Asked>) {
         let Transport::Local { requests, .. } = &self.transport;
         if let Err(refused) = requests.send(Parcel { mailbox, asked: asked.into_iter() }) {
@@ -79,7 +79,7 @@ impl PartitionHandle {
         }
     }
 
-    /// Hands over a command and waits for its answer; `None` for a command that has none.
+    /// Sends a command and waits for its answer; `None` for a command without an answer.
     pub async fn ask(&self, command: Command) -> Option<Response> {
         let (mailbox, mut outputs) = Mailbox::new();
         self.submit(Request { mailbox, tag: Some(0), command });
@@ -90,35 +90,35 @@ impl PartitionHandle {
         }
     }
 
-    /// The id with this number of a receiver or watcher of this partition. Numbers are unique in the process, see
+    /// The id of a receiver or watcher of this partition with this number. Numbers are unique in the process, see
     /// [`super::Namespace::next_receiver_id`].
     #[must_use]
     pub fn receiver_id(&self, number: u64) -> ReceiverId {
         ReceiverId::new(self.subject.epoch, number)
     }
 
-    /// Asks the actor for the state of its partition; false when the actor is gone.
+    /// Asks the actor to lend its partition's state; false if the actor has ended.
     pub(super) fn borrow_state(&self, request: LoanRequest) -> bool {
         let Transport::Local { loans, .. } = &self.transport;
         loans.send(request).is_ok()
     }
 
-    /// What tells two entities apart.
+    /// Distinguishes entities.
     pub(super) fn identity(&self) -> usize {
         Arc::as_ptr(&self.subject).addr()
     }
 
-    /// Why nothing can be had of it, once its actor is gone.
+    /// The refusal of requests after the actor has ended.
     pub(super) fn why_gone(&self) -> Refusal {
         self.subject.gone.get().cloned().unwrap_or(Refusal::Unavailable)
     }
 
-    /// Its entity is no more.
+    /// Records that the entity was deleted.
     pub(super) fn set_deleted(&self) {
         let _ = self.subject.gone.set(Refusal::EntityDeleted);
     }
 
-    /// What is stored of its entity, of this name, is damaged.
+    /// Records that the stored state of the entity, which has this name, is damaged.
     pub(super) fn set_damaged(&self, name: &str) {
         let _ = self.subject.gone.set(Refusal::EntityDamaged(name.into()));
     }
@@ -139,17 +139,17 @@ impl Iterator for Parcel {
     }
 }
 
-/// The actor's end of a [`PartitionHandle`]. What is still in it when the actor goes is refused, so that nobody waits for
-/// ever.
+/// The actor's end of a [`PartitionHandle`]. Requests left in it when the actor ends are refused, so that every request is
+/// answered.
 #[derive(Debug)]
 pub struct Requests {
     parcels: mpsc::UnboundedReceiver<Parcel>,
-    /// What is left of the parcel that came last.
+    /// The rest of the current parcel.
     opened: Option<Parcel>,
 }
 
 impl Requests {
-    /// The next request, if one waits.
+    /// The next request, if one is waiting.
     pub fn try_next(&mut self) -> Option<Request> {
         loop {
             if let Some(request) = self.next_opened() {
@@ -159,7 +159,7 @@ impl Requests {
         }
     }
 
-    /// The next request; `None` once there will be none.
+    /// The next request; `None` when the channel is closed and empty.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Request>> {
         loop {
             if let Some(request) = self.next_opened() {
@@ -172,7 +172,7 @@ impl Requests {
         }
     }
 
-    /// Of the parcel that came last. It keeps a mailbox, so it goes as soon as it is empty.
+    /// The next request of the current parcel. An empty parcel is dropped at once, because it holds a mailbox.
     fn next_opened(&mut self) -> Option<Request> {
         let request = self.opened.as_mut()?.next();
         if self.opened.as_ref().is_some_and(|parcel| parcel.asked.len() == 0) {
@@ -181,7 +181,7 @@ impl Requests {
         request
     }
 
-    /// Accepts no further ones.
+    /// Accepts no further requests.
     pub(super) fn close(&mut self) {
         self.parcels.close();
     }

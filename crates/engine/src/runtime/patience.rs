@@ -1,37 +1,37 @@
-//! Attempts to read what the device or the store did not give back: a cable, a controller or a network may be at fault, so
-//! that only a checksum proves damage.
+//! Retries of reads that the device or the store failed: the cause may be a cable, a controller or the network, so only a
+//! wrong checksum proves damage.
 
 use peeklock_storage::{Error, Page};
 
-/// First and longest pause before another attempt, in milliseconds; each pause is twice the one before.
+/// Shortest and longest pause before another attempt, in milliseconds; each pause is twice the previous one.
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 50..=5_000;
-/// After so many pauses, 1.5 seconds together, a message that still can't be read no longer holds up the others.
+/// After this number of pauses, 1.5 seconds in total, a message that still can't be read no longer delays others.
 const PAUSES_MAX: u32 = 5;
 
-/// The pauses so far.
+/// Number of pauses so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Patience {
     pauses: u32,
 }
 
 impl Patience {
-    /// Whether no pause was made yet.
+    /// Whether there was no pause yet.
     pub(super) fn is_fresh(self) -> bool {
         self.pauses == 0
     }
 
-    /// Whether a request that failed like this is repeated. A message is given up after some pauses, a store that can't be
-    /// reached never: that says nothing about the message.
+    /// Whether a request that failed with this error is repeated. Reading a message is given up after some pauses; a store
+    /// that can't be reached is retried without end, since that says nothing about the message.
     pub(super) fn allows_for(self, error: &Error) -> bool {
         matches!(error, Error::Unavailable { .. }) || error.may_pass() && !self.is_over()
     }
 
-    /// Whether a single message is given up.
+    /// Whether reading a single message is given up.
     pub(super) fn is_over(self) -> bool {
         self.pauses >= PAUSES_MAX
     }
 
-    /// How long the next pause is, in milliseconds.
+    /// The length of the next pause, in milliseconds; counts the pause.
     pub(super) fn next_pause_ms(&mut self) -> u64 {
         let pause_ms = PAUSE_MS.start().saturating_mul(2_u64.saturating_pow(self.pauses));
         self.pauses = self.pauses.saturating_add(1);
@@ -39,7 +39,7 @@ impl Patience {
     }
 }
 
-/// The first entry of a page that the device did not give back now.
+/// The error of the first entry of a page that may be readable later.
 pub(super) fn unread_now(page: &Page) -> Result<(), Error> {
     let unread = page.damaged.iter().find(|damaged| damaged.error.may_pass());
     unread.map_or(Ok(()), |unread| Err(unread.error.clone()))

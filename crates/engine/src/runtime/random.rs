@@ -12,8 +12,8 @@ pub(super) struct RandomSource {
 }
 
 impl RandomSource {
-    /// From a seed (reproducible: every start with the same seed hands out the same lock tokens, so tests that
-    /// restart a namespace change it) or, without one, from the operating system.
+    /// Creates it from a seed, or without one from the operating system. With a seed, every start hands out the same lock
+    /// tokens, so tests that restart a namespace change it.
     pub(super) fn new(seed: Option<u64>) -> Result<Self, String> {
         let mut secret = [0; 24];
         match seed {

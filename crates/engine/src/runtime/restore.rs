@@ -1,4 +1,4 @@
-//! Partitions read back from the store.
+//! Restores partitions from the store.
 
 use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
@@ -10,13 +10,13 @@ use crate::layout::{HeadSubject, META_FIRST};
 use crate::partition::{Credible, Partition, RestoreError};
 use crate::{EntityOptions, QueueId};
 
-/// Partitions whose first pages are asked for at a time.
+/// Number of partitions whose first pages are requested at a time.
 pub(super) const PARTITIONS_AT_A_TIME: usize = 64;
 
-/// Pages read ahead of the partition that takes them in.
+/// Pages read ahead of the partition that processes them.
 const PAGES_AHEAD: usize = 2;
 
-/// The first pages of a partition, already asked for: starting many partitions costs one round trip, not many.
+/// The requested first pages of a partition: starting many partitions costs one round trip instead of many.
 pub(super) struct FirstPages {
     meta: Scan,
     head: Scan,
@@ -31,12 +31,12 @@ impl FirstPages {
     }
 }
 
-/// Reads a partition's state back from the pages asked for and those that follow. Damage to single messages is noted in
-/// `damages` and costs only these; so do records of single messages that the device does not give back, once `patience` is
-/// over.
+/// Restores a partition's state from the requested pages and those that follow. Damage to single messages is recorded in
+/// `damages` and affects only these; so do records of single messages that the device can't return, once `patience` is used
+/// up.
 ///
 /// # Errors
-/// [`Error::Unreadable`] when the device did not give something back: the caller tries again after a pause.
+/// [`Error::Unreadable`] if the device could not return data: the caller retries after a pause.
 pub(super) async fn restore(
     shard: &dyn Shard,
     (partition, name): (PartitionId, &str),
@@ -69,7 +69,7 @@ pub(super) async fn restore(
     Ok(restored)
 }
 
-/// Takes messages out of delivery whose facts can't be read.
+/// Takes messages out of delivery whose stored records can't be read.
 fn note_damaged(
     restored: &mut Partition,
     name: &str,
@@ -99,7 +99,7 @@ fn note_damaged(
 
 type Restored = Result<Partition, RestoreError>;
 
-/// Hands everything stored of a partition to `restore`; what is damaged goes elsewhere.
+/// Passes all stored entries of a partition to `restore`, and damaged ones to `damaged`.
 async fn take_in(
     shard: &dyn Shard,
     partition: PartitionId,
@@ -125,7 +125,7 @@ async fn take_in(
     restored.map_err(|error| StartError::Record { partition: partition.0, reason: error.to_string() })
 }
 
-/// Every entry of a space, from its first page on; the first that is damaged is an error.
+/// All entries of a space, starting with its first page; the first damaged entry is an error.
 pub(super) async fn scan_all(
     shard: &dyn Shard,
     space: Space,
@@ -139,7 +139,7 @@ pub(super) async fn scan_all(
     }
 }
 
-/// Everything of a space in one page, from its first page on.
+/// All pages of a space combined into one, starting with the first.
 pub(super) async fn scan_over_damage(
     shard: &dyn Shard,
     space: Space,
@@ -156,7 +156,7 @@ pub(super) async fn scan_over_damage(
     Ok(all)
 }
 
-/// Millions of heads never lie in memory at once: pages are read while earlier ones are taken in on another thread.
+/// Processes pages on another thread while the next are read, so that millions of heads are never in memory at once.
 async fn take_in_large(
     shard: &dyn Shard,
     partition: PartitionId,
@@ -171,7 +171,7 @@ async fn take_in_large(
     let mut page = first;
     loop {
         let next = page.next.map(|from| shard.scan(Space::Head, partition, from));
-        // A partition that stopped listening has met a bad record and says so below.
+        // The partition stopped at an invalid record; the error is returned below.
         if pages.send(page.entries).await.is_err() {
             break;
         }

@@ -1,4 +1,4 @@
-//! Spans of messages: the port to whoever takes part in traces. What a trace is, is not known here.
+//! Spans of messages: the port to tracing. The engine does not know the format of traces.
 
 use std::fmt::Debug;
 
@@ -6,64 +6,64 @@ use bytes::Bytes;
 
 use crate::{Refusal, SequenceNumber, Timestamp};
 
-/// Decides which messages have spans. Called by actors between two messages: it must neither block nor take long.
+/// Decides which messages have spans. Called by actors between two messages, so it must be fast and must not block.
 pub trait Spans: Debug + Send + Sync {
-    /// The trace that a message takes part in, by its encoded content; `None` if it is not sampled.
+    /// The trace of a message, found in its encoded body; `None` if it is not sampled.
     fn trace(&self, content: &Bytes) -> Option<Box<dyn Trace>>;
 
-    /// Nanoseconds since the epoch by the machine's clock. Nothing is decided by it.
+    /// Nanoseconds since the epoch by the machine's clock. Not used for decisions.
     fn now_ns(&self) -> u64;
 }
 
 /// The trace of one message.
 pub trait Trace: Debug + Send + Sync {
-    /// Notes what happened to the message; must not block.
+    /// Records an operation on the message; must not block.
     fn record(&self, span: &Span<'_>);
 }
 
-/// What happened to a message of a trace.
+/// An operation on a traced message.
 #[derive(Debug, Clone, Copy)]
 pub struct Span<'a> {
-    /// What was done.
+    /// The kind of operation.
     pub operation: Operation,
     /// The queue or topic.
     pub entity: &'a str,
-    /// The subscription, if it is in one.
+    /// The subscription, if the message is in one.
     pub subscription: Option<&'a str>,
-    /// When it began, in nanoseconds since the epoch.
+    /// Start time in nanoseconds since the epoch.
     pub started_ns: u64,
-    /// When it was durable and answered, or handed to the receiver's connection.
+    /// End time: the operation was durable and answered, or the message was sent to the receiver's connection.
     pub ended_ns: u64,
-    /// The message's number, once it has one.
+    /// The message's sequence number, if it has one.
     pub sequence_number: Option<SequenceNumber>,
-    /// When it was enqueued and how many deliveries failed; of a delivery.
+    /// For a delivery: when the message was enqueued, and its delivery count.
     pub delivery: Option<(Timestamp, u32)>,
-    /// Why nothing came of it.
+    /// The reason, if the operation failed.
     pub refusal: Option<&'a Refusal>,
 }
 
-/// What is done with a message.
+/// Kind of operation on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Stored for its sender.
     Publish,
-    /// Handed to a receiver.
+    /// Sent to a receiver.
     Deliver,
     /// Settled by its receiver.
     Settle(Disposition),
 }
 
-/// How a receiver settles a message.
+/// A receiver's settlement of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is processed.
+    /// Processed.
     Complete,
-    /// It failed, and is delivered again.
+    /// Failed; the message is delivered again.
     Abandon,
-    /// It is set aside.
+    /// Deferred.
     Defer,
-    /// It is moved to the dead-letter queue.
+    /// Moved to the dead-letter queue.
     DeadLetter,
-    /// It is given back untouched.
+    /// Released without counting the delivery.
     Release,
 }

@@ -1,9 +1,9 @@
-//! Why a namespace does not start.
+//! Errors of starting a namespace.
 
-/// Why a namespace did not start, or a declaration was refused.
+/// Reasons why a namespace did not start, or a declaration was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StartError {
-    /// The store refused.
+    /// The store reported an error.
     #[error(transparent)]
     Storage(#[from] peeklock_storage::Error),
     /// A stored record can't be understood.
@@ -11,10 +11,10 @@ pub enum StartError {
     Record {
         /// The partition.
         partition: u64,
-        /// What is wrong.
+        /// A description of the fault.
         reason: String,
     },
-    /// What is stored about the entity, or about one whose name can't be read and may be this, is damaged.
+    /// The stored state of this entity, or of one whose name can't be read and that may be this one, is damaged.
     #[error(
         "what is stored about {name:?}, or about an entity whose name can't be read, is damaged; see `peeklock store check`"
     )]
@@ -27,7 +27,7 @@ pub enum StartError {
     InvalidName {
         /// The name as given.
         name: String,
-        /// What is wrong with it.
+        /// A description of the fault.
         reason: String,
     },
     /// An entity can't have these options.
@@ -35,36 +35,36 @@ pub enum StartError {
     InvalidOptions {
         /// The entity.
         name: String,
-        /// Which option, and what it must be.
+        /// The option, and its allowed values.
         reason: String,
     },
-    /// What was to be created exists.
+    /// The entity to be created exists.
     #[error("an entity {name:?} exists already")]
     Exists {
         /// The name as given.
         name: String,
     },
-    /// What was to be changed does not exist.
+    /// The entity to be changed does not exist.
     #[error("there is no entity {name:?}")]
     NotFound {
         /// The name as given.
         name: String,
     },
-    /// Subscriptions were declared for what is not a topic.
+    /// Subscriptions were declared for an entity that is not a topic.
     #[error("there is no topic {name:?}")]
     NoSuchTopic {
         /// The name as given.
         name: String,
     },
-    /// The topic refused it, or the namespace has no room for it.
+    /// The topic refused the subscription, or the namespace is full.
     #[error("{name:?}: {refusal}")]
     Refused {
         /// The subscription, queue or topic.
         name: String,
-        /// Why.
+        /// The reason.
         refusal: crate::Refusal,
     },
-    /// The operating system gave no randomness.
+    /// The operating system provided no randomness.
     #[error("the operating system gave no random numbers: {0}")]
     Randomness(String),
 }

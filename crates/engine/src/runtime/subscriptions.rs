@@ -1,4 +1,4 @@
-//! The subscriptions of a topic as the outside sees them: found by name, with their counts.
+//! The subscriptions of a topic as seen by other tasks: found by name, with their counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use crate::partition::{Activity, Counts, Partition};
 use crate::rule::FilterCounts;
 use crate::{QueueId, Subscription, SubscriptionOptions, Timestamp};
 
-/// What the topic's actor knows of its subscriptions, as of its last turn; it may be ahead of what is durable.
+/// The topic's subscriptions as of the last turn of its actor; may be ahead of what is durable.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     known: RwLock<Known>,
@@ -21,12 +21,12 @@ pub(super) struct Subscriptions {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// In the order in which pages show them.
+    /// In the order of pages.
     by_name: BTreeMap<Box<str>, QueueId>,
     by_id: HashMap<QueueId, Found>,
-    /// Of all subscriptions.
+    /// Over all subscriptions.
     filters: FilterCounts,
-    /// Which of them have series of their own.
+    /// The pool that decides which of them have metric series of their own.
     series: Arc<SeriesPool>,
 }
 
@@ -45,19 +45,19 @@ impl Found {
         self.counts.get()
     }
 
-    /// The same, and what clients do with it, of the same instant.
+    /// Counts and client activity, both from the same point in time.
     pub(super) fn counts_and_activity(&self) -> (Counts, Activity) {
         self.counts.both()
     }
 
-    /// Lets everybody see what is there now.
+    /// Publishes the present counts.
     fn set(&self, counts: Counts, partition: &Partition) {
         let id = self.subscription.queue;
         self.counts.set(counts, partition.activity(id));
         self.metrics.set_oldest(partition.oldest_available(id));
     }
 
-    /// What administrators see.
+    /// The description for administrators.
     pub(super) fn describe(&self) -> SubscriptionDescription {
         let subscription = Arc::clone(&self.subscription);
         SubscriptionDescription {
@@ -92,7 +92,7 @@ impl Known {
         if let Some(gone) = self.by_id.remove(&id) {
             self.filters = self.filters.minus(FilterCounts::of(&gone.subscription.rules));
             let key = name_key(&gone.subscription.name);
-            // The name may have a new owner already.
+            // Another subscription may have the name by now.
             if self.by_name.get(&key) == Some(&id) {
                 self.by_name.remove(&key);
             }
@@ -110,7 +110,7 @@ impl Known {
 }
 
 impl Subscriptions {
-    /// Those of a partition.
+    /// The subscriptions of a partition.
     pub(super) fn of(partition: &mut Partition, series: Arc<SeriesPool>) -> Self {
         let known = Known { series, ..Known::default() };
         let subscriptions = Self { known: RwLock::new(known) };
@@ -124,12 +124,12 @@ impl Subscriptions {
         known.by_id.get(known.by_name.get(&name_key(name))?).cloned()
     }
 
-    /// What is published of one.
+    /// The metrics of a subscription.
     pub(super) fn metrics(&self, id: QueueId) -> Option<Arc<EntityMetrics>> {
         self.known().by_id.get(&id).map(|found| Arc::clone(&found.metrics))
     }
 
-    /// All of them, in no order.
+    /// All of them, in no particular order.
     pub(super) fn all(&self) -> Vec<Found> {
         self.known().by_id.values().cloned().collect()
     }
@@ -143,14 +143,14 @@ impl Subscriptions {
         names
     }
 
-    /// Those of a page in the order of their name keys: `top` of them after the first `skip`.
+    /// One page in the order of name keys: `top` subscriptions after the first `skip`.
     pub(super) fn page(&self, skip: usize, top: usize) -> Vec<Found> {
         let known = self.known();
         let ids = known.by_name.values().skip(skip).take(top);
         ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
     }
 
-    /// The first `top` of those whose keys come after this one; of all subscriptions without it.
+    /// The first `top` subscriptions whose keys come after `key`; without it, from the first subscription.
     pub(super) fn after(&self, key: Option<&str>, top: usize) -> Vec<Found> {
         let known = self.known();
         let start = key.map_or(Bound::Unbounded, Bound::Excluded);
@@ -158,30 +158,30 @@ impl Subscriptions {
         ids.filter_map(|(_, id)| known.by_id.get(id).cloned()).collect()
     }
 
-    /// Their counts, and what happened to their messages.
+    /// Calls `note` for each subscription.
     pub(super) fn each(&self, note: impl FnMut(&Found)) {
         self.known().by_id.values().for_each(note);
     }
 
-    /// Names of those that exist as long as a client consumes from them.
+    /// Names of temporary subscriptions.
     pub(super) fn temporary_names(&self) -> Vec<String> {
         let known = self.known();
         let temporary = known.by_id.values().filter(|found| found.options.is_temporary());
         temporary.map(|found| found.subscription.name.to_string()).collect()
     }
 
-    /// How many there are, and how many filters they have.
+    /// Number of subscriptions, and of their filters.
     pub(super) fn sizes(&self) -> (usize, FilterCounts) {
         let known = self.known();
         (known.by_name.len(), known.filters)
     }
 
-    /// Messages of all of them that are out of delivery because what is stored of them is damaged.
+    /// Number of messages in all subscriptions that are out of delivery because their stored data is damaged.
     pub(super) fn quarantined(&self) -> u64 {
         self.known().by_id.values().map(|found| found.counts().quarantined).sum()
     }
 
-    /// Takes over what changed in the partition since it was last asked; true if that is more than counts.
+    /// Applies the changes in the partition since the last call; true if they are more than counts.
     pub(super) fn take_over(&self, partition: &mut Partition) -> bool {
         let changed = partition.take_changed();
         if changed.is_empty() {
@@ -201,14 +201,14 @@ impl Subscriptions {
         true
     }
 
-    /// Clients did something with a subscription.
+    /// Records an access by a client.
     pub(super) fn set_accessed(&self, id: QueueId, at: Timestamp) {
         if let Some(found) = self.known().by_id.get(&id) {
             found.accessed.set(at);
         }
     }
 
-    /// Takes over everything, as after the partition was read back.
+    /// Replaces everything, after the partition was read back.
     pub(super) fn reset(&self, partition: &mut Partition) {
         partition.take_changed();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +223,7 @@ impl Subscriptions {
 }
 
 impl Known {
-    /// Brings the counts of a subscription up to date; false if more than those changed.
+    /// Updates the counts of a subscription; false if more than these changed.
     fn recount(&self, partition: &Partition, id: QueueId) -> bool {
         let found = self.by_id.get(&id);
         match (found, partition.subscription(id), partition.subscription_counts(id)) {

@@ -1,4 +1,4 @@
-//! What front ends ask a namespace about subscriptions. Rules are changed by commands to the topic's partition.
+//! Queries of front ends about subscriptions. Rules are changed by commands to the topic's partition.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl Namespace {
     pub fn subscription(&self, topic: &str, name: &str) -> Option<SubscriptionRef> {
         let entity = self.inner.directory.get(&name_key(topic))?;
         if entity.is_damaged() && entity.kind == EntityKind::Topic {
-            // Nobody knows which it has: every request says that its topic is damaged.
+            // The subscriptions of a damaged topic are unknown: every request is answered that the topic is damaged.
             return Some(SubscriptionRef {
                 partition: entity.handle(),
                 queue: QueueId(entity.id.0),
@@ -32,8 +32,8 @@ impl Namespace {
         })
     }
 
-    /// The counts of a subscription as of the last turn of its topic; they may be ahead of what is durable. `size_bytes`
-    /// is 0: contents are the topic's.
+    /// The counts of a subscription as of the last turn of its topic; they may be ahead of what is durable. `size_bytes` is
+    /// 0, because the bodies belong to the topic.
     #[must_use]
     pub fn subscription_counts(&self, topic: &str, name: &str) -> Option<Counts> {
         Some(self.inner.directory.get(&name_key(topic))?.subscriptions.get(name)?.counts())

@@ -17,7 +17,7 @@ pub(crate) fn append_counters(next_number: SequenceNumber, to: &mut Vec<u8>) {
 /// Reads the record of the counters: the next sequence number.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_counters(bytes: &[u8]) -> Result<SequenceNumber, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_counters(bytes);

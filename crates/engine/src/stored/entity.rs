@@ -6,12 +6,12 @@ use super::options::{StoredQueue, StoredTopic};
 use super::{frame, legacy};
 use crate::{EntityOptions, EntityTimes, Timestamp};
 
-/// A queue or topic as it is stored. Its id is in the key.
+/// The stored form of a queue or topic. Its id is in the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EntityRecord {
-    /// The name as it was given first.
+    /// The name as first given.
     pub(crate) name: String,
-    /// When it was declared.
+    /// When it was created and last changed.
     pub(crate) times: EntityTimes,
     /// Its options.
     pub(crate) options: EntityOptions,
@@ -37,7 +37,7 @@ enum Kind {
     Topic(StoredTopic),
 }
 
-/// The record of an entity.
+/// Encodes an entity.
 pub(crate) fn write_entity(entity: &EntityRecord) -> Bytes {
     let kind = match &entity.options {
         EntityOptions::Queue(options) => Kind::Queue(options.into()),
@@ -57,7 +57,7 @@ pub(crate) fn write_entity(entity: &EntityRecord) -> Bytes {
 /// Reads the record of an entity.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_entity(bytes: &[u8]) -> Result<EntityRecord, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_entity(bytes);

@@ -1,12 +1,12 @@
-//! What stands around the fields of every record: the first byte and the length.
+//! The frame around the fields of every record: the first byte and the length.
 
 use prost::Message;
 
-/// The first byte of a record with tagged fields. Those below were versions of records by position.
+/// The first byte of a record with tagged fields. Smaller values are versions of positional records.
 const TAGGED: u8 = 0x10;
 
-/// Whether a record has tagged fields. A record that is neither this nor of an earlier version is refused by the readers of
-/// those.
+/// Whether a record has tagged fields. All other records are passed to the readers of earlier versions, which refuse unknown
+/// ones.
 pub(super) fn is_tagged(bytes: &[u8]) -> bool {
     bytes.first() == Some(&TAGGED)
 }
@@ -18,10 +18,10 @@ pub(super) fn append(record: &impl Message, to: &mut Vec<u8>) {
     record.encode_length_delimited(to).expect("a vector grows");
 }
 
-/// Reads a record, and nothing more.
+/// Reads a record, which must extend to the end of the bytes.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The reason why they can't be decoded.
 pub(super) fn read<T: Message + Default>(bytes: &[u8]) -> Result<T, String> {
     let mut fields = match bytes.split_first() {
         Some((&TAGGED, rest)) => rest,
@@ -36,7 +36,7 @@ pub(super) fn read<T: Message + Default>(bytes: &[u8]) -> Result<T, String> {
     }
 }
 
-/// The value of a field that every record of its kind has.
+/// The value of a required field.
 ///
 /// # Errors
 /// The name of the field, if it is missing.
@@ -53,15 +53,15 @@ pub(super) fn bits_128(bytes: &[u8]) -> Result<u128, String> {
     Ok(u128::from_be_bytes(bytes))
 }
 
-/// Numbers for the values of an enumeration in the store; `0` is the value of a field that is missing.
+/// Maps the values of an enumeration to numbers in the store; `0` is the value of a missing field.
 macro_rules! numbered {
     ($kind:ident, $number_of:ident, $from_number:ident, $name:literal: $($number:literal $value:ident),+ $(,)?) => {
-        /// The number that stands for the value in the store.
+        /// The value's number in the store.
         pub(super) const fn $number_of(value: $kind) -> u32 {
             match value { $($kind::$value => $number,)+ }
         }
 
-        /// The value for which a number stands in the store.
+        /// The value with this number in the store.
         pub(super) fn $from_number(number: u32) -> Result<$kind, String> {
             match number {
                 $($number => Ok($kind::$value),)+
@@ -78,8 +78,8 @@ pub(super) mod testing {
 
     use super::*;
 
-    /// Checks that a reader refuses every prefix of a record, bytes behind it and an unknown first byte, that it passes over
-    /// fields that it does not know, and that it does not panic whatever byte is changed.
+    /// Checks that a reader refuses every prefix of a record, trailing bytes and an unknown first byte, that it skips unknown
+    /// fields, and that it never panics whichever bit is flipped.
     pub(crate) fn check_tolerance<T: Debug + PartialEq>(
         good: &[u8],
         read: impl Fn(&[u8]) -> Result<T, String>,

@@ -17,7 +17,7 @@ pub(crate) fn append_last_use(at: Timestamp, to: &mut Vec<u8>) {
 /// Reads the record of a last use.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_last_use(bytes: &[u8]) -> Result<Timestamp, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_last_use(bytes);

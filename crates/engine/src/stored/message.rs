@@ -1,8 +1,9 @@
-//! The head of a message: all that is stored about it but its body.
+//! The head of a message: everything stored about it except its body.
 //!
-//! One is written for each message that is sent, and all are read at a start. So a value that is missing takes no byte, and what most
-//! messages lack is in a part of its own. `benches/heads.rs` measures both directions, with all that a queue does: 56 ns to write
-//! and 104 ns to read a plain message, where records by position took 75 ns and 102 ns; 85 ns (86 ns) to write one of a session.
+//! A head is written for each sent message, and all are read at a start. Therefore a missing value takes no byte, and rare
+//! fields are in a part of their own. `benches/heads.rs` measures both directions, including the work of the queue: 56 ns to
+//! write and 104 ns to read a plain message, compared to 75 ns and 102 ns for positional records; 85 ns (86 ns) to write one
+//! with a session.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ struct Head {
     sub_queue: u32,
     #[prost(uint32, tag = "6")]
     state: u32,
-    /// The number under which the body is stored, if that is not the message's own.
+    /// The number of the body, if it differs from the message's own.
     #[prost(uint64, optional, tag = "7")]
     body: Option<u64>,
     #[prost(string, optional, tag = "8")]
@@ -40,7 +41,7 @@ struct Head {
     scheduled_enqueue_time_ms: Option<u64>,
     #[prost(uint32, tag = "10")]
     header_bytes: u32,
-    /// Apart, so that what is read and written for every message stays small.
+    /// Separate, so that the part read and written for every message stays small.
     #[prost(message, optional, boxed, tag = "11")]
     rare: Option<Box<Rare>>,
     /// The partition of a partitioned entity, from 0 to 15.
@@ -48,7 +49,7 @@ struct Head {
     partition: u32,
 }
 
-/// What few messages have.
+/// Fields that few messages have.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Rare {
     #[prost(message, optional, tag = "1")]
@@ -65,7 +66,7 @@ struct Rare {
     held_until_ms: Option<u64>,
 }
 
-/// Why a message rests in a dead-letter queue.
+/// Why a message is in a dead-letter queue.
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredDeadLetter {
     #[prost(string, optional, tag = "1")]
@@ -81,7 +82,7 @@ struct StoredModified {
     properties: Vec<ModifiedProperty>,
 }
 
-/// A property with its value as AMQP encodes it.
+/// A property with its AMQP-encoded value.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ModifiedProperty {
     #[prost(string, tag = "1")]
@@ -90,7 +91,7 @@ struct ModifiedProperty {
     value: Bytes,
 }
 
-/// The way of a message that was forwarded.
+/// Forwarding information of a message.
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredForwarded {
     #[prost(uint64, tag = "1")]
@@ -126,10 +127,10 @@ pub(crate) fn append_head(record: &Record, to: &mut Vec<u8>) {
     frame::append(&head, to);
 }
 
-/// Where the body of a stored message is.
+/// The body of a stored message.
 ///
 /// # Errors
-/// What is wrong with the head.
+/// The reason why the head can't be decoded.
 pub(crate) fn body_of(number: SequenceNumber, bytes: &[u8]) -> Result<BodyRef, String> {
     match legacy::read_trace(bytes)? {
         Some((body, _)) => Ok(body),
@@ -140,7 +141,7 @@ pub(crate) fn body_of(number: SequenceNumber, bytes: &[u8]) -> Result<BodyRef, S
 /// Reads the head of a message.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_head(bytes: &[u8]) -> Result<Record, String> {
     let record = match frame::is_tagged(bytes) {
         true => frame::read::<Head>(bytes)?.try_into()?,
@@ -175,7 +176,7 @@ impl TryFrom<Head> for Record {
             extra.session_id = head.session_id.map(Into::into);
             extra.scheduled_enqueue_time = head.scheduled_enqueue_time_ms.map(Timestamp);
             extra.header_bytes = head.header_bytes;
-            // A part of which this version knows no field.
+            // A rare part that has only fields unknown to this version.
             record.set_extra((extra != Extra::default()).then(|| Arc::new(extra)));
         }
         Ok(record)
@@ -188,7 +189,7 @@ fn partition_from_index(index: u32) -> Result<KeyPartition, String> {
 }
 
 impl Rare {
-    /// `None` for a message that has nothing of it.
+    /// `None` for a message without rare fields.
     fn of(extra: &Extra) -> Option<Box<Self>> {
         let Extra { modified, dead_letter, rule_properties, forwarded, changes, held_until, .. } = extra;
         let is_needed = modified.is_some()

@@ -1,21 +1,21 @@
-//! The values in the store, one file for each kind of record; `crate::layout` says where each is.
+//! The values in the store, one file for each kind of record; `crate::layout` has their keys.
 //!
-//! A stored record is a message of its own, never a struct that the broker computes with. Its fields have tags (protobuf, by
-//! `prost`), so that fields can be added:
+//! A stored record is a message of its own, never a struct of the broker's logic. Its fields have tags (protobuf, by `prost`),
+//! so that fields can be added:
 //!
 //! ```text
 //! 0x10, the length as a varint, the fields
 //! ```
 //!
-//! - A field that a record does not have means what the record meant before the field existed. A field that this version does not
-//!   know is passed over, and gone when this version writes the record. So a new option is one line in [`options`].
-//! - A tag is never used again for something else, and a field's type never changes.
-//! - A field that earlier versions must not pass over gets a new first byte, which they refuse.
-//! - The length shows bytes that are missing or too many: protobuf alone can't. What can't be understood is refused with the
-//!   reason, as damage of this one record.
+//! - A missing field means what the record meant before the field existed. An unknown field is skipped, and lost when this
+//!   version writes the record. So a new option is one line in [`options`].
+//! - A tag is never reused, and a field's type never changes.
+//! - A field that earlier versions must not skip needs a new first byte, which they refuse.
+//! - The length reveals missing or excess bytes, which protobuf alone can't. A record that can't be decoded is refused with
+//!   the reason, as damage of this one record.
 //!
-//! Earlier versions wrote records by position, behind a first byte below `0x10` (the version). [`legacy`] reads them; nothing
-//! writes them. A record is replaced by its new form when it is written the next time.
+//! Earlier versions wrote positional records, with a first byte below `0x10` (the version). [`legacy`] reads them, but they
+//! are never written. Such a record is replaced by its new form when it is next written.
 //!
 //! | record | file | by position | with tags |
 //! |---|---|---|---|
@@ -25,12 +25,12 @@
 //! | the counters of a queue, topic or subscription | `counters.rs` | 1 | `0x10` |
 //! | its last use | `last_use.rs` | 1 | `0x10` |
 //! | a subscription | `subscription.rs`, `rule.rs`, `options.rs` | 1, 2, 3 | `0x10` |
-//! | the head of a message: all but its body | `message.rs`, `property.rs`, `selectable.rs` | 1, 2, 3, 5 | `0x10` |
-//! | the place of a message that went to another entity | none any more | 4 | none |
+//! | the head of a message: everything but its body | `message.rs`, `property.rs`, `selectable.rs` | 1, 2, 3, 5 | `0x10` |
+//! | the tombstone of a forwarded message | no longer written | 4 | none |
 //! | an id for duplicate detection | `remembered_id.rs` | 1 | `0x10` |
 //! | the state of a session | `session_state.rs` | 1 | `0x10` |
 //!
-//! Bodies are the senders' bytes and have no form of their own.
+//! Bodies are the senders' bytes, stored unchanged.
 
 mod counters;
 mod entity;

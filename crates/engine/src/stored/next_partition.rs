@@ -11,7 +11,7 @@ struct NextPartition {
     id: Option<u64>,
 }
 
-/// The record of the next free partition.
+/// Encodes the next free partition.
 pub(crate) fn write_next_partition(next: PartitionId) -> Bytes {
     let mut record = Vec::new();
     frame::append(&NextPartition { id: Some(next.0) }, &mut record);
@@ -21,7 +21,7 @@ pub(crate) fn write_next_partition(next: PartitionId) -> Bytes {
 /// Reads the record of the next free partition.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_next_partition(bytes: &[u8]) -> Result<PartitionId, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_next_partition(bytes);

@@ -1,7 +1,7 @@
-//! The options of queues, topics and subscriptions, in the records of those.
+//! The options of queues, topics and subscriptions, as parts of their records.
 //!
-//! **A new option is one line here**: the next free tag, its type, and its field, if the options keep it in a part of theirs.
-//! Every field is optional: one that is missing leaves the option's default, or `None`.
+//! **A new option is one line here**: the next free tag, its type, and its path, if it is not a field of the options
+//! themselves. Every field is optional: a missing one leaves the option's default, or `None`.
 
 use super::frame::{numbered, required};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     Timestamp, TopicOptions,
 };
 
-/// Declares the stored form of some options, with how it is made of them and read. `=>` says where the options keep the value, if not
-/// in a field of the same name.
+/// Declares the stored form of options, and the conversions. `=>` gives the path of a value that is not in a field of the same
+/// name.
 macro_rules! stored_options {
     ($(#[$doc:meta])* $stored:ident of $options:ty {
         $(#[$tag:meta] $field:ident: $kind:ty $(=> $($part:ident).+)?,)+
@@ -40,7 +40,7 @@ macro_rules! stored_options {
     };
 }
 
-/// Where options keep a value.
+/// The path of a value in the options.
 macro_rules! value_of {
     ($options:ident, $field:ident) => { $options.$field };
     ($options:ident, $field:ident => $($part:ident).+) => { $options.$($part).+ };
@@ -131,12 +131,12 @@ stored_options! {
     }
 }
 
-/// How the value of an option looks in a field.
+/// Converts an option's value to a stored field and back.
 trait StoredField<T> {
     /// The field for a value.
     fn of(value: &T) -> Self;
 
-    /// Sets the value that the field has; one that is missing leaves the value.
+    /// Sets the value from the field; a missing field leaves it unchanged.
     fn read_into(self, value: &mut T) -> Result<(), String>;
 }
 
@@ -151,7 +151,7 @@ impl<T: Copy> StoredField<T> for Option<T> {
     }
 }
 
-/// Options without a limit have none unless the field is there.
+/// Options without a limit: a missing field means `None`.
 impl<T: Copy> StoredField<Self> for Option<T> {
     fn of(value: &Self) -> Self {
         *value
@@ -201,7 +201,7 @@ impl StoredField<Vec<AuthorizationRule>> for Vec<StoredAuthorizationRule> {
     }
 }
 
-/// False unless the field is there.
+/// A missing field means false.
 impl StoredField<Self> for bool {
     fn of(value: &Self) -> Self {
         *value
@@ -213,7 +213,7 @@ impl StoredField<Self> for bool {
     }
 }
 
-/// Whose a subscription is.
+/// The client of a subscription.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StoredClientAffinity {
     #[prost(string, tag = "1")]

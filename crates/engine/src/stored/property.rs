@@ -1,11 +1,11 @@
-//! Properties of messages, as rules name them and as rules and receivers change them.
+//! Properties of messages, for the rules, and as changed by rules and receivers.
 
 use peeklock_rules::{Given, PropertyChanges, PropertyValue, RuleProperties, TextProperty};
 
 use super::frame::{bits_128, numbered, required};
 use super::selectable::StoredSelectable;
 
-/// A value. Every kind has its tag.
+/// A value. Every kind has its own tag.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StoredValue {
     #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
@@ -46,7 +46,7 @@ enum Kind {
     Given(StoredGiven),
 }
 
-/// A value of a rule in the form in which it was given.
+/// A value of a rule in its original type.
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredGiven {
     #[prost(oneof = "GivenKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15")]
@@ -96,7 +96,7 @@ struct StoredDateTime {
     text: String,
 }
 
-/// A decimal in the width in which it was given, and the same number in 128 bits (16 bytes).
+/// A decimal in its original width, and the same number in 128 bits (16 bytes).
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredDecimal {
     #[prost(fixed64, tag = "1")]
@@ -204,7 +204,7 @@ impl TryFrom<StoredGiven> for Given {
     }
 }
 
-/// A number in the type in which it was given, which has fewer bits.
+/// Converts a number to its original type, which has fewer bits.
 fn narrow<T: Copy + std::fmt::Display, U: TryFrom<T>>(number: T) -> Result<U, String> {
     U::try_from(number).map_err(|_| format!("{number} is out of the range of its type"))
 }
@@ -218,7 +218,7 @@ pub(super) struct StoredProperty {
     value: Option<StoredValue>,
 }
 
-/// The stored form of properties.
+/// Converts properties to their stored form.
 pub(super) fn stored_properties(properties: &[(Box<str>, PropertyValue)]) -> Vec<StoredProperty> {
     let stored = |(name, value): &(Box<str>, PropertyValue)| StoredProperty {
         name: name.to_string(),
@@ -227,7 +227,7 @@ pub(super) fn stored_properties(properties: &[(Box<str>, PropertyValue)]) -> Vec
     properties.iter().map(stored).collect()
 }
 
-/// Properties from their stored form.
+/// Converts properties from their stored form.
 pub(super) fn properties(stored: Vec<StoredProperty>) -> Result<Vec<(Box<str>, PropertyValue)>, String> {
     let property = |StoredProperty { name, value }| {
         let value: StoredValue =
@@ -238,7 +238,7 @@ pub(super) fn properties(stored: Vec<StoredProperty>) -> Result<Vec<(Box<str>, P
     stored.into_iter().map(property).collect()
 }
 
-/// What rules see of a message.
+/// The properties of a message that rules evaluate.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StoredRuleProperties {
     #[prost(string, optional, tag = "1")]
@@ -309,7 +309,7 @@ impl TryFrom<StoredRuleProperties> for RuleProperties {
     }
 }
 
-/// What the action of a rule changed.
+/// Changes made by the action of a rule.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct StoredChanges {
     #[prost(message, repeated, tag = "1")]
@@ -318,12 +318,12 @@ pub(super) struct StoredChanges {
     scheduled_enqueue_time_ms: Option<ChangedNumber>,
     #[prost(message, optional, tag = "3")]
     time_to_live_ms: Option<ChangedNumber>,
-    /// Without a value: removed.
+    /// Without a value: the property was removed.
     #[prost(message, repeated, tag = "4")]
     user: Vec<StoredProperty>,
 }
 
-/// A system property that is a text: set, or removed.
+/// A textual system property: set, or removed.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ChangedText {
     #[prost(uint32, tag = "1")]
@@ -332,7 +332,7 @@ struct ChangedText {
     value: Option<String>,
 }
 
-/// A system property that is a number: set, or removed.
+/// A numeric system property: set, or removed.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ChangedNumber {
     #[prost(uint64, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! An id of an accepted message, for duplicate detection.
+//! A remembered id of an accepted message, for duplicate detection.
 
 use super::{frame, legacy};
 use crate::{MessageKey, Timestamp};
@@ -8,7 +8,7 @@ struct RememberedId {
     /// When the message was accepted.
     #[prost(uint64, tag = "1")]
     at_ms: u64,
-    /// The halves of the key: two numbers need no allocation.
+    /// The halves of the key: two numbers avoid an allocation.
     #[prost(fixed64, optional, tag = "2")]
     key_high: Option<u64>,
     #[prost(fixed64, optional, tag = "3")]
@@ -24,7 +24,7 @@ pub(crate) fn append_remembered_id(at: Timestamp, key: MessageKey, to: &mut Vec<
 /// Reads the record of an id: when its message was accepted, and its key.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_remembered_id(bytes: &[u8]) -> Result<(Timestamp, MessageKey), String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_remembered_id(bytes);

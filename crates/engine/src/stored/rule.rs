@@ -1,4 +1,4 @@
-//! A rule of a subscription. SQL is stored as it was written and read anew, so that the error names the place of what can't be read.
+//! A rule of a subscription. SQL is stored as text and parsed again, so that an error names the position of the fault.
 
 use peeklock_rules::{CorrelationFilter, Filter, PropertyValue, Selector, SqlAction, SqlError, SqlFilter};
 
@@ -55,7 +55,7 @@ struct StoredCorrelation {
     user: Vec<StoredProperty>,
 }
 
-/// A text with its parameters.
+/// An SQL text with its parameters.
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredSql {
     #[prost(string, tag = "1")]
@@ -161,7 +161,7 @@ impl TryFrom<StoredRule> for Rule {
     }
 }
 
-/// The filter of a rule, from its text.
+/// Parses the filter of a rule.
 pub(super) fn sql_filter(
     rule: &str,
     expression: &str,
@@ -173,7 +173,7 @@ pub(super) fn sql_filter(
         .map_err(|error| unreadable("filter", rule, expression, &error))
 }
 
-/// The action of a rule, from its text.
+/// Parses the action of a rule.
 pub(super) fn sql_action(
     rule: &str,
     expression: &str,

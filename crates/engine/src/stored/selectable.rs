@@ -1,4 +1,4 @@
-//! What selectors see of a message beside what rules in SQL see.
+//! The properties of a message that only selectors evaluate, in addition to those for SQL rules.
 
 use peeklock_rules::SelectableFields;
 
@@ -18,7 +18,7 @@ pub(super) struct StoredSelectable {
 }
 
 impl StoredSelectable {
-    /// `None` for a message that has none of these fields.
+    /// `None` for a message without these fields.
     pub(super) fn of(fields: &SelectableFields) -> Option<Self> {
         (*fields != SelectableFields::default()).then(|| Self {
             is_durable: fields.is_durable,

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use super::{frame, legacy};
 use crate::{SessionId, Timestamp};
 
-/// The state of a session as it is stored.
+/// The stored form of a session state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SessionStateRecord {
-    /// The session, as it was spelled when the state was set.
+    /// The session, in the spelling with which the state was set.
     pub(crate) session: SessionId,
     /// When the state was set.
     pub(crate) updated_at: Timestamp,
@@ -35,13 +35,13 @@ pub(crate) fn append_session_state(session: &str, updated_at: Timestamp, state: 
 /// Reads the record of a state.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_session_state(bytes: &[u8]) -> Result<SessionStateRecord, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_session_state(bytes);
     }
     let StoredSessionState { session, updated_at_ms, state } = frame::read(bytes)?;
-    // An empty text is a session id, too.
+    // An empty text is a valid session id.
     let session = frame::required(session, "session id")?.into();
     Ok(SessionStateRecord { session, updated_at: Timestamp(updated_at_ms), state })
 }

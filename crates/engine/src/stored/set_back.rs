@@ -1,4 +1,4 @@
-//! The last correction by which the clock went back.
+//! The last correction that set the clock back.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ struct StoredSetBack {
     to_ms: u64,
 }
 
-/// The record of a correction.
+/// Encodes a correction.
 pub(crate) fn write_set_back(set_back: SetBack) -> Bytes {
     let mut record = Vec::new();
     frame::append(&StoredSetBack { from_ms: set_back.from.0, to_ms: set_back.to.0 }, &mut record);
@@ -24,7 +24,7 @@ pub(crate) fn write_set_back(set_back: SetBack) -> Bytes {
 /// Reads the record of a correction.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_set_back(bytes: &[u8]) -> Result<SetBack, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_set_back(bytes);

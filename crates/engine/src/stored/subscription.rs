@@ -7,7 +7,7 @@ use super::rule::StoredRule;
 use super::{frame, legacy};
 use crate::{EntityTimes, QueueId, Rule, Subscription, SubscriptionOptions, Timestamp};
 
-/// What is stored beside the id, which is in the key.
+/// The stored form of a subscription. Its id is in the key.
 #[derive(Clone, PartialEq, prost::Message)]
 struct StoredSubscription {
     #[prost(string, optional, tag = "1")]
@@ -37,7 +37,7 @@ pub(crate) fn append_subscription(subscription: &Subscription, to: &mut Vec<u8>)
 /// Reads the record of a subscription.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason why it can't be decoded.
 pub(crate) fn read_subscription(queue: QueueId, bytes: &[u8]) -> Result<Subscription, String> {
     if !frame::is_tagged(bytes) {
         return legacy::read_subscription(queue, bytes);

@@ -1,4 +1,4 @@
-//! Entities created, changed and deleted by administrators, who may race each other and the clients.
+//! Creation, update and deletion of entities by administrators, concurrently with each other and with clients.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn with_deliveries(max_delivery_count: u32) -> QueueOptions {
     QueueOptions { max_delivery_count, ..queue() }
 }
 
-/// Another start on what is stored, without declaring anything.
+/// Restarts on the stored data without declaring anything.
 async fn restarted_as_it_is(broker: Broker) -> Broker {
     let Broker { store, clock, .. } = broker;
     let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(2), ..NamespaceOptions::default() };
@@ -43,7 +43,7 @@ async fn no_more_queues_and_topics_are_created_than_there_may_be() {
     let options = NamespaceOptions { seed: Some(2), entities_max: Some(3), ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, Arc::new(TestClock::new(START)), options).await.unwrap();
     let names = ["one", "two", "three", "four", "five"];
-    // At the same time, so that some of them are decided together.
+    // Concurrently, so that some of them are decided in the same batch.
     let create = |name: &'static str| {
         let namespace = namespace.clone();
         async move { namespace.create(name, queue()).await }
@@ -220,7 +220,7 @@ async fn declaring_what_is_being_deleted_ends_in_one_or_the_other() {
         broker.namespace.declare(QUEUE, with_deliveries(7)).await.unwrap();
         deleting.await.unwrap().unwrap();
         quiet().await;
-        // It was changed before it went, or is another one of the same name.
+        // It was updated before its deletion, or is a new queue of the same name.
         if let Some(found) = broker.namespace.describe(QUEUE) {
             assert_ne!(found.queue, old);
             assert_eq!(*found.options, with_deliveries(7).into());
@@ -243,7 +243,7 @@ async fn a_deletion_that_the_store_refuses_is_tried_again() {
     broker.store.fail_next(full());
     quiet().await;
     let refused = broker.namespace.delete(QUEUE).await;
-    // The catalogue tries again at once, for whoever waits.
+    // The catalogue retries at once, because a caller waits for the deletion.
     refused.unwrap();
     assert_eq!(stored_of(&broker, client.queue), 0);
 

@@ -1,50 +1,49 @@
-//! What must be true of a queue or subscription whatever happened: knows what was asked, answered and delivered,
-//! nothing of how.
+//! Invariants of a queue or subscription, checked by requests, responses and deliveries only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use peeklock_engine::SequenceNumber;
 
-/// What is known about one message, told apart by its content.
+/// What is known about one message, which is identified by its body.
 #[derive(Debug, Default)]
 struct KnownMessage {
     accepted: bool,
-    /// Completions, and the like, whose outcome is not known.
+    /// Completions and other removals with unknown outcome.
     departures_in_doubt: u32,
-    /// Deferrals and the like whose outcome is not known.
+    /// Deferrals and dead-letterings with unknown outcome.
     moves_in_doubt: u32,
-    /// Deferred or dead-lettered: no receiver gets it by itself.
+    /// Deferred or dead-lettered: not delivered to receivers of the main queue.
     aside: bool,
     gone: bool,
-    /// An administrator asked for something to be done with it, whoever was about to get it.
+    /// An administrator requested an operation on it, even if it was being delivered.
     acted_on: bool,
 }
 
-/// Watches one queue or subscription.
+/// Checks one queue or subscription.
 #[derive(Debug, Default)]
 pub(crate) struct Auditor {
     messages: BTreeMap<String, KnownMessage>,
     numbers: BTreeMap<SequenceNumber, String>,
-    /// Order in which a topic accepted messages, for those whose order is certain.
+    /// Order in which a topic accepted messages, of those whose order is certain.
     ranks: BTreeMap<String, u64>,
-    /// So many of the messages sent anywhere come in no certain order.
+    /// The first so many messages sent anywhere have no certain order.
     unordered: u64,
-    /// So many of the messages sent anywhere may have been deleted.
+    /// The first so many messages sent anywhere may have been deleted.
     deleted: u64,
-    /// The last first delivery of the others.
+    /// The latest first delivery among the others.
     last_first: Option<SequenceNumber>,
     seen: BTreeSet<String>,
-    /// Whose stored content was changed by the disk: they may be out of delivery.
+    /// Messages whose stored body was corrupted by the disk: they may not be deliverable.
     rotten: BTreeSet<String>,
 }
 
 impl Auditor {
-    /// It may be there from now on.
+    /// The message may be present from now on.
     pub(crate) fn sending(&mut self, content: &str) {
         self.messages.entry(content.to_owned()).or_default();
     }
 
-    /// It must be there, under this number if that is known.
+    /// The message must be present, with this number if it is known.
     pub(crate) fn accepted(&mut self, content: &str, number: Option<SequenceNumber>) {
         self.message(content).accepted = true;
         if let Some(number) = number {
@@ -52,45 +51,45 @@ impl Auditor {
         }
     }
 
-    /// The topic accepted it after all those ranked lower.
+    /// The topic accepted it after all messages of lower rank.
     pub(crate) fn ranked(&mut self, content: &str, rank: u64) {
         self.ranks.insert(content.to_owned(), rank);
     }
 
-    /// It must never be there.
+    /// The message must never be present.
     pub(crate) fn refused(&mut self, content: &str) {
         self.messages.remove(content);
         let number = self.numbers.iter().find(|(_, numbered)| *numbered == content);
         assert_eq!(number, None, "{content} was refused although it was stored");
     }
 
-    /// A byte of its stored content has changed.
+    /// A byte of its stored body has been corrupted.
     pub(crate) fn rotten(&mut self, content: &str) {
         self.rotten.insert(content.to_owned());
     }
 
-    /// Whether its stored content has changed.
+    /// Whether its stored body has been corrupted.
     pub(crate) fn is_rotten(&self, content: &str) -> bool {
         self.rotten.contains(content)
     }
 
-    /// Whether the message of this number may be out of delivery: its content has changed, or it never arrived anywhere.
+    /// Whether the message of this number may be undeliverable: its body is corrupted, or it was never delivered.
     pub(crate) fn may_be_damaged(&self, number: SequenceNumber) -> bool {
         !self.rotten.is_empty()
             && self.numbers.get(&number).is_none_or(|content| self.rotten.contains(content))
     }
 
-    /// A completion, or the like, is under way.
+    /// A completion or other removal is in progress.
     pub(crate) fn leaving(&mut self, content: &str) {
         self.message(content).departures_in_doubt += 1;
     }
 
-    /// An administrator asks for something to be done with it.
+    /// An administrator requests an operation on it.
     pub(crate) fn acting_on(&mut self, content: &str) {
         self.message(content).acted_on = true;
     }
 
-    /// Whether an administrator asked for something to be done with it.
+    /// Whether an administrator requested an operation on it.
     pub(crate) fn is_acted_on(&self, content: &str) -> bool {
         self.messages.get(content).is_some_and(|message| message.acted_on)
     }
@@ -103,14 +102,14 @@ impl Auditor {
         self.message(content).departures_in_doubt -= 1;
     }
 
-    /// Whether only one departure can be the reason if it is not there.
+    /// Whether exactly one removal would explain its absence.
     pub(crate) fn left_at_most_once(&self, content: &str) -> bool {
         let message = self.messages.get(content);
         let is_only = message.is_some_and(|message| message.departures_in_doubt == 1 && !message.gone);
         is_only && position(content) > self.deleted
     }
 
-    /// One of the messages that may be there under a known number.
+    /// A message with a known number that may be present.
     pub(crate) fn pick(&self, which: usize) -> Option<(SequenceNumber, String)> {
         let is_gone = |content| self.messages.get(content).is_none_or(|message| message.gone);
         let there: Vec<_> = self.numbers.iter().filter(|(_, content)| !is_gone(*content)).collect();
@@ -118,7 +117,7 @@ impl Auditor {
         Some((**number, (*content).clone()))
     }
 
-    /// A deferral, or the like, is under way.
+    /// A deferral or dead-lettering is in progress.
     pub(crate) fn moving(&mut self, content: &str) {
         self.message(content).moves_in_doubt += 1;
     }
@@ -131,12 +130,12 @@ impl Auditor {
         self.message(content).moves_in_doubt -= 1;
     }
 
-    /// Any of so many messages sent anywhere may be deleted.
+    /// Any of the first so many messages sent anywhere may be deleted.
     pub(crate) fn deleting(&mut self, sent: u64) {
         self.deleted = sent;
     }
 
-    /// Whether it surely waits for a receiver, or is with one.
+    /// Whether it certainly waits for a receiver, or is locked by one.
     pub(crate) fn is_active(&self, content: &str) -> bool {
         self.messages.get(content).is_some_and(|message| {
             let certain = message.departures_in_doubt == 0 && message.moves_in_doubt == 0;
@@ -145,14 +144,14 @@ impl Auditor {
         })
     }
 
-    /// Deliveries of what was sent so far may be out of order: something went back, or will.
+    /// Messages sent so far may be delivered out of order: a message was returned to the queue, or will be.
     pub(crate) fn order_unknown(&mut self, sent: u64) {
         self.last_first = None;
         self.unordered = sent;
     }
 
-    /// A receiver got it; `ordered` if first deliveries come in order there, `late` if its lock had ended before it was handed over: by
-    /// then others may have had it, and an administrator may have removed it.
+    /// A receiver got it. `ordered`: first deliveries come in order here. `late`: its lock had expired before it was sent to
+    /// the receiver, so that others may have received it and an administrator may have removed it meanwhile.
     pub(crate) fn delivered(&mut self, content: &str, number: SequenceNumber, ordered: bool, late: bool) {
         let message = self.message(content);
         let may_be_gone = late && message.acted_on;
@@ -169,7 +168,7 @@ impl Auditor {
         self.seen.insert(content.to_owned());
     }
 
-    /// All that is left when everything is over.
+    /// Checks the messages that remain at the end.
     pub(crate) fn left(&mut self, left: &[(String, SequenceNumber)]) {
         left.iter().for_each(|(content, number)| self.numbered(content, *number));
         let present: BTreeSet<&String> = left.iter().map(|(content, _)| content).collect();
@@ -216,7 +215,7 @@ impl Auditor {
     }
 }
 
-/// A content that tells how many were sent anywhere before, and more.
+/// A body that contains the number of messages sent anywhere before it, and a suffix.
 pub(crate) fn content(position: u64, suffix: &str) -> String {
     format!("content-{position}{suffix}")
 }

@@ -1,4 +1,4 @@
-//! How much a partition hands to the store at once.
+//! Size of the batches that a partition submits to the store.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::broker::{Broker, START, TestClock, quiet, send};
 
-/// A shard that notes the sizes of the batches.
+/// A shard that records the sizes of the batches.
 struct Sizes {
     shard: Arc<dyn Shard>,
     value_bytes: Mutex<Vec<usize>>,

@@ -18,10 +18,10 @@ use peeklock_storage::{Lease, MemoryStore, ShardId, Store};
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Turns given to the actors before a test says that nothing more happens: all tasks run on the test's own thread.
+/// Turns of the actors before a test assumes that nothing more happens: all tasks run on the test's own thread.
 const TURNS_UNTIL_QUIET: usize = 64;
 
-/// The broker's clock over a machine whose time passes when a test says so. Clones show the same time.
+/// The broker's clock over a machine whose time passes only when a test advances it. Clones share the time.
 #[derive(Clone)]
 pub(crate) struct TestClock {
     pub(crate) machine: ScriptedMachine,
@@ -33,12 +33,12 @@ impl TestClock {
         Self::over(ScriptedMachine::new(start.0))
     }
 
-    /// The clock of a broker that starts on this machine now.
+    /// The clock of a broker that starts on this machine.
     pub(crate) fn over(machine: ScriptedMachine) -> Self {
         Self { system: SystemClock::over(Arc::new(machine.clone())), machine }
     }
 
-    /// The clock of a broker that starts anew on the same machine.
+    /// The clock of a broker that is restarted on the same machine.
     pub(crate) fn restarted(&self) -> Self {
         Self::over(self.machine.clone())
     }
@@ -83,7 +83,7 @@ pub(crate) struct Broker<S = MemoryStore> {
 }
 
 impl Broker {
-    /// One queue, contents cached up to `body_cache_bytes`.
+    /// One queue; bodies are cached up to `body_cache_bytes`.
     pub(crate) async fn start(body_cache_bytes: usize) -> Self {
         let store = MemoryStore::new();
         let lease = store.acquire(ShardId(0)).await.unwrap();
@@ -101,17 +101,17 @@ impl Broker {
         Self::reading(store, lease, clock, body_cache_bytes, seed, None, queue).await
     }
 
-    /// One queue, and so many entities with series of their own.
+    /// One queue, and a limit on the entities with metric series of their own.
     pub(crate) async fn with_series(series_max: usize) -> Self {
         Self::with(NamespaceOptions { series_max, ..NamespaceOptions::default() }).await
     }
 
-    /// One queue, messages of which have spans.
+    /// One queue whose messages are traced with spans.
     pub(crate) async fn with_spans(spans: Arc<dyn Spans>) -> Self {
         Self::with(NamespaceOptions { spans: Some(spans), ..NamespaceOptions::default() }).await
     }
 
-    /// One queue, and somebody who says whether anything may be handed out.
+    /// One queue, and a `Tenure` that permits or forbids output.
     pub(crate) async fn with_tenure(tenure: Arc<dyn Tenure>) -> Self {
         Self::with(NamespaceOptions { tenure: Some(tenure), ..NamespaceOptions::default() }).await
     }
@@ -125,14 +125,14 @@ impl Broker {
         Self { store, clock, namespace }
     }
 
-    /// What is stored already, options included.
+    /// Opens what is stored already, including options.
     pub(crate) async fn over_existing(store: MemoryStore, lease: Lease, clock: TestClock, seed: u64) -> Self {
         Self::with_cache(store, lease, clock, 0, seed, None).await
     }
 }
 
 impl<S> Broker<S> {
-    /// The same, with a function by which forwarders read what rules need of a message, and options of the queue.
+    /// The same, with the function by which forwarders read rule properties of a message, and with options of the queue.
     pub(crate) async fn reading(
         store: S,
         lease: Lease,
@@ -148,7 +148,7 @@ impl<S> Broker<S> {
         broker
     }
 
-    /// One queue, nothing cached, and a limit on memory.
+    /// One queue with a memory budget, and a body cache of `cached` bytes.
     pub(crate) async fn within(store: S, lease: Lease, budget: &Budget, cached: usize) -> Self {
         let clock = TestClock::new(START);
         let options = NamespaceOptions {
@@ -187,7 +187,7 @@ impl<S> Broker<S> {
     }
 }
 
-/// Lets the actors do all they can without the test's help.
+/// Lets the actors run until they have nothing more to do.
 pub(crate) async fn quiet() {
     for _ in 0..TURNS_UNTIL_QUIET {
         tokio::task::yield_now().await;
@@ -214,7 +214,7 @@ impl Client {
         self.outputs.recv().await.expect("the client holds a mailbox itself")
     }
 
-    /// Everything that arrives without the test's help.
+    /// All outputs that arrive without further action of the test.
     pub(crate) async fn all(&mut self) -> Vec<Output> {
         quiet().await;
         std::iter::from_fn(|| self.outputs.try_recv().ok()).collect()
@@ -256,7 +256,7 @@ impl Client {
         self.handle.receiver_id(number)
     }
 
-    /// Opens a receiver that may take `messages`.
+    /// Opens a receiver with credit for `messages` messages.
     pub(crate) fn open(
         &mut self,
         receiver: u64,
@@ -278,7 +278,7 @@ impl Client {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
     }
 
-    /// Submits a command that has no answer.
+    /// Submits a command without a response.
     pub(crate) fn tell(&self, command: Command) {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag: None, command });
     }
@@ -293,7 +293,7 @@ impl Client {
         assert_eq!(self.response().await, (tag, Response::Settled(Vec::new())));
     }
 
-    /// Contents in a queue, in order, as many calls as that takes: one answer holds some thousands at most.
+    /// Bodies in a queue, in order. Browses as often as necessary: one response holds a few thousand at most.
     pub(crate) async fn browsed(&mut self, sub_queue: SubQueue) -> Vec<Bytes> {
         let source = QueuePath { queue: self.queue, sub_queue };
         let mut contents = Vec::new();

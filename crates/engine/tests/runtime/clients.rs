@@ -1,4 +1,4 @@
-//! What clients create by attaching: temporary entities, and subscriptions of clients for JMS.
+//! Entities created by attaching clients: temporary entities, and subscriptions of JMS clients.
 
 use std::sync::Arc;
 
@@ -57,13 +57,13 @@ async fn what_is_temporary_goes_with_its_hold() {
     let hold = namespace.create_temporary(queue("temporary"), mailbox.clone(), 7);
     assert_eq!(answer(&mut outputs).await, Ok(()));
     assert!(namespace.options("temporary").unwrap().is_temporary());
-    // An administrator changes what it may be, not how long it lives.
+    // An administrator changes its options, but not its lifetime.
     namespace.update("temporary", QueueOptions::default()).await.unwrap();
     assert!(namespace.options("temporary").unwrap().is_temporary());
     drop(hold);
     quiet().await;
     assert!(namespace.options("temporary").is_none());
-    // A hold that is dropped before anything was created.
+    // A hold that is dropped before the entity was created.
     drop(namespace.create_temporary(queue("brief"), mailbox.clone(), 7));
     assert!(answer(&mut outputs).await.is_ok());
     quiet().await;
@@ -105,7 +105,7 @@ async fn what_was_temporary_is_gone_after_a_restart_and_what_is_durable_stays() 
         subscribers.push(first.subscribe(wanted, mailbox.clone(), 7));
         answer(&mut outputs).await.unwrap();
     }
-    // As after SIGKILL: nobody drops a hold.
+    // As after SIGKILL: the holds are not dropped.
     std::mem::forget((holds, subscribers));
     let second = namespace(&store).await;
     assert_eq!(second.names(), ["t", "u"]);
@@ -113,7 +113,7 @@ async fn what_was_temporary_is_gone_after_a_restart_and_what_is_durable_stays() 
     let kept = second.describe_subscription("t", "s$c$D").unwrap().subscription;
     assert_eq!(kept.options, options(true, true, Some("a = 1")));
     assert_eq!(kept.rules.len(), 1);
-    // The same client resumes it, and its options are those of before.
+    // The same client resumes it, with its earlier options.
     let _hold = second.subscribe(wanted("t", true, true, Some("a = 1")), mailbox, 7);
     assert_eq!(answer(&mut outputs).await, Ok(()));
     assert_eq!(second.describe_subscription("t", "s$c$D").unwrap().subscription.queue, kept.queue);
@@ -135,7 +135,7 @@ async fn consumers_share_replace_and_end_subscriptions() {
     drop(two);
     quiet().await;
     assert!(namespace.subscription_names("t").unwrap().is_empty());
-    // A durable one stays, moves to the topic that is asked for, and is deleted when it is asked for without consumers.
+    // A durable subscription stays; it moves to another topic if attached there; and without consumers it can be deleted.
     drop(subscribe(wanted("t", true, false, None)));
     answer(&mut outputs).await.unwrap();
     let moved = subscribe(wanted("u", true, false, None));
@@ -149,7 +149,7 @@ async fn consumers_share_replace_and_end_subscriptions() {
     assert_eq!(answer(&mut outputs).await, Ok(()));
     namespace.unsubscribe("s$c$D", mailbox.clone(), 7);
     assert_eq!(answer(&mut outputs).await, Err(Refusal::EntityDeleted));
-    // Who may not create finds nothing.
+    // A client that may not create one gets an error.
     let _none = subscribe(ClientSubscription { may_create: false, ..wanted("t", true, false, None) });
     assert_eq!(answer(&mut outputs).await, Err(Refusal::EntityDeleted));
 }
@@ -166,7 +166,7 @@ async fn consumers_of_a_subscription_that_was_deleted_are_none_of_the_next() {
     let third = namespace.subscribe(wanted("t", true, false, None), mailbox.clone(), 7);
     assert!(matches!(answer(&mut outputs).await, Err(Refusal::NotAllowed(_))), "the second consumes");
     drop((second, third));
-    // An administrator's subscription of that name is not a client's.
+    // An administrator's subscription of that name doesn't belong to the client.
     namespace.delete_subscription("t", "s$c$D").await.unwrap();
     namespace.create_subscription("t", "s$c$D", SubscriptionOptions::default(), Vec::new()).await.unwrap();
     let _hold = namespace.subscribe(wanted("t", true, false, None), mailbox, 7);

@@ -1,4 +1,4 @@
-//! Contents that have to be read back from the store.
+//! Bodies that have to be read back from the store.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ async fn a_deferred_message_is_read_before_it_is_deleted() {
     assert!(broker.store.snapshot().keys().all(|key| key.space == Space::Meta));
 }
 
-/// What the namespace says of damage: entity, number, file, offset.
+/// The damage that the namespace reports: entity, number, file, offset.
 fn damage(broker: &Broker) -> Vec<(String, Option<u64>, String, Option<u64>)> {
     let one = |damage: peeklock_engine::runtime::Damage| {
         let (unit, offset) = damage.place.map(|place| (place.unit, place.offset)).unzip();
@@ -136,7 +136,7 @@ async fn a_damaged_content_is_quarantined_and_its_receiver_goes_on_with_the_next
         client.sent(content).await;
     }
     slow.damaged.lock().unwrap().insert(2);
-    // Credit for exactly the three that are left: what never arrived must not count against it.
+    // Credit for exactly the three remaining messages: one that was never delivered must not use up credit.
     client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 3);
     slow.release().await;
     for (content, number) in [("one", 1), ("three", 3)] {
@@ -169,7 +169,7 @@ async fn a_quarantined_message_answers_an_error_of_its_own_when_asked_for_by_num
         source,
         session: None,
     };
-    // Once when the damage is found, once when it is known.
+    // Once when the damage is found, once when it is known already.
     for _ in 0..2 {
         client.submit(peek_at(2, 1));
         slow.release().await;
@@ -245,7 +245,7 @@ async fn a_drain_ends_although_its_only_message_is_damaged() {
     assert!(matches!(client.next().await, Output::Drained { .. }));
     client.sent("two").await;
     client.nothing().await;
-    // The credit that the drain made void stays void; new credit is counted from what really arrived.
+    // Credit that the drain used up stays used up; new credit is counted from actual deliveries.
     client.submit(Command::Credit { receiver, limit, drain: false });
     slow.release().await;
     assert_eq!(client.delivery().await.message.content, "two");
@@ -277,7 +277,7 @@ async fn a_client_that_vanished_loses_its_messages_to_others_at_once() {
     assert_eq!(client.delivery().await.message.view.delivery_count, 0);
 }
 
-/// The source counts them against the credit of what forwards: it must not run out.
+/// The source counts them against the forwarder's credit, which must not run out.
 #[tokio::test]
 async fn contents_that_can_not_be_read_do_not_stop_forwarding() {
     let (broker, slow) = cold_broker().await;

@@ -1,4 +1,4 @@
-//! Stored records that are damaged when a namespace starts: each costs the message or the entity that it is about.
+//! Stored records that are damaged when a namespace starts: each affects only the message or the entity that it describes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -148,12 +148,12 @@ async fn a_damaged_name_costs_that_entity_and_the_creation_of_others() {
     let (store, partition) = filled().await;
     let broker = restarted(&store, &[Key::new(Space::Meta, PartitionId(0), partition.0)]).await;
     refuses_everything(&broker).await;
-    // Its bytes look like "orders", which they may not have been.
+    // The damaged name reads "orders", but may have been another one.
     let created = broker.namespace.declare("new", QueueOptions::default()).await;
     assert!(matches!(created, Err(StartError::Damaged { .. })), "{created:?}");
 }
 
-/// The queue is there, refuses whatever it is asked, and keeps what is stored of it; the others serve.
+/// The queue exists, refuses every request and keeps its stored records; the other entities work.
 async fn refuses_everything(broker: &Broker) {
     let stored = broker.store.snapshot();
     assert!(broker.namespace.names().contains(&QUEUE.to_owned()));

@@ -1,4 +1,4 @@
-//! What administrators see of entities, and what these can't be.
+//! Descriptions of entities for administrators, and checks of their options.
 
 use peeklock_engine::runtime::{ChangeError, EntityKind, StartError};
 use peeklock_engine::{
@@ -59,12 +59,12 @@ async fn targets_of_forwarding_must_exist() {
     let subscription = peeklock_engine::SubscriptionOptions { forwarding, ..Default::default() };
     let refused = namespace.update_subscription("news", "s", subscription).await;
     assert!(reason(refused).contains("forward_dead_lettered_messages_to"));
-    // Declared together they may name each other.
+    // Entities that are declared together may name each other.
     let pair = [("b".to_owned(), to("c")), ("c".to_owned(), to("b"))];
     namespace.declare_all(pair).await.unwrap();
 }
 
-/// Otherwise nothing else of the entity could be changed once its target is gone.
+/// Otherwise an entity couldn't be updated once its target is deleted.
 #[tokio::test]
 async fn a_target_of_forwarding_that_went_may_stay_in_an_update() {
     let broker = Broker::start(0).await;
@@ -89,12 +89,12 @@ async fn a_target_of_forwarding_that_went_may_stay_in_an_update() {
     let updated = QueueOptions { max_delivery_count: 4, ..from(same.clone()) };
     namespace.update("a", updated).await.unwrap();
     namespace.update_subscription("news", "s", subscription(same)).await.unwrap();
-    // Another that is not there is refused, also the one target in the place of the other.
+    // Any other missing target is refused, also one missing target in the property of the other.
     for other in [to("else", "dead"), to("gone", "else"), to("dead", "gone")] {
         reason(namespace.update("a", from(other.clone())).await);
         reason(namespace.update_subscription("news", "s", subscription(other)).await);
     }
-    // A declaration says what is to be there.
+    // A declaration must be complete: its targets must exist.
     let declared = namespace.declare("a", from(there.clone())).await;
     assert!(matches!(declared, Err(StartError::InvalidOptions { .. })), "{declared:?}");
     let declared = vec![("s".to_owned(), subscription(there), Vec::new())];
@@ -147,7 +147,7 @@ async fn administrators_see_when_clients_were_last_there() {
     client.delivery().await;
     let second = Some(START.plus_ms(2));
     assert_eq!(seen(), (first, first, second));
-    // What administrators do is not theirs.
+    // An administrator's actions don't count as accesses of clients.
     broker.clock.advance(1);
     let changed = peeklock_engine::SubscriptionOptions { max_delivery_count: 3, ..Default::default() };
     broker.namespace.update_subscription("news", "all", changed).await.unwrap();

@@ -1,4 +1,4 @@
-//! Effects leave when what they depend on is durable, in order, and not later than need be.
+//! Effects are released in order, as soon as the events that they depend on are durable.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::broker::{Broker, Client, QUEUE, START, token};
 
 const CACHE: usize = 1 << 20;
 
-/// Nothing leaves before the store goes on, and then the answer that a settlement is done comes first.
+/// Nothing is sent while the store holds its batches; afterwards the response to the settlement comes first.
 async fn is_settled_once_durable(broker: &Broker, client: &mut Client, settled: u64) {
     client.nothing().await;
     broker.store.release_all();
@@ -76,7 +76,7 @@ async fn requests_that_wait_together_do_not_all_go_to_a_slow_store() {
         client.send(&content);
     }
     client.nothing().await;
-    // Batches of 8 MB at most, 64 MB of them under way, and the last one may go beyond.
+    // Batches of at most 8 MB, 64 MB of them in progress; the last one may exceed the limit.
     assert!((2..=10).contains(&broker.store.held()), "{} batches", broker.store.held());
     broker.store.release_all();
     let mut answers = 0;
@@ -172,7 +172,7 @@ async fn a_message_that_was_changed_is_not_delivered_before_that_is_durable() {
     assert_eq!(client.delivery().await.message.view.sub_queue, SubQueue::DeadLetter);
 }
 
-/// Otherwise the first, whose settlement is lost with the power, would come back behind the second.
+/// Otherwise the first message, whose settlement a power cut would undo, would be redelivered after the second.
 #[tokio::test]
 async fn the_next_message_of_a_session_waits_for_the_settlement_of_the_one_before() {
     let broker = Broker::start(CACHE).await;

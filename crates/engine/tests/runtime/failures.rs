@@ -1,4 +1,4 @@
-//! When the store says no.
+//! Batches that the store refuses.
 
 use peeklock_engine::runtime::{EntityRef, Output, Response, SubscriptionRef};
 use peeklock_engine::{

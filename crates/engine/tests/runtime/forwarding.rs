@@ -1,4 +1,4 @@
-//! Messages go on to another entity: each exactly once, in order, with what it has to remember.
+//! Messages forwarded to another entity: each exactly once, in order, with its forwarding information.
 
 use peeklock_engine::runtime::{Clock, Output, Response};
 use peeklock_engine::{
@@ -48,7 +48,7 @@ pub(crate) async fn restarted(broker: Broker, seed: u64) -> Broker {
     broker
 }
 
-/// What is stored of every partition but the catalogue: nothing may be left of messages that went on.
+/// Number of stored records except the catalogue's: forwarded messages must not leave any.
 pub(crate) fn stored(broker: &Broker, space: Space) -> usize {
     broker.store.snapshot().keys().filter(|key| key.partition.0 > 0 && key.space == space).count()
 }
@@ -260,7 +260,7 @@ async fn a_full_disk_delays_and_loses_nothing() {
     broker.store.hold();
     broker.clock.advance(LATER_MS);
     quiet().await;
-    // The batch that both share is refused: both read back what is true.
+    // The joint batch is refused: both entities reload their stored state.
     broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
     broker.store.release_all();
     quiet().await;
@@ -336,8 +336,8 @@ async fn a_new_target_gets_what_comes_next() {
     }
 }
 
-/// S-33: what forwards is never idle, whatever its options say. What forwards only its dead letters is created so, and an
-/// update may change that (azure-sdk-for-js 14539, azure-sdk-for-net 18517).
+/// S-33: a forwarding entity is never idle, whatever its options say. An entity that forwards only its dead letters can be
+/// created with an idle time, and an update may change it (azure-sdk-for-js 14539, azure-sdk-for-net 18517).
 #[tokio::test]
 async fn s_33_a_source_is_never_idle() {
     let broker = Broker::start(0).await;
@@ -376,7 +376,7 @@ fn idle_ms(description: &peeklock_engine::runtime::EntityDescription) -> Option<
     }
 }
 
-/// Dead letters that a target never takes wait, locked, for the next.
+/// Dead letters that a target refuses permanently wait, locked, for the next target.
 #[tokio::test]
 async fn dead_letters_that_one_target_never_takes_go_to_the_next() {
     let broker = Broker::start(0).await;

@@ -1,5 +1,5 @@
-//! Random histories of messages that go on from a queue and from two subscriptions to one target, with crashes, refused
-//! batches and options that change meanwhile: each arrives once, and nothing is left behind.
+//! Random histories of messages forwarded from a queue and two subscriptions to one target, with crashes, refused
+//! batches and changes of options meanwhile: each arrives once, and nothing is left in the source.
 
 use std::collections::BTreeMap;
 
@@ -17,30 +17,30 @@ const TARGET: &str = "target";
 const TOPIC: &str = "news";
 const PAUSES_MS: u64 = 60_000;
 
-/// What may happen.
+/// A step of a history.
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many messages are sent to the queue, or to the topic.
+    /// Sends `count` messages to the queue or to the topic.
     Send {
         topic: bool,
         count: usize,
     },
-    /// The queue forwards or not, is disabled or not; nobody waits for it.
+    /// The queue's forwarding and status are changed, without waiting for the result.
     Change {
         forwards: bool,
         disabled: bool,
     },
-    /// The second subscription forwards or not.
+    /// Forwarding of the second subscription is switched on or off.
     ChangeSubscription {
         forwards: bool,
     },
-    /// The store keeps what it is given until it is let go.
+    /// The store holds its batches until they are released.
     Hold,
     ReleaseOne,
     ReleaseAll,
     /// The next batch is refused.
     Refuse,
-    /// Tasks get so many turns.
+    /// Tasks run for so many turns.
     Turns(usize),
     Advance(u64),
     Crash,
@@ -72,7 +72,7 @@ fn to_target(forwards: bool) -> Forwarding {
     Forwarding { forward_to: forwards.then(|| TARGET.into()), ..Forwarding::default() }
 }
 
-/// Whether it is so now: a refusal leaves it as it was.
+/// Whether the declaration succeeded: a refused one changes nothing.
 async fn subscribe(namespace: &Namespace, name: &str, forwards: bool) -> bool {
     let options = SubscriptionOptions { forwarding: to_target(forwards), ..SubscriptionOptions::default() };
     let wanted = vec![(name.to_owned(), options, vec![Rule::default_rule()])];
@@ -82,10 +82,10 @@ async fn subscribe(namespace: &Namespace, name: &str, forwards: bool) -> bool {
 struct World {
     broker: Broker,
     seed: u64,
-    /// Where messages are sent: the queue, and the topic.
+    /// Clients of the queue and of the topic.
     clients: [Client; 2],
     next: usize,
-    /// What was sent and not answered yet.
+    /// Messages sent and not answered yet.
     sent: BTreeMap<u64, String>,
     accepted: Vec<String>,
 }
@@ -93,7 +93,7 @@ struct World {
 impl World {
     async fn start() -> Self {
         let broker = Broker::start(1 << 20).await;
-        // What takes several pages is read back on another thread, for which turns given to tasks are no measure.
+        // Reading several pages back happens on another thread, for which turns of the tasks are no measure.
         broker.store.set_page_entries_max(usize::MAX);
         broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
         broker.namespace.declare(QUEUE, queue(true, false)).await.unwrap();
@@ -138,7 +138,7 @@ impl World {
         self.listen();
     }
 
-    /// Notes what was accepted.
+    /// Records the accepted messages.
     fn listen(&mut self) {
         for (topic, client) in (0..).zip(&mut self.clients) {
             while let Ok(output) = client.outputs.try_recv() {
@@ -163,7 +163,7 @@ impl World {
         self.clients = [client_of(&self.broker, QUEUE), client_of(&self.broker, TOPIC)];
     }
 
-    /// Lets everything go on and looks at what arrived.
+    /// Lets everything finish and checks the messages that arrived.
     async fn end(mut self) {
         self.broker.store.release_all();
         for _ in 0..4 {
@@ -171,7 +171,7 @@ impl World {
             self.broker.clock.advance(PAUSES_MS);
         }
         self.listen();
-        // Refusals that nothing met yet would meet this; so would one that halted the queue.
+        // Declares until it succeeds: a pending refusal of the store may hit this batch, or have halted the queue.
         while self.broker.namespace.declare(QUEUE, queue(true, false)).await.is_err() {}
         while !subscribe(&self.broker.namespace, "two", true).await {}
         for _ in 0..12 {

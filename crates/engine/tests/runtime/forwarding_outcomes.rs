@@ -1,5 +1,4 @@
-//! What becomes of forwarded messages at targets that are disabled, of dead letters' lives, and of dead letters that can't be
-//! forwarded.
+//! Forwarding to disabled targets, expiry of forwarded dead letters, and dead letters that can't be forwarded.
 
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ async fn a_disabled_target_gets_what_is_forwarded_and_gives_it_once_it_is_enable
     }
 }
 
-/// azure-sdk-for-net 6748, MassTransit 4827: topologies that retry later are built on it.
+/// azure-sdk-for-net 6748, MassTransit 4827: delayed-retry topologies depend on it.
 #[tokio::test]
 async fn a_forwarded_dead_letter_begins_its_life_anew_and_may_expire_at_the_target() {
     let broker = Broker::start(0).await;
@@ -81,7 +80,7 @@ async fn a_forwarded_dead_letter_begins_its_life_anew_and_may_expire_at_the_targ
     }
 }
 
-/// Such a message is neither forwarded nor, where dead letters are forwarded, received from the dead-letter queue
+/// Such a message isn't forwarded and, where dead letters are forwarded, can't be received from the dead-letter queue
 /// (azure-service-bus 249).
 #[tokio::test]
 async fn a_dead_letter_after_four_hops_becomes_a_transfer_dead_letter() {
@@ -94,7 +93,7 @@ async fn a_dead_letter_after_four_hops_becomes_a_transfer_dead_letter() {
         let options = QueueOptions { forwarding, ..QueueOptions::default() };
         broker.namespace.declare(pair[1], options).await.unwrap();
     }
-    // Four hops to "e", which can't forward it; four to "f", where a receiver rejects it.
+    // One reaches "e" after four hops and can't be forwarded; the other reaches "f" after four, where a receiver rejects it.
     broker.namespace.declare(QUEUE, forwarding(to("b"))).await.unwrap();
     broker.client().sent("far").await;
     client_of(&broker, "b").sent("near").await;

@@ -1,4 +1,4 @@
-//! What becomes of messages on their way when the store refuses a batch of their source.
+//! Messages being forwarded when the store refuses a batch of their source.
 
 use peeklock_engine::runtime::{Namespace, Response};
 use peeklock_engine::{Forwarding, QueueOptions, Refusal, SubQueue};
@@ -20,7 +20,7 @@ fn refuse_next(broker: &Broker) {
     broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
 }
 
-/// A broker whose store has one batch in hand that is not durable yet: a message goes on.
+/// A broker that forwards a message, whose store holds one batch that is not durable yet.
 async fn with_a_message_on_its_way() -> (Broker, Client) {
     let broker = Broker::start(0).await;
     broker.namespace.declare(TARGET, QueueOptions::default()).await.unwrap();
@@ -37,7 +37,7 @@ async fn with_a_message_on_its_way() -> (Broker, Client) {
 }
 
 async fn goes_on_once(broker: &Broker, client: &mut Client) {
-    // The forwarder is to end, and another begins.
+    // Ends the forwarder and starts another.
     set_forwarding(&broker.namespace, false).await;
     set_forwarding(&broker.namespace, true).await;
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! Copies that actions changed go on to other entities (semantics §12.6, §14.1).
+//! Forwarding of copies that rule actions changed (semantics §12.6, §14.1).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::broker::{Broker, Client, START, quiet, token};
 use crate::forwarding::{client_of, contents, deliveries, stored, to};
 use crate::rules::{rule, sql};
 
-/// Contents of these tests are their message id; under it lies what actions and receivers changed.
+/// Bodies of these tests are the message id; changes by actions and receivers are applied on top.
 fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let mut rule_properties = rule_properties_of(std::str::from_utf8(content).ok()?);
     if let Some(changes) = &view.changes {
@@ -65,7 +65,7 @@ async fn again(broker: Broker) -> Broker {
     broker
 }
 
-/// A topic with one subscription that goes on.
+/// A topic with one forwarding subscription.
 async fn topic(broker: &Broker, name: &str, target: &str, rules: Vec<Rule>) {
     broker.namespace.declare(name, TopicOptions::default()).await.unwrap();
     let options = SubscriptionOptions { forwarding: to(target), ..SubscriptionOptions::default() };
@@ -79,7 +79,7 @@ async fn sent(broker: &Broker, topic: &str, message: NewMessage) {
     quiet().await;
 }
 
-/// The facts of all that rests in a queue, in order.
+/// Properties and deliveries of all messages in a queue, in order.
 async fn arrived(broker: &Broker, queue: &str) -> Vec<(RuleProperties, Delivery)> {
     let all = deliveries(&mut client_of(broker, queue), SubQueue::Main).await;
     all.into_iter()
@@ -122,7 +122,7 @@ async fn changes_go_along_and_further_actions_lie_over_them() {
     }
 }
 
-/// An action wins over what receivers changed before; what they changed otherwise stays.
+/// An action overrides earlier changes of the same property by receivers; their other changes remain.
 #[tokio::test]
 async fn an_action_wins_over_what_receivers_changed_before() {
     let broker = start().await;
@@ -148,7 +148,7 @@ async fn an_action_wins_over_what_receivers_changed_before() {
     assert_eq!(delivery.message.view.modified.as_deref(), Some(&vec![property("b", "receiver")]));
 }
 
-/// So it does over why a message was dead-lettered, which readers see as properties, too.
+/// It also overrides the dead-letter reason, which rules see as a property, too.
 #[tokio::test]
 async fn an_action_wins_over_why_it_was_dead_lettered() {
     let broker = start().await;
@@ -202,7 +202,7 @@ async fn a_changed_session_is_the_session_where_it_goes_on_to() {
     assert_eq!(source.browsed(SubQueue::DeadLetter).await, ["without"], "the plain copy has no session");
 }
 
-/// Ignored where the action is, honoured where the message goes on to; its life begins then (S-9).
+/// Ignored where the action runs, effective at the target; the message's lifetime starts at that time (S-9).
 #[tokio::test]
 async fn s12_6_a_scheduled_time_counts_where_it_goes_on_to() {
     let broker = start().await;
@@ -233,7 +233,7 @@ async fn s12_6_a_scheduled_time_counts_where_it_goes_on_to() {
     assert_eq!(stored(&broker, Space::Head), 1);
 }
 
-/// The target looks for duplicates by what the message shows: the id that an action set, not the one that was sent.
+/// The target detects duplicates by the resulting message id: the one that an action set, not the one that was sent.
 #[tokio::test]
 async fn s12_6_a_message_id_counts_where_it_goes_on_to() {
     let broker = start().await;

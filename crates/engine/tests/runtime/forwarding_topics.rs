@@ -1,4 +1,4 @@
-//! Messages of subscriptions go on, and share their contents with those that stay.
+//! Forwarding from subscriptions; forwarded copies share their bodies with those that stay.
 
 use peeklock_engine::runtime::SubscriptionRef;
 use peeklock_engine::{
@@ -36,7 +36,7 @@ async fn subscriptions_share_contents_with_what_went_on() {
     let SubscriptionRef { queue, .. } = broker.namespace.subscription("news", "stays").unwrap();
     news.queue = queue;
     assert_eq!(news.browsed(SubQueue::Main).await, ["one", "two"]);
-    // 4 messages in the target; 2 in the subscription that keeps them, and 2 contents.
+    // 4 messages in the target; 2 in the subscription that keeps its copies, with 2 bodies.
     assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (6, 6));
     let got = deliveries(&mut client_of(&broker, "target"), SubQueue::Main).await;
     assert_eq!(got[3].message.view.forwarded.as_ref().unwrap().enqueued_sequence_number, SequenceNumber(2));
@@ -62,7 +62,7 @@ async fn a_crash_after_messages_went_on_leaves_nothing_of_them_behind() {
     assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (2, 2));
 }
 
-/// Whatever comes first, the deletion or the batch of the target, nothing is left of what went on.
+/// Whichever comes first, the deletion or the target's batch: nothing is left of the forwarded messages.
 #[tokio::test]
 async fn a_subscription_deleted_while_its_messages_go_on_leaves_nothing() {
     for turns in 0..16 {

@@ -1,4 +1,4 @@
-//! While the disk is full: what would become copies in the subscriptions of a topic waits.
+//! With a full disk, messages that would become copies in a topic's subscriptions wait.
 
 use peeklock_budget::Budget;
 use peeklock_engine::{
@@ -12,12 +12,12 @@ use crate::growth::{cancel, schedule};
 use crate::topics::{TOPIC, active, broker, client, plain, restarted, with_subscriptions};
 
 const DELAY_MS: u64 = 10_000;
-/// Longer than a forwarder pauses.
+/// Longer than a forwarder's pause.
 const LATER_MS: u64 = 60_000;
-/// Of memory, in bytes.
+/// Memory budget in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// Active messages in each subscription, and scheduled ones.
+/// Active messages in each of the two subscriptions, and the topic's scheduled ones.
 fn there(broker: &Broker) -> (u64, u64, u64) {
     (active(broker, "a"), active(broker, "b"), broker.namespace.counts(TOPIC).unwrap().scheduled)
 }
@@ -79,7 +79,7 @@ async fn a_broker_that_starts_on_a_full_disk_holds_what_is_due() {
     assert_eq!(there(&broker), (1, 1, 0));
 }
 
-/// The topic's only alarm fires while the disk is full, for a message that was cancelled.
+/// The topic's only timer fires while the disk is full, for a message that was cancelled.
 #[tokio::test]
 async fn a_full_disk_that_has_room_before_a_message_is_due_does_not_delay_it() {
     let broker = broker(&["a", "b"]).await;
@@ -123,7 +123,7 @@ async fn what_is_held_for_lack_of_room_and_of_memory_waits_for_both() {
     assert_eq!(there(&broker), (1, 1, 0));
 }
 
-/// It becomes no more by that.
+/// Activation on a queue makes no copies.
 #[tokio::test]
 async fn a_message_scheduled_on_a_queue_becomes_available_on_a_full_disk() {
     let broker = Broker::start(0).await;
@@ -135,7 +135,7 @@ async fn a_message_scheduled_on_a_queue_becomes_available_on_a_full_disk() {
     assert_eq!((counts.active, counts.scheduled), (1, 0));
 }
 
-/// What a subscription or a queue forwards to a topic becomes copies there: that waits in the source.
+/// A message forwarded to a topic by a queue or subscription becomes copies there, so it waits in the source.
 #[tokio::test]
 async fn what_is_forwarded_to_a_topic_waits_for_room() {
     let broker = broker(&["a", "b"]).await;

@@ -1,4 +1,4 @@
-//! While what is known of everything stored takes all its memory.
+//! The memory budget for the state of stored messages is used up.
 
 use bytes::Bytes;
 use peeklock_budget::Budget;
@@ -79,7 +79,7 @@ async fn a_full_state_takes_no_rules() {
     assert_eq!(topic.response().await.1, Response::Done(Err(Refusal::StateFull)));
 }
 
-/// Who consumes from the target makes room.
+/// Consuming from the target frees memory.
 #[tokio::test]
 async fn messages_that_are_forwarded_go_on_although_the_state_is_full() {
     let (broker, budget) = broker().await;
@@ -96,7 +96,7 @@ async fn messages_that_are_forwarded_go_on_although_the_state_is_full() {
     assert_eq!(target.response().await, (tag, refused(Refusal::StateFull)));
 }
 
-/// Schedules a message for so long after the start of the clock.
+/// Schedules a message for `delay_ms` after the clock's start.
 pub(crate) async fn schedule(topic: &mut Client, content: &'static str, delay_ms: u64) -> SequenceNumber {
     let message = NewMessage {
         content: content.into(),
@@ -115,7 +115,7 @@ pub(crate) async fn cancel(topic: &mut Client, number: SequenceNumber) {
     assert_eq!(topic.response().await.1, Response::Done(Ok(())));
 }
 
-/// Messages of each subscription.
+/// Number of active messages of each subscription.
 fn active(broker: &Broker) -> Vec<u64> {
     let subscriptions = broker.namespace.subscriptions_after("News", None, 2);
     subscriptions.iter().map(|one| one.counts.active).collect()
@@ -136,7 +136,7 @@ async fn a_message_scheduled_on_a_topic_is_published_when_there_is_room_again() 
     assert_eq!(active(&broker), [1, 1]);
 }
 
-/// The topic's only alarm fires during the shortage, for a message that was cancelled.
+/// The topic's only timer fires during the shortage, for a message that was cancelled.
 #[tokio::test]
 async fn a_shortage_that_is_over_before_a_message_is_due_does_not_delay_it() {
     let (broker, budget) = broker().await;

@@ -1,4 +1,4 @@
-//! Entities that nobody uses are deleted, from the disk as well (S-25, S-26).
+//! Idle entities are deleted, also from the disk (S-25, S-26).
 
 use peeklock_engine::runtime::{EntityRef, Output, Response};
 use peeklock_engine::{Command, QueueOptions, ReceiveMode, Refusal, SubQueue};
@@ -57,7 +57,7 @@ async fn s25_an_idle_queue_goes_with_all_that_rests_in_it_and_its_name_is_free()
     assert_eq!(entries(&broker, client.queue).await, 0);
 }
 
-/// An update is answered with the truth: a queue that ends while its new options are being written was not updated.
+/// An update's response is correct: a queue that is deleted while its new options are being written was not updated.
 #[tokio::test]
 async fn an_update_that_is_answered_was_in_time() {
     for intent_is_update in [true, false] {
@@ -190,7 +190,7 @@ async fn an_update_starts_the_time_anew() {
     assert!(matches!(response, Response::Sent(Ok(_))), "{response:?}");
 }
 
-/// Nobody talks to the queue any more: that is when it matters.
+/// The option must take effect although the queue isn't used any more.
 #[tokio::test]
 async fn a_queue_that_is_told_to_go_when_idle_goes_though_nobody_uses_it() {
     let broker = Broker::start(0).await;

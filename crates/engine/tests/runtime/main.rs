@@ -1,4 +1,4 @@
-//! The runtime through its public face, over a store whose commits and reads the tests hold in their hands.
+//! The runtime through its public API, over a store whose commits and reads the tests control.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

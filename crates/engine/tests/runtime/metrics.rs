@@ -1,4 +1,4 @@
-//! What entities count, and the page of metrics that shows it.
+//! Counters of entities, and the metrics page that shows them.
 
 use peeklock_engine::runtime::Output;
 use peeklock_engine::{
@@ -248,7 +248,7 @@ async fn each_message_is_in_one_state_and_open_credit_is_a_gauge() {
     client.delivery().await;
     client.delivery().await;
     quiet().await;
-    // What is asked for is a total: of 10, 4 were delivered.
+    // Requested credit is cumulative: of 10, 4 were delivered.
     shows([0, 2, 1], 6);
     let receiver = client.receiver(1);
     client.tell(Command::CloseReceiver { receiver });

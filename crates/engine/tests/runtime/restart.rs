@@ -1,4 +1,4 @@
-//! What was durable is there after a restart, and nothing else.
+//! Durable data, and nothing else, survives a restart.
 
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{ReceiveMode, Refusal, Settlement, SubQueue};

@@ -1,4 +1,5 @@
-//! Rules in SQL and their actions through the namespace: limits, order, batches; `forwarding_rules` is where copies go on to.
+//! SQL rules and their actions through the namespace: limits, order, batches. `forwarding_rules` tests the forwarding of
+//! copies.
 
 use std::sync::Arc;
 
@@ -100,7 +101,7 @@ async fn what_is_too_much_is_refused_and_what_there_is_counted() {
     assert!(reason.contains("'long'") && reason.contains("at most 1024"), "{reason}");
 }
 
-/// All in one turn: each message sees the rules before the change or after it.
+/// All in one turn: each message is decided by the rules either before or after the change.
 #[tokio::test]
 async fn a_rule_change_is_ordered_with_the_messages_around_it() {
     let broker = topic().await;
@@ -123,7 +124,7 @@ async fn a_rule_change_is_ordered_with_the_messages_around_it() {
     assert_eq!(seen, [plain("1"), changed("2"), plain("1"), changed("2"), plain("1")]);
 }
 
-/// Contents in a subscription, and whether an action changed the copy.
+/// Bodies in a subscription, and whether an action changed the copy.
 async fn copies(broker: &Broker, name: &str) -> Vec<(String, bool)> {
     let mut reader = client(broker, Some(name));
     let source = peeklock_engine::QueuePath::main(reader.queue);
@@ -133,7 +134,7 @@ async fn copies(broker: &Broker, name: &str) -> Vec<(String, bool)> {
     messages.iter().map(|one| (text(&one.content), one.view.changes.is_some())).collect()
 }
 
-/// A full disk takes back the change and the messages that were decided by it, and nothing before.
+/// A full disk undoes the change and the messages decided by it, and nothing before them.
 #[tokio::test]
 async fn a_refused_batch_takes_the_rules_back_as_well() {
     let broker = topic().await;
@@ -173,7 +174,7 @@ async fn a_refused_batch_takes_the_rules_back_as_well() {
     assert_eq!(copies(&broker, "s").await, seen);
 }
 
-/// Only copies that are made count against what the store takes at once, not what all rules might come to.
+/// Only copies that are made count against the store's batch limit, not the most that all rules could produce.
 #[tokio::test]
 async fn a_batch_for_few_of_many_subscriptions_is_not_too_much() {
     let broker = topic().await;
@@ -192,7 +193,7 @@ async fn a_batch_for_few_of_many_subscriptions_is_not_too_much() {
     assert!(matches!(response, Response::Sent(Err(Refusal::MessageTooLarge { .. }))), "{response:?}");
 }
 
-/// What copies take is known only when they are made: a turn that makes many large ones is more than one batch.
+/// The size of copies is known only when they are made: a turn that makes many large ones needs more than one batch.
 #[tokio::test]
 async fn a_turn_of_large_changes_is_split_between_its_commands() {
     const SENDS: usize = 12;
@@ -231,7 +232,7 @@ async fn a_turn_of_large_changes_is_split_between_its_commands() {
     assert!(largest.is_some_and(|bytes| bytes < 64 << 10), "{largest:?}");
 }
 
-/// The dead letters of rules that fail survive like any other.
+/// The dead letters of failed rules survive like any others.
 #[tokio::test]
 async fn failures_are_there_after_a_restart() {
     let broker = topic().await;

@@ -1,4 +1,4 @@
-//! A shard that is lost ends its host, and nothing else: whoever waits is refused in a way that makes clients retry.
+//! A lost shard stops only its host: waiting clients get a refusal that makes them retry.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ async fn busy_broker() -> (Broker, Client, Client, [ReceiverId; 2]) {
     (broker, client, other, [receiver, watcher])
 }
 
-/// The receivers that were closed, and the answers, which must all be retryable refusals; nothing else may come.
+/// The closed receivers and the tags of responses, which must all be retryable refusals; no other output is allowed.
 fn refusals(outputs: Vec<Output>) -> (Vec<ReceiverId>, Vec<u64>) {
     let (mut closed, mut answered) = (Vec::new(), Vec::new());
     for output in outputs {
@@ -81,11 +81,11 @@ async fn a_lost_lease_closes_receivers_and_refuses_sends_that_wait_and_later_one
         broker.store.lose(loss.clone());
         let lost = broker.namespace.shard_lost().await;
         assert_eq!((lost.shard, lost.epoch.0), (ShardId(0), 1));
-        // Also when an actor meets the end first, by the answer to its batch.
+        // Also if an actor learns of the loss first, from the commit of its batch.
         assert_eq!(lost.reason, loss);
         assert_eq!(broker.namespace.lost_shard(), Some(lost));
         assert_eq!(refusals(client.all().await), (receivers.to_vec(), waiting.to_vec()));
-        // An entity that had nothing to do with the store at that moment ends as well.
+        // An entity that wasn't using the store at that time stops as well.
         let late = other.send("late");
         assert_eq!(other.response().await, (late, refused(Refusal::Unavailable)));
         let mut attached = client_of(&broker, QUEUE);
@@ -97,7 +97,7 @@ async fn a_lost_lease_closes_receivers_and_refuses_sends_that_wait_and_later_one
     }
 }
 
-/// The process goes on: administration answers, and an end in order is possible.
+/// The process continues: administration responds, and an orderly shutdown is possible.
 #[tokio::test]
 async fn a_namespace_without_its_shard_still_answers_and_shuts_down() {
     let (broker, _client, _other, _) = busy_broker().await;
@@ -115,7 +115,7 @@ async fn a_namespace_without_its_shard_still_answers_and_shuts_down() {
     broker.namespace.shutdown().await;
 }
 
-/// A batch in doubt loses the shard although the store has said nothing else yet.
+/// A batch in doubt loses the shard even before the store reports the loss.
 #[tokio::test]
 async fn a_batch_in_doubt_ends_every_actor_of_the_host() {
     let (broker, mut client, mut other, receivers) = busy_broker().await;
@@ -151,7 +151,7 @@ async fn transactions_that_wait_are_refused_when_the_shard_is_lost() {
     assert_eq!((closed, answered), (vec![], vec![1, 2, 3, 4]));
 }
 
-/// What became durable before the loss is accepted: whoever is refused sends again.
+/// Batches that were durable before the loss are accepted: a refused client would send again.
 #[tokio::test]
 async fn what_is_durable_when_the_shard_is_lost_is_accepted() {
     let (broker, mut client, _other, receivers) = busy_broker().await;
@@ -186,7 +186,8 @@ async fn the_next_owner_goes_on_and_the_earlier_one_is_refused() {
     assert_eq!(next.namespace.lost_shard(), None);
 }
 
-/// An id of an earlier owner names nothing: neither a new receiver, nor one of the same number, nor the session of one.
+/// Receiver ids of an earlier owner are invalid: they can't open a receiver, and don't name one of the same number or its
+/// session.
 #[tokio::test]
 async fn receiver_ids_of_an_earlier_epoch_are_refused() {
     let broker = Broker::start(1 << 20).await;
@@ -212,7 +213,7 @@ async fn receiver_ids_of_an_earlier_epoch_are_refused() {
     assert_eq!(client.delivery().await.receiver, new, "the receiver of the same number is untouched");
 }
 
-/// A shard whose handle panics when a test says so, as a defect of the engine would.
+/// A shard that panics on request, as a defect of the engine would.
 struct Panicking {
     shard: Arc<dyn Shard>,
     panics: AtomicBool,
@@ -249,7 +250,7 @@ impl Shard for Panicking {
     }
 }
 
-/// Two queues over a shard that panics when it is told to.
+/// Two queues over a shard that panics on request.
 async fn panicking_broker() -> (Broker, Arc<Panicking>) {
     let store = MemoryStore::new();
     let lease = store.acquire(ShardId(0)).await.unwrap();
@@ -276,7 +277,7 @@ async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
     assert_eq!(refusals(other.all().await), (vec![receivers[1]], vec![]));
 }
 
-/// Nobody knows whether they happened: that of a round that ends with a panic may be on disk already.
+/// Their outcome is unknown: the transactions of a round that panics may be on disk already.
 #[tokio::test]
 async fn transactions_are_answered_when_the_committer_panics_in_their_round() {
     let (broker, panicking) = panicking_broker().await;
@@ -295,7 +296,7 @@ async fn transactions_are_answered_when_the_committer_panics_in_their_round() {
     assert_eq!((closed, answered), (vec![], vec![1, 2]));
 }
 
-/// The errors in the log of this thread.
+/// Errors logged by this thread.
 #[derive(Clone, Default)]
 struct Errors(Arc<Mutex<Vec<String>>>);
 

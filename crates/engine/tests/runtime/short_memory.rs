@@ -1,4 +1,4 @@
-//! Contents while the memory budget of the process has no room.
+//! Bodies while the process's memory budget is used up.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::broker::{Broker, Client, QUEUE, quiet};
 use crate::slow_reads::SlowReads;
 
 const LIMIT: usize = 1 << 20;
-/// Several fit, but not beside somebody who holds everything.
+/// Several fit, but not while another owner uses the whole budget.
 const MESSAGE_BYTES: usize = 100 << 10;
-/// So soon the actors look again.
+/// Interval at which the actors retry.
 const LOOK_MS: u64 = 50;
 
 async fn broker(cached: usize) -> (Broker, Arc<SlowReads>, Budget) {
@@ -24,7 +24,7 @@ async fn broker(cached: usize) -> (Broker, Arc<SlowReads>, Budget) {
     (broker, slow, budget)
 }
 
-/// Somebody who holds everything.
+/// A share that uses the whole budget.
 fn hog(budget: &Budget) -> Share {
     let mut share = budget.share(Owner::HttpRequests);
     share.set(LIMIT);
@@ -37,7 +37,7 @@ async fn send(client: &mut Client, messages: usize) {
     }
 }
 
-/// Time passes, reads are answered: everything that has arrived then.
+/// Advances the clock, completes pending reads and returns all outputs that have arrived.
 async fn arrived(broker: &Broker, slow: &SlowReads, client: &mut Client) -> Vec<Output> {
     broker.clock.advance(LOOK_MS);
     slow.release().await;
@@ -58,7 +58,7 @@ async fn contents_are_read_only_when_there_is_memory_for_them() {
         assert_eq!(slow.held(), 0, "nothing is read");
         assert!(budget.is_contended());
         drop(others);
-        // Nobody takes what comes out: what it takes stays counted.
+        // The outputs are kept unread, so their memory stays counted.
         let mut unread = Vec::new();
         for _ in 0..10 {
             unread.extend(arrived(&broker, &slow, &mut client).await);
@@ -115,7 +115,7 @@ async fn messages_on_their_way_to_another_entity_are_counted_and_wait_for_memory
     quiet().await;
     assert_eq!(slow.held(), 0, "nothing is read");
     drop(others);
-    // The target's batch stays under way to the disk.
+    // The target's batch stays in progress.
     broker.store.hold();
     for _ in 0..10 {
         broker.clock.advance(LOOK_MS);

@@ -1,4 +1,4 @@
-//! A shard whose reads the tests hold in their hands.
+//! A shard whose reads the tests control.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use peeklock_storage::{
 };
 use tokio::sync::watch;
 
-/// A shard whose reads wait for the test and can meet damage.
+/// A shard whose reads wait until a test releases them, and can report damage.
 pub(crate) struct SlowReads {
     shard: Arc<dyn Shard>,
     held: Mutex<Vec<(Vec<Key>, ReadNotifier)>>,
@@ -18,7 +18,7 @@ pub(crate) struct SlowReads {
 }
 
 impl SlowReads {
-    /// In front of a leased shard; the lease is then over this one.
+    /// Wraps a leased shard; the returned lease is over the wrapper.
     pub(crate) fn over(lease: Lease) -> (Arc<Self>, Lease) {
         let shard = Arc::clone(lease.shard());
         let slow = Arc::new(Self { shard, held: Mutex::default(), damaged: Mutex::default() });
@@ -29,7 +29,7 @@ impl SlowReads {
         self.held.lock().unwrap().len()
     }
 
-    /// Answers what is held, again and again until nothing more is asked for.
+    /// Completes held reads, again and again until no more are requested.
     pub(crate) async fn release(&self) {
         loop {
             crate::broker::quiet().await;

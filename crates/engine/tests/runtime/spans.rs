@@ -1,4 +1,4 @@
-//! Messages that take part in a trace have spans; others cost nothing but a look.
+//! Messages that take part in a trace have spans; others only cost the check.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::broker::{Broker, quiet, send, token};
 use crate::forwarding::client_of;
 use crate::topics;
 
-/// Contents that begin with "traced" are.
+/// Messages whose bodies begin with "traced" are traced.
 #[derive(Debug, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! The right to hand out anything goes and comes back, and goes for good.
+//! The right to send output is suspended, restored, and lost for good.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::broker::{Broker, Client, peek, quiet, token};
 
-/// A right that a test gives and takes.
+/// A right that a test grants and withdraws.
 #[derive(Debug, Clone)]
 struct Scripted(watch::Sender<bool>, Arc<AtomicBool>);
 
@@ -38,7 +38,7 @@ async fn start() -> (Broker, Scripted) {
     (Broker::with_tenure(Arc::new(tenure.clone())).await, tenure)
 }
 
-/// What came, without what it says.
+/// The kinds of the outputs, without their contents.
 fn kinds(outputs: &[Output]) -> Vec<&'static str> {
     let kind = |output: &Output| match output {
         Output::Response { response: Response::Sent(Ok(_)), .. } => "sent",
@@ -70,7 +70,7 @@ async fn nothing_leaves_while_the_right_is_away_and_all_of_it_when_it_returns() 
     receiver.submit(peek(QueuePath::main(receiver.queue)));
     sender.nothing().await;
     receiver.nothing().await;
-    // Longer than the database of any lease may be away.
+    // Longer than the database of any lease may be unreachable.
     broker.clock.advance(30_000);
     sender.nothing().await;
     tenure.0.send_replace(true);

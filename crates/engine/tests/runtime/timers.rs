@@ -47,7 +47,7 @@ async fn scheduled_messages_wake_a_queue_that_nobody_looks_at_after_a_restart() 
     assert_eq!((counts.scheduled, counts.active), (0, 1));
 }
 
-/// Each request lets a thousand messages expire before it is carried out: hundreds of them in one turn must not become one
+/// Each request lets a thousand messages expire before it is executed: hundreds of requests in one turn must not become one
 /// endless turn with one enormous batch.
 #[tokio::test]
 async fn requests_that_let_much_expire_are_spread_over_turns() {

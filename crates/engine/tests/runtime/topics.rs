@@ -282,7 +282,7 @@ async fn counts_follow_what_happens_in_one_subscription() {
     assert_eq!(broker.namespace.counts(TOPIC).unwrap().active, 0, "nothing rests on the topic itself");
 }
 
-/// A subscription deleted when idle is gone from the directory and the store.
+/// A subscription deleted when idle is removed from the directory and the store.
 #[tokio::test]
 async fn an_idle_subscription_deletes_itself() {
     let broker = broker(&["stays"]).await;

@@ -1,4 +1,4 @@
-//! Topics when the store says no, or takes its time.
+//! Topics when the store refuses or delays batches.
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;

@@ -1,4 +1,4 @@
-//! Work on several entities takes effect as a whole or not at all.
+//! Work on several entities takes effect completely or not at all.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ async fn broker() -> Broker {
     broker
 }
 
-/// Commits, and waits for the outcome.
+/// Commits, and returns the outcome.
 async fn committed(transaction: Transaction, client: &mut Client) -> Result<(), Refusal> {
     transaction.commit(client.mailbox.clone(), TAG);
     outcome(client).await
@@ -108,7 +108,7 @@ async fn a_receiver_that_waits_gets_what_a_transaction_sent_once_it_is_durable()
     assert_eq!(&other.delivery().await.message.content[..], b"out");
 }
 
-/// S-15: a lock that is lost before the commit takes everything with it.
+/// S-15: a lock lost before the commit fails the whole transaction.
 #[tokio::test]
 async fn a_lock_that_was_lost_fails_the_whole_transaction() {
     let broker = broker().await;
@@ -174,7 +174,7 @@ fn scheduled(content: &'static str, at: Timestamp) -> NewMessage {
     NewMessage { content: content.into(), scheduled_enqueue_time: Some(at), ..NewMessage::default() }
 }
 
-/// Whoever schedules counts on one number for each message, and can't know the broker's time.
+/// Scheduling must return one number for each message, and a client can't know the broker's time.
 #[tokio::test]
 async fn a_message_scheduled_for_a_time_that_is_over_gets_a_number_and_is_there_after_the_commit() {
     let broker = broker().await;
@@ -207,7 +207,7 @@ async fn a_scheduled_message_gets_its_number_before_the_commit_and_keeps_it() {
     transaction.add(&orders.handle, Command::Send { messages: messages.into_iter().collect() });
     assert_eq!(committed(transaction, &mut orders).await, Ok(()));
 
-    // One is cancelled by its number, once in a transaction that never commits.
+    // One is cancelled by its number, after a transaction that would cancel it was rolled back.
     let cancel = Command::CancelScheduled { numbers: vec![numbers[0]] };
     assert!(provisional(&mut orders, &cancel).await.is_ok());
     let mut rolled_back = broker.namespace.begin_transaction();
@@ -304,7 +304,8 @@ async fn a_full_store_takes_settlements_but_no_messages() {
     assert_eq!(committed(transaction, &mut orders).await, Ok(()));
 }
 
-/// Semantics §14.2: what the target does not take goes to the transfer dead-letter queue of the entity it went by way of.
+/// Semantics §14.2: messages that the target refuses are moved to the transfer dead-letter queue of the entity they were sent
+/// via.
 #[tokio::test]
 async fn what_can_not_be_delivered_is_kept_where_it_went_by() {
     let broker = broker().await;

@@ -1,4 +1,4 @@
-//! Work that is possible alone and not together: a transaction is refused before anything of it happens, so nobody notices it.
+//! Operations that are possible alone but not together: the transaction is refused without any visible effect.
 
 use peeklock_engine::runtime::{Output, Response, Transaction};
 use peeklock_engine::{
@@ -58,7 +58,7 @@ async fn locked(client: &mut Client, content: &str) -> peeklock_engine::LockToke
     token
 }
 
-/// A receiver that was opened as [`WATCHING`] still is: a state that is read back closes it.
+/// Checks that the receiver [`WATCHING`] is still open: reloading the state would close it.
 async fn assert_goes_on(client: &mut Client) {
     client.send("goes on");
     let outputs = client.all().await;
@@ -86,7 +86,8 @@ async fn a_transaction_over_several_entities_is_one_batch() {
     assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, ["too"]);
 }
 
-/// What a participant decided before is refused: the joint batch builds on it, though it writes nothing of that participant.
+/// If a participant's earlier batch is refused, so is the joint batch, which builds on it even if it writes nothing of that
+/// participant.
 #[tokio::test]
 async fn a_joint_batch_is_refused_with_the_earlier_ones_of_each_participant() {
     let broker = broker().await;
@@ -195,7 +196,7 @@ async fn a_transaction_without_its_lock_is_refused_and_nothing_is_read_back() {
     assert_eq!(contents(&broker, OTHER, SubQueue::Main).await, [""; 0]);
 }
 
-/// Requests that reach an entity while a joint step has its state wait for it, whenever they come.
+/// Requests that reach an entity while a joint step has its state wait until it is finished.
 #[tokio::test]
 async fn an_entity_handles_nothing_while_a_joint_step_has_its_state() {
     for turns in 0..8 {

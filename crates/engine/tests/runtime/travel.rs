@@ -1,4 +1,4 @@
-//! After the clock jumped, `catch_up` answers when what was due has happened: nothing here waits after it.
+//! After a jump of the clock `catch_up` returns when everything due has happened: tests need not wait after it.
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{Namespace, Output, Request};
@@ -13,7 +13,7 @@ const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const CACHE: usize = 1 << 20;
 
-/// A broker whose queue dead-letters what expires and locks for five minutes.
+/// A broker whose queue dead-letters expired messages and locks for five minutes.
 async fn broker() -> Broker {
     let broker = Broker::start(CACHE).await;
     let options = QueueOptions {
@@ -43,7 +43,7 @@ impl Broker {
         self.namespace.travel(&self.clock, duration_ms).await;
     }
 
-    /// A jump whose end is looked at later.
+    /// A jump whose end is awaited later.
     fn travelling(&self, duration_ms: u64) -> JoinHandle<()> {
         let (namespace, clock): (Namespace, _) = (self.namespace.clone(), self.clock.clone());
         tokio::spawn(async move { namespace.travel(&clock, duration_ms).await })
@@ -95,7 +95,7 @@ async fn a_scheduled_message_has_come() {
     assert_eq!(delivered.map(|message| message.view.enqueued_at), at, "each at its own instant");
 }
 
-/// What becomes available on the way lives from then on, not from the end of the journey.
+/// A message that becomes available during the jump lives from then on, not from the end of the jump.
 #[tokio::test]
 async fn a_scheduled_message_whose_life_ends_on_the_way_is_dead() {
     let broker = broker().await;
@@ -116,7 +116,7 @@ async fn a_scheduled_message_whose_life_ends_on_the_way_is_dead() {
     client.nothing_arrived();
 }
 
-/// More instants than steps: those of one entity are gone through together, each at its own time.
+/// More points in time than steps: those of one entity are processed together, each at its own time.
 #[tokio::test]
 async fn instants_without_number_take_a_bounded_number_of_steps() {
     const COUNT: u64 = 20_000;
@@ -136,7 +136,7 @@ async fn instants_without_number_take_a_bounded_number_of_steps() {
 async fn a_message_has_expired_after_an_hour_in_front_of_a_waiting_receiver() {
     let broker = broker().await;
     let mut client = broker.client();
-    // It may take messages but no bytes: a listener that leaves the message where it is.
+    // Credit for messages but not for bytes: the receiver leaves the message in the queue.
     let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 0);
     let limit = CreditLimit { messages: 1, bytes: 0 };
     client.submit(Command::Credit { receiver, limit, drain: false });
@@ -229,7 +229,7 @@ async fn what_a_vanished_receiver_gives_back_belongs_to_what_happened() {
     let namespace = broker.namespace.clone();
     let travelling = tokio::spawn(async move { namespace.catch_up().await });
     quiet().await;
-    // Delivered once durable, given back because nobody takes it, dead-lettered because its time is over.
+    // Delivered once durable, returned because the receiver has vanished, dead-lettered because it has expired.
     broker.store.release_one();
     quiet().await;
     assert_eq!(broker.store.held(), 1);
@@ -298,7 +298,7 @@ async fn all_queues_of_many_catch_up_at_once() {
     assert_eq!(names.iter().map(active).sum::<u64>(), 500);
 }
 
-/// A chain of two, with more than a forwarder reads ahead: all has arrived.
+/// A chain of two queues, with more messages than a forwarder reads ahead: all have arrived.
 #[tokio::test]
 async fn what_fell_due_has_been_forwarded() {
     let broker = broker().await;

@@ -1,4 +1,4 @@
-//! One jump of time travel equals the same time in pieces: what is stored afterwards is the same, to the byte.
+//! One jump of time travel equals the same time in pieces: the stored bytes are identical.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::broker::{Broker, Client, START, quiet};
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// Where messages go.
+/// Where messages are sent.
 const PLACES: [&str; 6] = ["plain", "detecting", "sessions", "temporary", "forwarding", "topic"];
-/// What is listened to.
+/// Queues with receivers.
 const READ: [&str; 4] = ["plain", "detecting", "temporary", "target"];
 
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ async fn carry_out(broker: &Broker, act: &Act, number: u64) -> Client {
                 client.handle.submit(peeklock_engine::runtime::Request { mailbox, tag: None, command });
             };
             submit(Command::OpenReceiver { receiver, options, session: None });
-            // One that may not take a byte is there and takes nothing.
+            // Without credit for bytes a receiver is present but receives nothing.
             let limit = CreditLimit { messages, bytes: if reads { u64::MAX } else { 0 } };
             submit(Command::Credit { receiver, limit, drain: false });
             quiet().await;
@@ -114,7 +114,7 @@ async fn carry_out(broker: &Broker, act: &Act, number: u64) -> Client {
     }
 }
 
-/// What is stored after a journey in pieces, and what exists then.
+/// The stored records and the existing entities after a journey in pieces.
 fn journey(acts: &[Act], pieces_ms: &[u64]) -> (BTreeMap<Key, Bytes>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {

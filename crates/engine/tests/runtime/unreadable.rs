@@ -1,4 +1,4 @@
-//! Stored bytes that the device does not give back now: nothing is damaged before a checksum proves it.
+//! Stored bytes that the device can't read at present: only a checksum proves damage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ use crate::forwarding::client_of;
 const PATIENCE_MS: u64 = 2_000;
 const FOR_GOOD: u32 = u32::MAX;
 
-/// A shard over a device that does not give some keys back for so many attempts.
+/// A shard over a device that fails to read some keys for a number of attempts.
 struct Flaky {
     shard: Arc<dyn Shard>,
     failures: Mutex<BTreeMap<Key, u32>>,
-    /// Reads don't reach the store.
+    /// Whether reads fail before they reach the store.
     is_unavailable: Mutex<bool>,
 }
 
@@ -125,7 +125,7 @@ async fn leased() -> (Broker, Arc<Flaky>, PartitionId, Lease) {
     (broker, flaky, partition, lease)
 }
 
-/// The store refuses a batch, whereupon the entity is read back.
+/// The store refuses a batch, so that the entity is reloaded.
 async fn refuse_a_batch(broker: &Broker, client: &mut Client) {
     broker.store.fail_next(Error::Full { reason: "test".to_owned() });
     let tag = client.send("refused");
@@ -152,7 +152,7 @@ async fn an_entity_is_busy_until_it_can_be_read_back() {
     assert!(!broker.namespace.describe(QUEUE).unwrap().is_damaged);
 }
 
-/// Neither waits for an entity that can't be read back: joint steps of others, nor others that would change with it.
+/// Neither joint steps of other entities nor other participants wait for an entity that can't be reloaded.
 #[tokio::test]
 async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
     let (broker, flaky, partition) = broker().await;
@@ -180,8 +180,8 @@ async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
     }
 }
 
-/// A store that can't be reached for a moment costs nobody a message: neither one that waits for its content, nor the one
-/// that is refused, which the sender may send again.
+/// A briefly unavailable store loses no message: neither one whose body is being read, nor a refused one, which
+/// the sender may send again.
 #[tokio::test]
 async fn a_store_that_is_unavailable_for_a_moment_is_asked_again() {
     let (broker, flaky, _) = broker().await;

@@ -1,4 +1,4 @@
-//! The wall clock of the machine is set: forth and back, for good, before a restart. docs/time.md is the policy.
+//! The machine's wall clock is set: forward and back, permanently, before a restart. docs/time.md is the policy.
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{Clock, EntityRef, Machine, Output, Response};
@@ -14,17 +14,17 @@ const SECOND_MS: u64 = 1_000;
 const MINUTE_MS: u64 = 60 * SECOND_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 const YEARS_MS: u64 = 10 * 365 * 24 * HOUR_MS;
-/// What queues lock for by default.
+/// The default lock duration of queues.
 const LOCK_MS: u64 = MINUTE_MS;
-/// Another wall clock has to stand so long to be believed, and a little more.
+/// How long a changed wall clock must persist to be believed, plus a margin.
 const CONFIRMATION_MS: u64 = 182 * SECOND_MS;
 const DETECTING: &str = "detecting";
 const TEMPORARY: &str = "temporary";
 
-/// A broker with a queue that remembers ids for ten minutes and one that goes when idle for so long.
+/// A broker with a queue that keeps ids for ten minutes and one that is deleted when idle for as long.
 async fn broker() -> Broker {
     let broker = Broker::start(1 << 20).await;
-    // The start is not fresh any more.
+    // The start is not recent any more.
     pass(&broker, 6 * MINUTE_MS).await;
     declare(&broker).await;
     broker
@@ -49,7 +49,7 @@ fn client_of(broker: &Broker, name: &str) -> Client {
     client
 }
 
-/// Time passes, second by second.
+/// Advances the clock, second by second.
 async fn pass(broker: &Broker, duration_ms: u64) {
     for _ in 0..duration_ms / SECOND_MS {
         broker.clock.advance(SECOND_MS);
@@ -80,7 +80,7 @@ async fn send(client: &mut Client, content: &'static str, time_to_live_ms: Optio
     }
 }
 
-/// When each message of a queue was enqueued, in the order of their numbers.
+/// Enqueue times of a queue's messages, in the order of their numbers.
 async fn enqueued(client: &mut Client) -> Vec<Timestamp> {
     client.submit(peek(QueuePath { queue: client.queue, sub_queue: SubQueue::Main }));
     match client.response().await.1 {
@@ -134,7 +134,7 @@ async fn an_hour_back_and_forth_stops_nothing() {
     assert_eq!(client.delivery().await.message.view.delivery_count, 1);
 }
 
-/// The broker began in 2036 by the clock of its machine, which NTP corrects some seconds later.
+/// The broker started in 2036 by the clock of its machine, which NTP corrects some seconds later.
 #[tokio::test]
 async fn a_start_ten_years_ahead_is_forgotten_once_the_clock_is_right() {
     let start = START.plus_ms(YEARS_MS);
@@ -171,7 +171,7 @@ async fn a_start_ten_years_ahead_is_forgotten_once_the_clock_is_right() {
     assert_ne!(send(&mut detecting, "id", None).await, first, "its ten minutes are over");
     assert!(broker.namespace.entity(TEMPORARY).is_none(), "ten minutes without use");
 
-    // The next start knows which instants in the store were never true.
+    // The next start knows which stored timestamps were wrong.
     let now = broker.clock.now();
     let broker = restarted_on(broker, 3).await;
     assert_eq!(broker.clock.now(), now);

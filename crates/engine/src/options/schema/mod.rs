@@ -1,5 +1,5 @@
-//! One schema of the options of queues, topics and subscriptions: what each is called, what it may be, and where it is kept.
-//! The administration, the configuration files and the checks read it, so a new option is a field and a row of [`OPTIONS`].
+//! One schema of the options of queues, topics and subscriptions: names, values and fields. The administration, the
+//! configuration files and the checks read it, so a new option needs only a field and a row of [`OPTIONS`].
 
 mod rows;
 #[cfg(test)]
@@ -18,17 +18,17 @@ pub struct EntityOption {
     pub name: &'static str,
     /// Service Bus's name, in descriptions over HTTP and in the emulator's file: `LockDuration`.
     pub service_name: &'static str,
-    /// What it may be, and where it is kept. The default is that of the field.
+    /// Its type, range and fields. The default is that of the field.
     pub kind: OptionKind,
-    /// Whether it is set at creation and never changes.
+    /// Whether it is set at creation and can't be changed.
     pub is_fixed: bool,
-    /// Whether the engine keeps to the range, too. Otherwise it refuses only 0, so that tests may use shorter times.
+    /// Whether the engine enforces the range, too. Otherwise it refuses only 0, so that tests can use shorter times.
     pub is_enforced: bool,
-    /// The lowest tier of Service Bus whose entities have it.
+    /// The lowest tier of Service Bus that has it.
     pub since: Tier,
 }
 
-/// What an option may be.
+/// The type and range of an option.
 #[derive(Debug)]
 pub enum OptionKind {
     /// True or false.
@@ -37,17 +37,17 @@ pub enum OptionKind {
     Count(Fields<u32>, RangeInclusive<u64>),
     /// A duration in a range, in milliseconds.
     Duration(Fields<u64>, RangeInclusive<u64>),
-    /// How long messages live, in milliseconds, with its minimum; `None` for no limit. `[limits]` sets a maximum.
+    /// A time to live in milliseconds, with its minimum; `None` for no limit. `[limits]` sets a maximum.
     TimeToLive(Fields<Option<u64>>, u64),
-    /// How long an entity may be idle, in milliseconds; `None` for no limit. `[limits]` sets a minimum.
+    /// An idle time in milliseconds; `None` for no limit. `[limits]` sets a minimum.
     IdleTime(Fields<Option<u64>>),
     /// A number of bytes, written as a number of units in a range.
     Size(Fields<u64>, SizeUnit, RangeInclusive<u64>),
-    /// A text, with the most characters that it may have; `None` for an empty one.
+    /// A text with its maximum number of characters; `None` for an empty one.
     Text(Fields<Option<Box<str>>>, usize),
     /// The name of another queue or topic.
     Target(Fields<Option<Box<str>>>),
-    /// Whether the entity takes and gives messages.
+    /// Whether sending and receiving are allowed.
     Status(Fields<EntityStatus>),
     /// Shared access rules, at most [`AUTHORIZATION_RULES_MAX`].
     AuthorizationRules(Fields<Vec<AuthorizationRule>>),
@@ -73,14 +73,14 @@ impl SizeUnit {
     }
 }
 
-/// Where options `O` keep a value.
+/// Accesses a value in options `O`.
 #[derive(Debug)]
 pub struct Field<O, T> {
     get: fn(&O) -> &T,
     get_mut: fn(&mut O) -> &mut T,
 }
 
-/// Where the options of each kind of entity keep a value; `None` of a kind that doesn't have it.
+/// Accesses a value in the options of each kind of entity; `None` for kinds without it.
 #[derive(Debug)]
 pub struct Fields<T> {
     queue: Option<Field<QueueOptions, T>>,
@@ -89,12 +89,12 @@ pub struct Fields<T> {
 }
 
 impl<T> Fields<T> {
-    /// The value; `None` if entities of this kind don't have it.
+    /// The value; `None` for kinds of entities without it.
     pub fn get<'o, O: OptionSet>(&self, options: &'o O) -> Option<&'o T> {
         O::field(self).map(|field| (field.get)(options))
     }
 
-    /// The value, to be set.
+    /// The value, mutable.
     pub fn get_mut<'o, O: OptionSet>(&self, options: &'o mut O) -> Option<&'o mut T> {
         O::field(self).map(|field| (field.get_mut)(options))
     }
@@ -110,22 +110,22 @@ impl<T: Clone> Fields<T> {
 
 /// The options of one kind of entity.
 pub trait OptionSet: Clone + Default + 'static {
-    /// The kind in messages: `queue`.
+    /// The name of the kind in messages: `queue`.
     const NOUN: &'static str;
 
-    /// Where it keeps a value.
+    /// The accessor for this kind.
     fn field<T>(fields: &Fields<T>) -> Option<&Field<Self, T>>;
 
-    /// Largest message and largest sum of stored messages, in bytes; `None` of a subscription, whose topic stores them.
+    /// Maximum size of a message and of all stored messages, in bytes; `None` for a subscription, whose topic stores them.
     fn sizes_bytes(&self) -> Option<(u64, u64)>;
 
-    /// The same, to be set.
+    /// The same, mutable.
     fn sizes_bytes_mut(&mut self) -> Option<(&mut u64, &mut u64)>;
 
     /// Whether it is partitioned.
     fn is_partitioned(&self) -> bool;
 
-    /// Whether `enable_express` and `requires_duplicate_detection` are set, which Service Bus refuses.
+    /// Whether both `enable_express` and `requires_duplicate_detection` are set, which Service Bus refuses.
     fn is_express_with_duplicate_detection(&self) -> bool;
 }
 
@@ -202,19 +202,19 @@ impl OptionSet for SubscriptionOptions {
 }
 
 impl EntityOption {
-    /// The option of this name in TOML.
+    /// The option with this name in TOML.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.name == name)
     }
 
-    /// The option that Service Bus calls so.
+    /// The option with this name in Service Bus.
     #[must_use]
     pub fn of_service(service_name: &str) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.service_name == service_name)
     }
 
-    /// Whether entities of this kind have it.
+    /// Whether this kind of entity has it.
     #[must_use]
     pub fn is_of<O: OptionSet>(&self) -> bool {
         match &self.kind {
@@ -228,7 +228,7 @@ impl EntityOption {
         }
     }
 
-    /// Sets it to what it is in `from`; nothing where entities of this kind don't have it.
+    /// Copies its value; does nothing for kinds of entities without it.
     pub fn copy<O: OptionSet>(&self, from: &O, to: &mut O) {
         match &self.kind {
             OptionKind::Boolean(at) => at.copy(from, to),
@@ -241,7 +241,7 @@ impl EntityOption {
         }
     }
 
-    /// Whether it is the same in both; always where entities of this kind don't have it.
+    /// Whether it has the same value in both; true for kinds of entities without it.
     #[must_use]
     pub fn is_equal<O: OptionSet>(&self, one: &O, other: &O) -> bool {
         match &self.kind {

@@ -13,14 +13,14 @@ use crate::options::Tier;
 const SECOND_MS: u64 = 1_000;
 const DAY_MS: u64 = 86_400 * SECOND_MS;
 
-/// Ranges of Service Bus (semantics §2.2). Those of sizes are wider: small ones are for tests of full queues.
+/// Ranges of Service Bus (semantics §2.2). Those of sizes are wider, so that tests can fill queues quickly.
 const LOCK_DURATION_MS: RangeInclusive<u64> = 5 * SECOND_MS..=300 * SECOND_MS;
 const HISTORY_WINDOW_MS: RangeInclusive<u64> = 20 * SECOND_MS..=7 * DAY_MS;
 const MAX_DELIVERY_COUNT: RangeInclusive<u64> = 1..=i32::MAX as u64;
-/// Shortest default time to live, in milliseconds; also of `[limits]`.
+/// Minimum default time to live, in milliseconds; applies to `[limits]` as well.
 pub const TIME_TO_LIVE_MS_MIN: u64 = SECOND_MS;
 const USER_METADATA_CHARS_MAX: usize = 1_024;
-/// Most shared access rules of an entity, and of the namespace.
+/// Maximum number of shared access rules of an entity, and of the namespace.
 pub const AUTHORIZATION_RULES_MAX: usize = 12;
 /// Service Bus allows 1024 to 81920; here up to 10 TiB.
 const MAX_SIZE_MB: RangeInclusive<u64> = 1..=10 << 20;
@@ -77,9 +77,9 @@ macro_rules! fields {
     };
 }
 
-/// Every option, with its tier as the service's refusals name it (MassTransit 657 and ServiceBusExplorer 745 for idle times,
+/// Every option, with the tier according to Service Bus's refusals (MassTransit 657 and ServiceBusExplorer 745 for idle times,
 /// azure-docs 17743 for sessions, PoshBot 93 for duplicate detection, azure-docs 104074 for large messages, semantics §13 for
-/// forwarding), in the order in which messages and converted files name them.
+/// forwarding), in the order used in messages and converted files.
 pub static OPTIONS: &[EntityOption] = &[
     EntityOption::new(
         "max_size_in_megabytes",

@@ -1,4 +1,4 @@
-//! What holds of every row.
+//! Properties of every row.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn every_default_is_in_its_range() {
     check::<SubscriptionOptions>();
 }
 
-/// A field without a row would be an option that nothing can set: every field is named here, and each has its row.
+/// A field without a row would be an option that can't be set: the test names every field and counts the rows.
 #[test]
 fn every_field_has_a_row() {
     fn rows<O: OptionSet>() -> usize {
@@ -60,11 +60,11 @@ fn every_field_has_a_row() {
         is_temporary: _,
         kept: _,
     } = QueueOptions::default();
-    // Twelve of its own, two of forwarding, and what queues have of `Kept`.
+    // Twelve of its own, two of forwarding, and the fields of `Kept` that apply to queues.
     assert_eq!(rows::<QueueOptions>(), 12 + 2 + 5);
     // Eight of its own, and all of `Kept`.
     assert_eq!(rows::<TopicOptions>(), 8 + 7);
-    // Eight of its own, two of forwarding, and what subscriptions have of `Kept`.
+    // Eight of its own, two of forwarding, and the fields of `Kept` that apply to subscriptions.
     assert_eq!(rows::<SubscriptionOptions>(), 8 + 2 + 2);
 }
 

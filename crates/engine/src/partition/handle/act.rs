@@ -1,7 +1,7 @@
 //! `ActOnMessages`: an administrator deletes messages by number, makes deferred ones available or dead-letters them, all or none.
 //!
-//! Locked messages stay: their receivers decide. No lock is taken, because the decision and what follows from it are one step; in a
-//! joint step a message is deleted here and stored elsewhere together.
+//! Locked messages are refused: their receivers decide about them. No lock is taken, because decision and effects are one
+//! step; in a joint step, deleting a message here and storing it elsewhere happen together.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::command::MessageAction;
 use crate::event::{Change, Deletion, Event};
 use crate::{MessageState, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SubQueue};
 
-/// Somebody holds the message.
+/// The refusal for a message locked by a receiver.
 const LOCKED: Refusal = Refusal::NotAllowed("The message is locked by a receiver.");
 
 impl Step<'_> {
@@ -30,7 +30,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(done));
     }
 
-    /// The messages of these shown numbers, if the action is possible for all of them, under the numbers that the entity counted.
+    /// The messages with these client-visible numbers, with their internal numbers, if the action is possible for all of them.
     pub(in crate::partition) fn actionable(
         &self,
         source: QueuePath,
@@ -49,7 +49,7 @@ impl Step<'_> {
                 let bodies = messages.iter().map(|(number, record)| record.body(*number)).collect();
                 let bodies = self.state().only_referred_to_by(bodies);
                 let mut numbers: Vec<_> = messages.into_iter().map(|(number, _)| number).collect();
-                // As where the oldest are deleted: runs of numbers are found in this order.
+                // Sorted, because runs of numbers are detected in this order when they are deleted.
                 numbers.sort_unstable();
                 let QueuePath { queue, sub_queue } = source;
                 self.emit(Event::Deleted(Box::new(Deletion {

@@ -24,13 +24,13 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The scheduled messages of these shown numbers, if all of them can be cancelled, under the numbers that the entity counted.
+    /// The scheduled messages with these client-visible numbers, with their internal numbers, if all of them can be cancelled.
     pub(in crate::partition) fn cancellable(
         &self,
         numbers: &[SequenceNumber],
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
-        // Also where sending is disabled (azure-sdk-for-net 22454).
+        // Cancelling is also possible where sending is disabled (azure-sdk-for-net 22454).
         if !self.takes() {
             self.check_gives(self.state().entity.id)?;
         }

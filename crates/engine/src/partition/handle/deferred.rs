@@ -60,7 +60,7 @@ impl Step<'_> {
         Ok(records)
     }
 
-    /// The session whose messages may be taken; `None` for any, where there are none.
+    /// The session whose messages may be received; `None` for any, if there are no sessions.
     fn session_for_deferred(
         &self,
         source: QueuePath,

@@ -1,7 +1,7 @@
-//! `DeleteMessages`: the oldest available messages go, together and without being delivered.
+//! `DeleteMessages`: deletes the oldest available messages in one event, without delivering them.
 //!
-//! Only messages that a receiver could get now are looked at, in order of their numbers, which is the order in which they were
-//! enqueued. So the work depends on how many messages go, not on how many stay: locked, deferred and scheduled ones.
+//! Only available messages are visited, in order of their numbers, which is the order in which they were enqueued. So the cost
+//! depends on the number of deleted messages, not on the locked, deferred and scheduled ones that stay.
 
 use super::super::queue::Queue;
 use super::super::sessions::Sessions;
@@ -31,7 +31,7 @@ impl Step<'_> {
         self.reply(request, Reply::Deleted(deleted));
     }
 
-    /// What is to go.
+    /// The messages to be deleted.
     fn deletion(
         &self,
         source: QueuePath,
@@ -50,7 +50,7 @@ impl Step<'_> {
         let (mut numbers, mut bodies) = (Vec::new(), Vec::new());
         for number in candidates {
             let Some(record) = messages.get(number) else { continue };
-            // Those behind it were enqueued later still.
+            // Later messages have later enqueued times.
             if numbers.len() >= count_max as usize || record.enqueued_at() > enqueued_until {
                 break;
             }
@@ -61,7 +61,7 @@ impl Step<'_> {
         Ok(Deletion { queue: source.queue, sub_queue: source.sub_queue, numbers, bodies })
     }
 
-    /// Messages that may go, in order of their numbers.
+    /// Messages that may be deleted, in order of their numbers.
     fn candidates<'a>(
         &self,
         queue: &'a Queue,

@@ -1,4 +1,4 @@
-//! `EndEntity`, and what ends by itself when idle: the entity goes with all that rests in it.
+//! `EndEntity`, and the end of an idle entity: the entity is deleted with everything in it.
 
 use super::super::step::Step;
 use crate::event::Event;
@@ -10,7 +10,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(Ok(())));
     }
 
-    /// Tells whoever is attached and takes no commands from now on; the namespace deletes what is stored.
+    /// Closes attached links and accepts no commands from now on; the namespace deletes the stored state.
     pub(in crate::partition) fn end_entity(&mut self, end: End) {
         let state = self.state();
         let queues: Vec<QueueId> = state.subscriptions.keys().copied().chain([state.entity.id]).collect();

@@ -1,5 +1,5 @@
-//! What a queue knows of its forwarder: a receiver in [`ReceiveMode::Forward`] that alone reads where messages go on. Its
-//! locks have no end; it settles them in a joint step with the target.
+//! Forwarding in a queue: the only receiver of its messages is the forwarder, in [`ReceiveMode::Forward`]. Its locks do not
+//! end; it settles them in a joint step with the target.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ const IS_FORWARDED: Refusal =
     Refusal::NotAllowed("Cannot create a receiver on an entity with auto-forwarding enabled.");
 
 impl Step<'_> {
-    /// Whether a receiver may be opened as far as forwarding goes; whoever forwards needs no session.
+    /// Checks whether forwarding allows a receiver to be opened; forwarders need no session.
     pub(super) fn check_forwarding(&self, options: ReceiverOptions) -> Result<(), Refusal> {
         let queue = self.readable(options.source.queue)?;
         let sub_queue = options.source.sub_queue;
         if options.mode != ReceiveMode::Forward && queue.policy.forwards(sub_queue) {
             return Err(IS_FORWARDED);
         }
-        // A forwarder that is about to go still has messages in hand: the next one must not meet them either.
+        // A forwarder that is about to end still holds messages: the next one must not start before these are released.
         if queue.forwarders.get(sub_queue).is_some() { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 
-    /// Locks a message for a forwarder and hands it over.
+    /// Locks a message for a forwarder and delivers it.
     pub(in crate::partition) fn hand_over(
         &mut self,
         receiver: ReceiverId,
@@ -60,7 +60,7 @@ impl Step<'_> {
         self.effect(Effect::Deliver { receiver, view, lock, departing: Some(Box::new(departing)) });
     }
 
-    /// A forwarder goes: what it had in hand is available again, in one step, so that the order stays.
+    /// Releases all messages of a forwarder that ends, in one step, so that the order stays.
     pub(super) fn release_all_of_forwarder(&mut self, receiver: ReceiverId) {
         if !self.state().is_forwarder(receiver) {
             return;
@@ -80,7 +80,7 @@ impl Step<'_> {
         queue.is_some_and(|queue| *queue.forwarders.get(held.sub_queue) == Some(receiver))
     }
 
-    /// Closes receivers of what is forwarded from now on.
+    /// Closes receivers of queues that forward from now on.
     pub(in crate::partition) fn detach_receivers(&mut self, id: QueueId) {
         let Some(queue) = self.state().queue(id).filter(|queue| queue.policy.is_forwarding()) else { return };
         if queue.policy.forwards(SubQueue::Main) {
@@ -94,7 +94,7 @@ impl Step<'_> {
         }
     }
 
-    /// Removes what a crash of an earlier version has left of messages that went elsewhere.
+    /// Removes tombstones of forwarded messages that a crash of an earlier version left behind.
     pub(in crate::partition) fn erase_traces(&mut self) {
         for _ in 0..TIMERS_PER_CALL_MAX {
             let Some(((queue, number), (body, _))) = self.state().traces.first_key_value() else { return };

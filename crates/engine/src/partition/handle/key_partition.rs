@@ -1,26 +1,26 @@
-//! Partitions of a partitioned entity: which one a message goes to, and what is refused because of them.
+//! Partitions of a partitioned entity: the choice of a message's partition, and the related checks.
 
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
 use crate::{KeyPartition, LockToken, NewMessage, Refusal, SequenceNumber};
 
-/// Service Bus's own words (amqpnetlite 120; azure-service-bus 103).
+/// Text of Service Bus (amqpnetlite 120; azure-service-bus 103).
 const DISTINCT_KEYS: Refusal = Refusal::NotAllowed(
     "Batching brokered messages with distinct SessionId or PartitionKey is not supported for an entity with partitioning enabled.",
 );
-/// Service Bus's own words (azure-sdk-for-python 21955).
+/// Text of Service Bus (azure-sdk-for-python 21955).
 const DISTINCT_KEYS_OR_IDS: Refusal = Refusal::NotAllowed(
     "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId is not supported for an entity with partitioning and duplicate detection enabled.",
 );
-/// Service Bus's own words (azure-sdk-for-python 21955).
+/// Text of Service Bus (azure-sdk-for-python 21955).
 const NO_KEY: Refusal = Refusal::NotAllowed(
     "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId.",
 );
 
 impl Step<'_> {
-    /// Messages sent together go to one partition, so they must have the same key, or none. What was forwarded was sent one by
-    /// one.
+    /// Messages sent in one batch are stored in one partition, so they must have the same key, or none. Forwarded messages
+    /// were sent one by one.
     pub(super) fn check_partition_keys(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
         if !self.state().options.is_partitioned() {
             return Ok(());
@@ -34,12 +34,12 @@ impl Step<'_> {
         if first.is_none() && looks_for_duplicates { Err(NO_KEY) } else { Ok(()) }
     }
 
-    /// The partition of messages without a key that are stored now.
+    /// The round-robin partition for messages without a key that are stored now.
     pub(in crate::partition) fn partition_in_turn(&self) -> KeyPartition {
         KeyPartition::in_turn(self.state().entity.next_number)
     }
 
-    /// The partition of a new message: the one that its reserved number names, else that of its key, else the one whose turn it is.
+    /// The partition of a new message: that of its reserved number, else that of its key, else the next in turn.
     pub(in crate::partition) fn partition_of(
         &self,
         message: &NewMessage,
@@ -52,7 +52,7 @@ impl Step<'_> {
         reserved.or_else(|| message.partition_key.map(KeyPartition::of)).unwrap_or(in_turn)
     }
 
-    /// The shown number of the message under a lock, in a partitioned entity.
+    /// The client-visible number of a locked message, in a partitioned entity.
     pub(in crate::partition) fn shown_number_of(&self, token: LockToken) -> Option<SequenceNumber> {
         let held = self.state().locks.find(token)?;
         let record = self.state().record(held.queue, held.sub_queue, held.number)?;
@@ -60,8 +60,8 @@ impl Step<'_> {
     }
 }
 
-/// The message of a shown number, under the number that the entity counted, if `found` finds it there. One of another partition
-/// is another message.
+/// The message with this client-visible number, with its internal number, if `found` returns it. The same internal number in
+/// another partition is a different message.
 pub(super) fn named<'a>(
     shown: SequenceNumber,
     found: impl FnOnce(SequenceNumber) -> Option<&'a Record>,
@@ -71,7 +71,8 @@ pub(super) fn named<'a>(
     (record.partition().shown(number) == shown).then_some((number, record))
 }
 
-/// Whether a shown number names a message that is out of delivery. Where its facts are damaged, its partition is unknown.
+/// Whether a client-visible number belongs to a quarantined message. If its record is damaged, its partition is unknown and
+/// any matches.
 pub(super) fn is_quarantined(queue: &Queue, shown: SequenceNumber) -> bool {
     let (_, number) = shown.split();
     match queue.quarantined.get(&number) {

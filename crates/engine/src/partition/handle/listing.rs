@@ -1,4 +1,4 @@
-//! `List`: pages of the receivers, locks and sessions of a queue. Reads only; each page looks at a bounded number of entries.
+//! `List`: pages of the receivers, locks and sessions of a queue. Reads only; each page visits a bounded number of entries.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     Timestamp,
 };
 
-/// Entries that one page looks at.
+/// Maximum number of entries visited for one page.
 const LOOKED_AT_MAX: usize = 1_000;
 
 impl Step<'_> {
@@ -141,7 +141,7 @@ impl Step<'_> {
     }
 }
 
-/// Only messages of the main queue belong to sessions.
+/// The sessions of the main queue; messages of other sub-queues don't belong to sessions.
 fn sessions_of(queue: &Queue, source: QueuePath) -> Option<&Sessions> {
     queue.sessions.as_deref().filter(|_| source.sub_queue == SubQueue::Main)
 }

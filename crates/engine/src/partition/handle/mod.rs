@@ -30,11 +30,11 @@ use super::queue::Queue;
 use super::step::Step;
 use crate::{QueueId, Refusal, SequenceNumber};
 
-/// Longest list of sequence numbers or lock tokens in one all-or-nothing command.
+/// Maximum number of sequence numbers or lock tokens in one all-or-nothing command.
 const LIST_MAX: usize = 10_000;
 
 impl Step<'_> {
-    /// The queue or subscription of this id, to read from it. A topic itself can't be read from.
+    /// The queue or subscription with this id, for reading. A topic itself can't be read from.
     fn readable(&self, id: QueueId) -> Result<&Queue, Refusal> {
         if self.is_topic() && id == self.state().entity.id {
             return Err(Refusal::NotAllowed(
@@ -47,7 +47,7 @@ impl Step<'_> {
     }
 }
 
-/// Refuses an empty or endless list.
+/// Refuses an empty list or one that is too long.
 fn check_list_length(length: usize) -> Result<(), Refusal> {
     match length {
         0 => Err(Refusal::InvalidArgument("The list is empty.".to_owned())),
@@ -58,7 +58,7 @@ fn check_list_length(length: usize) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses an empty or endless list, or one that names a message twice.
+/// Refuses an empty list, one that is too long, or one that contains a number twice.
 fn check_numbers(numbers: &[SequenceNumber]) -> Result<(), Refusal> {
     check_list_length(numbers.len())?;
     let mut sorted = numbers.to_vec();

@@ -1,4 +1,4 @@
-//! `ChangeOptions`: the entity is as the catalogue has it from now on.
+//! `ChangeOptions`: applies options that the catalogue has stored.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::{EntityOptions, Reply, RequestId};
 
 impl Step<'_> {
-    /// Messages that are stored already keep their times (S-11). What is due at this moment was due under the options before.
+    /// Stored messages keep their times (S-11). Timers that are due now were fired under the old options.
     pub(in crate::partition) fn change_options(
         &mut self,
         request: Option<RequestId>,
@@ -15,7 +15,7 @@ impl Step<'_> {
     ) {
         self.note_use_until_now();
         self.emit(Event::OptionsChanged { options });
-        // A window may be shorter now.
+        // The duplicate detection window may be shorter now.
         self.forget_what_is_over();
         self.obey_status(self.state().entity.id);
         self.reply(request, Reply::Done(Ok(())));

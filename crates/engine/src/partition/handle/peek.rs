@@ -1,5 +1,5 @@
-//! `Peek`: browses in order of number and changes nothing. Shows what is active (locked or not), deferred (S-39) and
-//! scheduled, and what is past its expiry but not collected yet.
+//! `Peek`: browses in order of number and changes nothing. Includes active (locked or not), deferred (S-39) and scheduled
+//! messages, and expired ones that are not removed yet.
 
 use super::super::queue::Queue;
 use super::super::record::Record;
@@ -9,7 +9,7 @@ use crate::{
     Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
 };
 
-/// Messages shown at most, whatever is asked: a reader comes back with the last number + 1.
+/// Maximum number of messages per request, whatever the client asks for; it continues with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
 
 impl Step<'_> {
@@ -26,7 +26,7 @@ impl Step<'_> {
             Ok(queue) => queue,
             Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
         };
-        // A page leaves it out, so that browsing goes on behind it.
+        // A page skips the damaged message, so that browsing can continue after it.
         if count_max == 1 && is_quarantined(queue, from) {
             return self.reply(request, Reply::Received(Err(Refusal::MessageDamaged(from.0))));
         }
@@ -44,7 +44,7 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
-    /// A queue or subscription, or a topic, whose own messages are those scheduled on it (azure-service-bus 352).
+    /// A queue or subscription, or a topic, whose browsable messages are those scheduled on it (azure-service-bus 352).
     fn browsable(&self, id: QueueId) -> Result<&Queue, Refusal> {
         let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
         self.check_gives(id)?;
@@ -52,7 +52,7 @@ impl Step<'_> {
     }
 }
 
-/// As many of the messages as are wanted.
+/// The first of the messages, up to both limits.
 fn show<'a>(
     queue: QueueId,
     messages: impl Iterator<Item = (SequenceNumber, &'a Record)>,
@@ -71,8 +71,8 @@ fn show<'a>(
     views
 }
 
-/// A session's messages from a number on. Only the main queue of an entity with sessions knows them by session; the
-/// others are looked through.
+/// A session's messages from a number on. Only the main queue of an entity with sessions has an index by session; other
+/// sub-queues are scanned.
 fn of_session<'a>(
     queue: &'a Queue,
     sub_queue: SubQueue,

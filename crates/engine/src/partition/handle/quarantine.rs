@@ -1,5 +1,5 @@
-//! `Quarantine`: takes a message out of delivery whose stored content can't be read. Nothing is stored about it: the next
-//! start reads the message again, and what a transient fault of the disk hid is delivered then.
+//! `Quarantine`: takes a message whose stored body can't be read out of delivery. Nothing is stored about it: the next start
+//! reads the message again and delivers it if the fault of the disk was transient.
 
 use super::super::step::Step;
 use crate::event::Event;
@@ -19,7 +19,7 @@ impl Step<'_> {
             sub_queues.into_iter().find(|sub_queue| known.messages.get(*sub_queue).get(number).is_some());
         let is_locked = sub_queue.is_some_and(|place| known.messages.get(place).is_locked(number));
         let lock = match assigned {
-            // Its timer may not have fired yet; the message is as damaged as before.
+            // An expired lock whose timer has not fired yet counts as well; the message is damaged either way.
             Assigned::Locked(token) => self
                 .state()
                 .locks

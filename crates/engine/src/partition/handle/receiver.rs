@@ -33,7 +33,7 @@ impl Step<'_> {
         }
     }
 
-    /// Links that receive nothing are told all the same when what they are attached to goes.
+    /// Registers a link without receiver, to be notified when its entity is deleted or disabled.
     pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId, sends: bool) {
         let refusal = match self.state().queue(queue) {
             None => Refusal::EntityDeleted,
@@ -43,7 +43,7 @@ impl Step<'_> {
         self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
     }
 
-    /// The locks it took stay until they are settled or end by themselves; a session is given back.
+    /// Closes a receiver. Its message locks stay until they are settled or expire; a session is released.
     pub(in crate::partition) fn close_receiver(&mut self, receiver: ReceiverId) {
         self.leave_session(receiver);
         self.release_all_of_forwarder(receiver);

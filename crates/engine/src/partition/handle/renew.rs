@@ -1,4 +1,4 @@
-//! `RenewLocks`: from now on, not on top of what is left; all or none.
+//! `RenewLocks`: the new lock duration starts now and is not added to the rest; all or none.
 
 use super::super::step::Step;
 use super::check_list_length;

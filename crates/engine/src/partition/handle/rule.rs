@@ -1,5 +1,5 @@
-//! `AddRule`, `ReplaceRule`, `RemoveRule`, `ListRules`. Being commands of the topic's partition, they are ordered with its messages:
-//! each message sees the rules before a change or after it.
+//! `AddRule`, `ReplaceRule`, `RemoveRule`, `ListRules`. As commands of the topic's partition, they are ordered with its
+//! messages: each message is matched against the rules before or after a change.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::rule::FilterCounts;
 use crate::stored::append_subscription;
 use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, RuleLimits, Timestamp};
 
-/// Size of a subscription with all its rules as stored, in bytes: each change of a rule writes it anew.
+/// Maximum stored size of a subscription with all its rules, in bytes: each change of a rule writes it as a whole.
 pub(in crate::partition) const RULES_BYTES_MAX: usize = 1 << 20;
 
 impl Step<'_> {
@@ -91,7 +91,7 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
-    /// Refuses a subscription whose rules are more than its topic can hold, if they are more than `before`.
+    /// Refuses a subscription whose rules exceed the topic's limits, if it has more of them than `before`.
     pub(super) fn check_rules(
         &self,
         before: &[Arc<Rule>],
@@ -120,7 +120,7 @@ impl Step<'_> {
     }
 }
 
-/// The first rules of a subscription, in order.
+/// Sorts the initial rules of a subscription; refuses duplicate names.
 pub(super) fn sorted_rules(mut rules: Vec<Rule>, now: Timestamp) -> Result<Vec<Arc<Rule>>, Refusal> {
     rules.sort_by(|one, other| order(&one.name, &other.name));
     for pair in rules.windows(2) {
@@ -143,7 +143,7 @@ pub(super) fn check_rule(rule: &Rule, limits: &RuleLimits) -> Result<(), Refusal
             )));
         }
         Filter::Sql(filter) => check_expression("filter", rule, filter.expression(), limits)?,
-        // The length of a selector is limited where it is read.
+        // The length of a selector is limited where it is parsed.
         Filter::Correlation(_) | Filter::True | Filter::False | Filter::Selector(_) => {}
     }
     let Some(action) = &rule.action else { return Ok(()) };
@@ -158,7 +158,7 @@ pub(super) fn check_rule(rule: &Rule, limits: &RuleLimits) -> Result<(), Refusal
     Ok(())
 }
 
-/// Refuses a text that is too long.
+/// Refuses an expression that is too long.
 fn check_expression(part: &str, rule: &Rule, expression: &str, limits: &RuleLimits) -> Result<(), Refusal> {
     let (characters, most) = (expression.chars().count(), limits.sql_expression_characters);
     if characters <= most {
@@ -170,12 +170,12 @@ fn check_expression(part: &str, rule: &Rule, expression: &str, limits: &RuleLimi
     )))
 }
 
-/// Where a rule is, or where it belongs.
+/// Index of a rule, or where to insert it.
 fn find(rules: &[Arc<Rule>], name: &str) -> Result<usize, usize> {
     rules.binary_search_by(|rule| order(&rule.name, name))
 }
 
-/// `$Default` comes first, then the others by name; case does not matter.
+/// `$Default` comes first, then the others by name, case-insensitively.
 fn order(one: &str, other: &str) -> Ordering {
     let key = |name: &str| (!name.eq_ignore_ascii_case(DEFAULT_RULE), name_key(name));
     key(one).cmp(&key(other))

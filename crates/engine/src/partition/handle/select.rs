@@ -1,4 +1,4 @@
-//! `Select` and `Examined`: receivers with a selector, and what they get.
+//! `Select` and `Examined`: receivers with a selector.
 
 use super::super::selection::SelectionChange;
 use super::super::step::Step;
@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::{Effect, QueueId, ReceiverId, Refusal, SequenceNumber, SubQueue};
 
 impl Step<'_> {
-    /// Nothing happens when the receiver is not open: its opening was refused.
+    /// Ignored if the receiver is not open: its opening was refused.
     pub(in crate::partition) fn select(&mut self, receiver: ReceiverId) {
         let state = self.state();
         let Some(queue) = state.home(receiver) else { return };
@@ -20,14 +20,14 @@ impl Step<'_> {
         self.effect(Effect::ReceiverClosed { receiver, refusal });
     }
 
-    /// Nothing happens when the receiver has been closed meanwhile.
+    /// Ignored if the receiver was closed meanwhile.
     pub(in crate::partition) fn examined(&mut self, receiver: ReceiverId, matching: Vec<SequenceNumber>) {
         if self.state().homes.contains_key(&receiver) {
             self.emit(Event::Selection { receiver, change: SelectionChange::Examined(matching) });
         }
     }
 
-    /// Delivers what matches, one message for each receiver in turn, and shows what nothing is known about to those that
+    /// Delivers matching messages, one for each receiver in turn, and sends messages to be examined to the receivers that
     /// could get more.
     pub(in crate::partition) fn dispatch_selected(&mut self, id: QueueId) {
         let Some(queue) = self.state().queue(id) else { return };
@@ -54,7 +54,7 @@ impl Step<'_> {
         let Some(number) = selection.and_then(|selection| selection.deliverable(messages)) else {
             return false;
         };
-        // What is past its expiry goes in the next call, if not in this one.
+        // An expired message is removed in this call or the next.
         let Some(record) = messages.get(number).filter(|record| record.expiry() > self.now).cloned() else {
             return false;
         };

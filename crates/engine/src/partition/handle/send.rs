@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Step<'_> {
-    /// Whether messages that could not be delivered elsewhere can be kept here.
+    /// Checks whether undeliverable messages can be kept here.
     pub(in crate::partition) fn check_keeps_undelivered(&self) -> Result<(), Refusal> {
         if self.is_topic() {
             return Err(Refusal::NotAllowed("A topic has no transfer dead-letter queue."));
@@ -81,7 +81,7 @@ impl Step<'_> {
         Ok(messages.into_iter().map(accept).collect())
     }
 
-    /// Whether all of them fit, beside so many bytes of others; then the bytes of all.
+    /// Checks whether all messages are acceptable and fit, in addition to `other_bytes` of others; returns the sum in bytes.
     pub(in crate::partition) fn admit(
         &self,
         messages: &[NewMessage],
@@ -90,7 +90,7 @@ impl Step<'_> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument("There is no message in it.".to_owned()));
         }
-        // Forwarded messages come whatever the status says (azure-service-bus 666, 743).
+        // Forwarded messages are accepted whatever the status is (azure-service-bus 666, 743).
         if messages.iter().any(|message| message.origin.is_none()) {
             self.check_takes()?;
         }
@@ -121,8 +121,8 @@ impl Step<'_> {
         Ok(new_bytes)
     }
 
-    /// Stores or publishes one message; of a duplicate nothing comes but the number of the message it repeats: whoever
-    /// schedules one again because no answer came can cancel it.
+    /// Stores or publishes one message. A duplicate is not stored; the answer is the number of the original, so that a client
+    /// that repeats a scheduled send without an answer can cancel the message.
     fn accept(&mut self, message: NewMessage, partition: KeyPartition) -> SequenceNumber {
         if let Some(original) = self.original_of(&message) {
             return original;
@@ -134,7 +134,8 @@ impl Step<'_> {
         number
     }
 
-    /// Ids are remembered in the order of numbers: that of a message with an earlier number is, under one of its own.
+    /// Remembered ids must be in the order of numbers, so the id of a message with an earlier reserved number is remembered
+    /// under a new number.
     fn reserve_number(&mut self) -> SequenceNumber {
         let number = self.state().entity.next_number;
         self.emit(Event::NumbersReserved { next: SequenceNumber(number.0.saturating_add(1)) });
@@ -143,9 +144,9 @@ impl Step<'_> {
 
     /// Stores one message under the next number, or publishes it.
     fn store(&mut self, message: NewMessage, partition: KeyPartition) -> SequenceNumber {
-        // `admit` refused longer ones.
+        // `admit` has refused longer bodies.
         let content_bytes = u32::try_from(message.content.len()).unwrap_or(u32::MAX);
-        // What has a number already is activated by its timer, even if that is due.
+        // A message with a reserved number is activated by its timer, even if it is due.
         let is_reserved = message.reserved_number.is_some();
         let scheduled_enqueue_time =
             message.scheduled_enqueue_time.filter(|at| *at > self.now || is_reserved);
@@ -160,7 +161,7 @@ impl Step<'_> {
             self.state().entity.policy.effective_time_to_live_ms(message.asked_life_ms(self.now));
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         record.set_partition(partition);
-        // Rules are asked when it is published, possibly after a restart.
+        // Rules are evaluated when the message is published, possibly after a restart.
         let rule_properties = message.rule_properties.filter(|_| self.is_topic());
         if scheduled_enqueue_time.is_some() {
             record.set_place(SubQueue::Main, MessageState::Scheduled);

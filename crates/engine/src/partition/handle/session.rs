@@ -11,7 +11,7 @@ use crate::{
 const SESSION_ID_CHARACTERS_MAX: usize = 128;
 
 impl Step<'_> {
-    /// Whether a receiver asks for a session where it must, and only there.
+    /// Checks that a receiver requests a session if and only if the queue requires one.
     pub(super) fn check_session_wish(
         &self,
         options: ReceiverOptions,
@@ -26,7 +26,7 @@ impl Step<'_> {
         }
     }
 
-    /// Opens a receiver together with the session it wants.
+    /// Opens a receiver together with its requested session.
     pub(super) fn accept_session(
         &mut self,
         request: Option<RequestId>,
@@ -53,8 +53,8 @@ impl Step<'_> {
         self.reply(request, Reply::Opened(opened.map(Some)));
     }
 
-    /// Whoever holds the session under this token loses it to the receiver, which may settle what is in flight. The token
-    /// stays, so that of several that present it each takes over from the one before.
+    /// Transfers a session from the holder with this token to the receiver, which may settle the locked messages. The token
+    /// stays the same, so that of several receivers that present it each takes over from the previous one.
     fn take_session_over(
         &mut self,
         receiver: ReceiverId,
@@ -77,8 +77,8 @@ impl Step<'_> {
         Ok(accepted)
     }
 
-    /// The session of this id, there or not, unless another receiver holds it. The answer spells it as it was asked for:
-    /// clients for Go and JavaScript accept no other spelling.
+    /// The session with this id, existing or not, unless another receiver holds it. The answer has the id in the requested
+    /// spelling, because clients for Go and JavaScript accept no other.
     fn free_session(&mut self, queue: QueueId, id: &str) -> Result<SessionId, Refusal> {
         let id = SessionId::from(id);
         self.end_late_lock(queue, &id);
@@ -88,7 +88,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends the lock of a session whose time is over but whose timer has not fired yet.
+    /// Ends an expired session lock whose timer has not fired yet.
     fn end_late_lock(&mut self, queue: QueueId, id: &SessionId) {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
@@ -97,7 +97,7 @@ impl Step<'_> {
         }
     }
 
-    /// The next available session, unless others wait already.
+    /// The next available session, unless other receivers are already waiting.
     fn next_for_newcomer(&mut self, queue: QueueId) -> Option<SessionId> {
         let nobody_waits = self.sessions(queue).is_some_and(|sessions| sessions.waiters.is_empty());
         if nobody_waits { self.next_session(queue) } else { None }
@@ -115,7 +115,7 @@ impl Step<'_> {
         self.grant(options.source.queue, receiver, session, token)
     }
 
-    /// The answer comes when a session is available, or when the time is over.
+    /// Answers when a session is available, or at the timeout.
     fn await_session(
         &mut self,
         request: Option<RequestId>,

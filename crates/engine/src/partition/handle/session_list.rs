@@ -1,4 +1,5 @@
-//! `ListSessions`: ids in order, of all sessions with active messages or a state, or of those whose state changed.
+//! `ListSessions`: ids in order of all sessions with active messages or a state, or of those whose state was updated after a
+//! time.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl Step<'_> {
     }
 }
 
-/// A page walks over what comes before it, but copies only what it shows.
+/// A page iterates over the preceding entries, but copies only its own.
 fn list(sessions: &Sessions, updated_after: Option<Timestamp>, skip: usize, top: usize) -> Vec<Arc<str>> {
     match updated_after {
         None => page(sessions.listed(), skip, top),

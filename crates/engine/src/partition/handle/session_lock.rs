@@ -1,4 +1,4 @@
-//! `RenewSessionLock`: from now on, not on top of what is left.
+//! `RenewSessionLock`: the new lock duration starts now and is not added to the rest.
 
 use super::super::step::Step;
 use crate::event::Event;

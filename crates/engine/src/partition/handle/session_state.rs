@@ -1,4 +1,4 @@
-//! `GetSessionState` and `SetSessionState`: opaque bytes that outlive the session's messages; its holder's only.
+//! `GetSessionState` and `SetSessionState`: opaque bytes that outlive the session's messages; accessible to its holder only.
 
 use bytes::Bytes;
 
@@ -29,7 +29,7 @@ impl Step<'_> {
         self.reply(request, Reply::Done(done));
     }
 
-    /// How long the state of the session is that a receiver holds, in bytes.
+    /// Size of the state of the session that a receiver holds, in bytes.
     pub(in crate::partition) fn held_state_bytes(&self, receiver: ReceiverId) -> Result<u64, Refusal> {
         let (queue, id) = self.held_session(receiver)?;
         let session = self.sessions(queue).and_then(|sessions| sessions.get(&id));
@@ -57,8 +57,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// A state may be as large as a message, and counts toward the size of the entity beside so many bytes of others; one that
-    /// shrinks always fits.
+    /// Checks the size of a state: it may be as large as a message, and counts toward the size of the entity, together with
+    /// `other_bytes`; a state that shrinks always fits.
     pub(in crate::partition) fn check_state_size(
         &self,
         before_bytes: u64,

@@ -1,7 +1,7 @@
 //! `Settle`: complete, abandon, defer, dead-letter, release; each token on its own.
 //!
-//! Whoever has the token may settle, on whatever link or connection. An expired message can be settled in every way
-//! as long as its lock holds (S-5, S-7, S-21).
+//! Possession of the token is enough to settle, on any link or connection. An expired message can be settled in every way as
+//! long as its lock holds (S-5, S-7, S-21).
 
 use std::sync::Arc;
 
@@ -69,14 +69,14 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// What the lock holds, if it can be settled so.
+    /// The locked message, if this settlement is possible.
     pub(in crate::partition) fn check_settlement(
         &self,
         queue: QueueId,
         token: LockToken,
         settlement: &Settlement,
     ) -> Result<(LockedMessage, Record), Refusal> {
-        // What was never handed over is given back all the same.
+        // A message that never reached its receiver can be released whatever the status is.
         if *settlement != Settlement::Release {
             self.check_gives(queue)?;
         }
@@ -85,7 +85,7 @@ impl Step<'_> {
         let record = message.ok_or(Refusal::MessageLockLost)?.clone();
         if held.sub_queue != SubQueue::Main {
             if matches!(settlement, Settlement::DeadLetter { .. }) {
-                // Only a forwarder, whose locks don't end, may: it has tried all it can.
+                // Only a forwarder, whose locks don't end, may do this: it found no target for the message.
                 let forwards = held.until == Timestamp::NEVER && held.sub_queue == SubQueue::DeadLetter;
                 return if forwards { Ok((held, record)) } else { Err(Refusal::AlreadyDeadLettered) };
             }
@@ -98,7 +98,7 @@ impl Step<'_> {
         Ok((held, record))
     }
 
-    /// The lock of this name, if it was taken in this queue and has not ended.
+    /// The lock with this token, if it belongs to this queue and has not ended.
     pub(in crate::partition) fn held(
         &self,
         queue: QueueId,
@@ -110,8 +110,8 @@ impl Step<'_> {
         }
     }
 
-    /// Carries out what a receiver changed, unless the header becomes too large: then the message goes to the dead-letter
-    /// queue as it was; from there, it was refused before.
+    /// Applies a receiver's property changes, unless they make the header too large: then the message is dead-lettered without
+    /// them. In a dead-letter queue, that was refused before.
     fn modify(
         &mut self,
         token: LockToken,
@@ -133,7 +133,8 @@ impl Step<'_> {
         }
     }
 
-    /// Moves a dead letter that can't be forwarded to the transfer dead letters. Why it died is kept, if that is known.
+    /// Moves a dead letter that can't be forwarded to the transfer dead-letter queue. It keeps its dead-letter reason, if it
+    /// has one.
     fn set_aside(
         &mut self,
         token: LockToken,
@@ -150,7 +151,8 @@ impl Step<'_> {
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 
-    /// A failed delivery; the message is held back where it was, unless it expires or has failed too often.
+    /// Counts a failed delivery and holds the message back at its place, unless it expires or reaches the maximum delivery
+    /// count.
     fn postpone(&mut self, token: LockToken, held: LockedMessage, mut record: Record, until: Timestamp) {
         if until > self.now && record.state() == MessageState::Active {
             record.hold_back(Some(until));
@@ -168,10 +170,10 @@ impl Step<'_> {
     }
 }
 
-/// What receivers changed would make the header larger than it may be.
+/// The changed properties would exceed the header's limit.
 struct HeaderTooLarge;
 
-/// The properties that receivers changed, this settlement included; `None` if it changes none.
+/// The properties changed by receivers, including this settlement; `None` if it changes none.
 fn modified(record: &Record, settlement: &Settlement) -> Result<Option<Properties>, HeaderTooLarge> {
     let (modify, why) = changes(settlement);
     if modify.is_empty() && why.is_none() {
@@ -184,7 +186,7 @@ fn modified(record: &Record, settlement: &Settlement) -> Result<Option<Propertie
     Ok((!modify.is_empty()).then_some(modified))
 }
 
-/// What a settlement wants to add to the message.
+/// The property changes and the dead-letter reason of a settlement.
 fn changes(settlement: &Settlement) -> (&[Property], Option<&DeadLetter>) {
     match settlement {
         Settlement::Complete | Settlement::Release => (&[], None),

@@ -8,7 +8,7 @@ use crate::event::{Event, Subscription};
 use crate::names::name_key;
 use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
 
-/// The answer of a queue to a command for topics.
+/// The refusal of commands for topics by a queue.
 const NO_SUBSCRIPTIONS: Refusal =
     Refusal::NotAllowed("A queue has no subscriptions and no rules; only a topic has.");
 
@@ -31,14 +31,14 @@ impl Step<'_> {
         }
     }
 
-    /// The subscription that a declaration is about, if it is there: found by its id, or else by its name, because whoever
-    /// declares may know less than the topic.
+    /// The existing subscription that a declaration concerns: found by id, otherwise by name, because the caller's view may be
+    /// older than the topic's.
     pub(in crate::partition) fn declared(&self, queue: QueueId, name: &str) -> Option<QueueId> {
         let topic = self.state().topic.as_deref()?;
         topic.subscription(queue).map(|known| known.queue).or_else(|| topic.id_of(name))
     }
 
-    /// The subscription of this id.
+    /// The subscription with this id.
     pub(super) fn subscription(&self, queue: QueueId) -> Result<&Arc<Subscription>, Refusal> {
         let topic = self.state().topic.as_deref().ok_or(NO_SUBSCRIPTIONS)?;
         topic.subscription(queue).ok_or(Refusal::EntityDeleted)
@@ -69,7 +69,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Changes the options; rules stay. Messages already there keep their times (S-11).
+    /// Changes the options; the rules stay. Stored messages keep their times (S-11).
     fn change_subscription(
         &mut self,
         known: &Subscription,

@@ -1,41 +1,41 @@
-//! The ends of locks in order of time.
+//! The expiry times of locks, in order.
 //!
-//! Locks of one duration are given out in the order in which they end, so nearly all ends are appended to a sorted queue. A
-//! lock that is settled leaves its entry behind: whether an entry still counts is known by the table of locks, which is asked
-//! when the entry comes to the front. Ends that don't fit behind the others (renewals, other durations) are in a tree.
+//! Locks of one duration are granted in the order in which they end, so nearly all entries are appended to a sorted queue. A
+//! settled lock leaves a stale entry behind: only the table of locks knows whether an entry is valid, and it is checked when
+//! the entry reaches the front. Entries that are not last in order (renewals, other durations) are in a tree.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use crate::{LockToken, SequenceNumber, Timestamp};
 
-/// When a lock ends, and which.
+/// The end of a lock, and the lock.
 pub(super) type End = (Timestamp, SequenceNumber, LockToken);
 
-/// The place of an end that is about to be written.
+/// Placeholder for an entry that is about to be written.
 const NONE: End = (Timestamp(0), SequenceNumber(0), LockToken(0));
-/// Room that is kept for entries.
+/// Capacity that is kept for entries.
 const CAPACITY_KEPT: usize = 1024;
-/// A queue with more room gives it back when fewer than one in this many of its places are used.
+/// A queue with more capacity is shrunk when fewer than one in this many of its places are used.
 const SPARSE_RATIO: usize = 8;
-/// Entries that may be left behind beside as many that count.
+/// Number of stale entries that are always tolerated.
 const LEFT_BEHIND_MIN: usize = 64;
 
-/// See the module. Every method that changes it, and every one that walks it, is told which entries count: `counts` is true of
-/// an end that was inserted and not removed since.
+/// See the module. Every method that removes or iterates gets `counts`, which must be true for exactly the entries that were
+/// inserted and not removed since.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// Sorted, each once; the front counts.
+    /// Sorted, without duplicates; the front is valid.
     in_order: VecDeque<End>,
-    /// Of these, those that don't count.
+    /// Number of stale entries in `in_order`.
     left_behind: usize,
-    /// All count.
+    /// All valid.
     others: BTreeSet<End>,
 }
 
 impl Ends {
-    /// Adds an end that is not there. It is given in parts, and written part by part where it stays: copied as a whole right
-    /// after it was made, it would wait until all of them have reached the cache.
+    /// Adds an entry that is not present. It is passed in parts and written part by part to its final place: copying it as a
+    /// whole right after writing the parts would stall on store forwarding.
     pub(super) fn insert(&mut self, until: Timestamp, number: SequenceNumber, token: LockToken) {
         if self.in_order.back().is_none_or(|last| *last < (until, number, token)) {
             self.in_order.push_back(NONE);
@@ -49,19 +49,19 @@ impl Ends {
 
     fn insert_among_others(&mut self, end: End) {
         if self.in_order.binary_search(&end).is_ok() {
-            // Left behind, and now it counts again.
+            // The stale entry becomes valid again.
             self.left_behind = self.left_behind.saturating_sub(1);
         } else {
             self.others.insert(end);
         }
     }
 
-    /// Takes out an end that is there, and counts no more.
+    /// Removes a present entry, which is stale from now on.
     pub(super) fn remove(&mut self, end: End, counts: impl Fn(&End) -> bool) {
         if self.others.is_empty() || !self.others.remove(&end) {
             self.left_behind += 1;
         }
-        // All the others count where none is left behind: the table need not be asked.
+        // Without stale entries the table need not be queried.
         while self.left_behind > 0
             && self.in_order.front().is_some_and(|front| *front == end || !counts(front))
         {
@@ -74,7 +74,7 @@ impl Ends {
         self.give_back_room();
     }
 
-    /// Takes out all that counts no more.
+    /// Removes all stale entries.
     pub(super) fn tidy(&mut self, counts: impl Fn(&End) -> bool) {
         self.in_order.retain(&counts);
         self.others.retain(&counts);
@@ -88,7 +88,7 @@ impl Ends {
         }
     }
 
-    /// The earliest.
+    /// The earliest entry.
     pub(super) fn first(&self) -> Option<&End> {
         match (self.in_order.front(), self.others.first()) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -96,7 +96,7 @@ impl Ends {
         }
     }
 
-    /// All from a bound on, in order.
+    /// All valid entries from a bound on, in order.
     pub(super) fn from(&self, from: Bound<End>, counts: impl Fn(&End) -> bool) -> impl Iterator<Item = &End> {
         let start = match from {
             Bound::Unbounded => 0,

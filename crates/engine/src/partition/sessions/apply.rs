@@ -1,4 +1,4 @@
-//! What events about sessions change; like all of `apply`, total.
+//! Application of events about sessions; total, like all of `apply`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::stored::read_session_state;
 use crate::{LockToken, QueueId, ReceiverId, SessionId, SubQueue, Timestamp};
 
 impl State {
-    /// Lets an event about sessions have happened; others change nothing.
+    /// Applies an event about sessions; other events change nothing.
     pub(in crate::partition) fn apply_to_sessions(&mut self, event: &Event) {
         match event {
             Event::SessionAwaited { queue, receiver, request, until, with_token } => {
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// A state read back from the store under this number.
+    /// Restores a state that was stored under this number.
     pub(in crate::partition) fn restore_session_state(
         &mut self,
         queue: QueueId,
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// What its receiver may get changed with the session that it has.
+    /// Updates a receiver after it was granted a session.
     fn session_granted(&mut self, queue: QueueId, receiver: ReceiverId) {
         if let Some(queue) = self.queue_mut(queue) {
             queue.credit_changed(receiver);
@@ -105,7 +105,7 @@ impl State {
 }
 
 impl Queue {
-    /// What a receiver may get changed.
+    /// Updates the session of a receiver whose credit changed.
     pub(in crate::partition) fn credit_changed(&mut self, receiver: ReceiverId) {
         if let Some(sessions) = &mut self.sessions
             && let Some(receiving) = self.receivers.get(receiver)
@@ -114,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// A record about to be restored to the main queue.
+    /// Checks a record about to be restored, and makes it share the session's optional fields.
     pub(in crate::partition) fn admit_restored(&self, record: &mut Record) -> Result<(), &'static str> {
         let Some(sessions) = &self.sessions else { return Ok(()) };
         if record.session_id().is_none() && record.sub_queue() == SubQueue::Main {
@@ -126,7 +126,7 @@ impl Queue {
 }
 
 impl Sessions {
-    /// Forgets a receiver that was closed; what it held is unlocked before.
+    /// Removes a closed receiver and unlocks its session.
     pub(in crate::partition) fn receiver_closed(&mut self, receiver: ReceiverId) {
         self.waiters.remove(receiver);
         if let Some(key) = self.held.get(&receiver).cloned() {
@@ -134,10 +134,10 @@ impl Sessions {
         }
     }
 
-    /// Whether a state read from the store counts: of several of one session, the one set last does.
+    /// Whether a restored state counts: of several states of one session, only the one that was set last does.
     ///
     /// # Errors
-    /// There are two of one spelling.
+    /// Two states have the same spelling.
     fn supersede(&mut self, id: &SessionId, stored: &StoredState) -> Result<bool, String> {
         let Some(known) = self.get(id).and_then(|session| session.state()) else { return Ok(true) };
         if known.spelling == stored.spelling {
@@ -155,7 +155,7 @@ impl Sessions {
         self.hold(id, Holder::new(receiver, until, None));
     }
 
-    /// The locks of messages stay, whoever held the session before.
+    /// Locks of messages stay, even if another receiver held the session before.
     fn take(&mut self, id: &SessionId, receiver: ReceiverId, until: Timestamp, token: LockToken) {
         self.waiters.remove(receiver);
         if let Some(former) = self.get(id).and_then(|session| session.holder) {
@@ -178,7 +178,7 @@ impl Sessions {
         });
     }
 
-    /// An index of a session's state is in use, whatever is stored there.
+    /// Marks an index of session states as used.
     pub(in crate::partition) const fn index_taken(&mut self, index: u64) {
         if self.next_state <= index {
             self.next_state = index + 1;

@@ -1,5 +1,5 @@
-//! A session's lock: one for all its messages. It ends by time (the messages in flight have failed), or because its
-//! holder goes (they have not).
+//! Session locks: one lock covers all messages of a session. It ends by expiry (deliveries under it have failed), or because
+//! its holder closes (they have not).
 
 use super::super::locks::LockedMessage;
 use super::super::step::{Step, TIMERS_PER_CALL_MAX};
@@ -7,7 +7,7 @@ use crate::event::{Change, Event};
 use crate::{Effect, QueueId, ReceiverId, Refusal, Reply, SequenceNumber, SessionId, SubQueue, Timestamp};
 
 impl Step<'_> {
-    /// Ends what is due in a queue: locks of sessions, and waits for one.
+    /// Fires the due timers of a queue's sessions: expired session locks, and timeouts of waiting receivers.
     pub(in crate::partition) fn fire_session_timers(&mut self, queue: QueueId) {
         for _ in 0..TIMERS_PER_CALL_MAX {
             match self.sessions(queue).and_then(|sessions| sessions.first_lock_end()) {
@@ -26,8 +26,8 @@ impl Step<'_> {
         }
     }
 
-    /// The time of a session's lock is over. A holder that asks for messages and has none in hand keeps the session for as long
-    /// again; any other loses it.
+    /// Ends an expired session lock. A holder with credit and without locked messages keeps the session for another lock
+    /// duration; any other loses it.
     pub(in crate::partition) fn end_session_lock(&mut self, queue: QueueId, receiver: ReceiverId) {
         let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
         match held.filter(|(session, _)| session.is_awaited()).map(|(session, _)| session.id.clone()) {
@@ -39,14 +39,14 @@ impl Step<'_> {
         }
     }
 
-    /// The lock of a receiver's session ended by time: the receiver is closed.
+    /// Closes a receiver whose session lock expired.
     fn lose_session(&mut self, queue: QueueId, receiver: ReceiverId) {
         self.unlock_session(queue, receiver, true);
         self.emit(Event::ReceiverClosed { receiver });
         self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::SessionLockLost });
     }
 
-    /// A receiver is about to be closed: it gives back its session. One that waits for one is closed by that.
+    /// Releases the session of a receiver that is about to be closed. A receiver waiting for a session is closed by this.
     pub(in crate::partition) fn leave_session(&mut self, receiver: ReceiverId) {
         let Some(queue) = self.state().home(receiver).map(|queue| queue.id) else { return };
         let Some(sessions) = self.sessions(queue) else { return };
@@ -57,14 +57,14 @@ impl Step<'_> {
         }
     }
 
-    /// Refuses all that wait for a session of a queue about to be deleted.
+    /// Refuses all receivers that wait for a session of this queue.
     pub(in crate::partition) fn refuse_session_waiters(&mut self, queue: QueueId, refusal: &Refusal) {
         while let Some(waiter) = self.sessions(queue).and_then(|sessions| sessions.waiters.first()) {
             self.stop_waiting(queue, waiter.receiver, refusal.clone());
         }
     }
 
-    /// The waiting receiver gets only the refusal: it was never opened.
+    /// Refuses a waiting receiver and closes it; no close is reported, because it was never opened for its client.
     fn stop_waiting(&mut self, queue: QueueId, receiver: ReceiverId, refusal: Refusal) {
         let waiter = self.sessions(queue).and_then(|sessions| sessions.waiters.get(receiver));
         self.emit(Event::SessionNotAwaited { queue, receiver });
@@ -79,7 +79,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends the locks of messages whose session is locked no longer, a bounded number of them in each call.
+    /// Ends the locks of messages whose session lock has ended, a bounded number in each call.
     pub(in crate::partition) fn return_in_flight(&mut self, queue: QueueId) {
         while self.returns_left > 0
             && let Some((number, token, lost)) =
@@ -98,7 +98,7 @@ impl Step<'_> {
         }
     }
 
-    /// When the lock of a message in the main queue of a queue with sessions ends; `None` elsewhere.
+    /// When the session lock of a message in the main queue ends; `None` without sessions.
     pub(in crate::partition) fn session_lock_end(
         &self,
         queue: QueueId,
@@ -111,8 +111,8 @@ impl Step<'_> {
         self.session_of(queue, number)?.holder(self.now).map(|holder| holder.until)
     }
 
-    /// What a token locks under a session's lock, while that holds. Where sessions are required, any other token
-    /// went with its session.
+    /// Checks a message lock against its session's lock. In a queue with sessions, a missing or ended lock is reported as the
+    /// loss of the session.
     pub(in crate::partition) fn held_in_session(
         &self,
         queue: QueueId,

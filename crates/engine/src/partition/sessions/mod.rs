@@ -1,8 +1,8 @@
-//! The sessions of a queue or subscription, indexed so that nothing but listing walks them: a message, a lock or a
-//! receiver concerns one session, found by id, and the one that is due or next is first in an ordered set.
+//! The sessions of a queue or subscription, indexed so that only listing iterates over them: a message, a lock or a receiver
+//! belongs to one session, found by id, and the next or due session is the first element of an ordered set.
 //!
-//! - `session` is one of them, `waiters` are receivers that want the next available one.
-//! - `apply` keeps all true, `serve` lets happen what follows: expiry, grants, deliveries; `lock` ends locks.
+//! - `session` is one session, `waiters` are receivers that wait for the next available one.
+//! - `apply` updates the indexes, `serve` processes sessions (expiry, grants, deliveries), `lock` ends locks.
 
 mod apply;
 mod lock;
@@ -27,27 +27,27 @@ use crate::{LockToken, ReceiverId, SequenceNumber, SessionId, Timestamp, session
 /// All sessions that have messages, a holder or a state.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// By key; so are all that follow.
+    /// By session key. The indexes below refer to sessions by key or by holder.
     by_id: BTreeMap<Arc<str>, Session>,
-    /// Those anybody may have and that have something available, by their first message.
+    /// Free sessions with available messages, by their first message.
     ready: BTreeMap<SequenceNumber, Arc<str>>,
-    /// What each receiver holds.
+    /// The session of each holder.
     held: BTreeMap<ReceiverId, Arc<str>>,
     lock_ends: BTreeSet<(Timestamp, ReceiverId)>,
-    /// Earliest expiries of those whose holder listens.
+    /// Earliest expiries of sessions whose holder listens.
     expiries: BTreeSet<(Timestamp, ReceiverId)>,
-    /// Holders who may get a message, and there is one, by the earliest expiry of their sessions.
+    /// Holders that can be served and have an available message, by the earliest expiry of their sessions.
     served: BTreeSet<(Timestamp, ReceiverId)>,
-    /// Those whose lock ended, and not everything is back yet.
+    /// Sessions whose lock ended while some message locks have not.
     returning: BTreeSet<Arc<str>>,
-    /// Receivers that want one.
+    /// Receivers that wait for a session.
     pub(super) waiters: Waiters,
-    /// Sum of the lengths of all states.
+    /// Total size of all states, in bytes.
     state_bytes: u64,
-    /// How many have a state.
+    /// Number of sessions with a state.
     with_state: u64,
-    /// Numbers of stored states that gave way to a later one of the same session, spelled differently: stores of earlier
-    /// versions may hold one for each spelling. They are deleted when the state of the session is set again.
+    /// Numbers of stored states that were superseded by a later one of the same session in another spelling: stores of earlier
+    /// versions may hold one for each spelling. They are deleted when the state of the session is next set.
     superseded: BTreeMap<u64, Arc<str>>,
     /// Index of the next new state.
     next_state: u64,
@@ -59,7 +59,7 @@ impl Sessions {
         self.by_key(id.key())
     }
 
-    /// Sessions in the order of their keys, from one on.
+    /// Sessions in the order of their keys, from `key` on.
     pub(super) fn from(&self, key: Option<&str>) -> impl Iterator<Item = &Session> {
         let from = key.map_or(Bound::Unbounded, Bound::Included);
         self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
@@ -74,19 +74,19 @@ impl Sessions {
         self.get(record.session_id()?)
     }
 
-    /// The session that a receiver holds, and when its lock ends; it may have ended already.
+    /// The session that a receiver holds, and its lock, which may have expired already.
     pub(super) fn held_by(&self, receiver: ReceiverId) -> Option<(&Session, Holder)> {
         let session = self.by_key(self.held.get(&receiver)?)?;
         Some((session, session.holder?))
     }
 
-    /// The one with the lowest message among those that anybody may have.
+    /// The free session with the lowest available message.
     pub(super) fn first_ready(&self) -> Option<&Session> {
         self.by_key(self.ready.first_key_value()?.1)
     }
 
-    /// The available messages of all sessions that anybody may have, in order. A session is looked into when its first
-    /// message is due, so only those that are asked for cost anything.
+    /// The available messages of all free sessions, in order. A session is opened only when its first message is next, so the
+    /// cost depends on the number of messages requested.
     pub(super) fn all_available(&self) -> impl Iterator<Item = SequenceNumber> + '_ {
         let mut unopened = self.ready.iter().peekable();
         let mut open = BTreeMap::new();
@@ -108,31 +108,31 @@ impl Sessions {
         })
     }
 
-    /// The lock that ends first.
+    /// The session lock that ends first.
     pub(super) fn first_lock_end(&self) -> Option<(Timestamp, ReceiverId)> {
         self.lock_ends.first().copied()
     }
 
-    /// A session with a listening holder and a message past its expiry.
+    /// A session with a listening holder and an expired message.
     pub(super) fn first_overdue(&self, now: Timestamp) -> Option<&Session> {
         let (_, receiver) = *self.expiries.first().filter(|(expiry, _)| *expiry <= now)?;
         self.held_by(receiver).map(|(session, _)| session)
     }
 
-    /// A message in flight under a lock that ended, and whether that counts as failed.
+    /// A message lock under an ended session lock, and whether it counts as a failed delivery.
     pub(super) fn next_return(&self) -> Option<(SequenceNumber, LockToken, bool)> {
         self.by_key(self.returning.first()?)?.next_return()
     }
 
-    /// A holder who may get a message, and which. Overdue sessions wait for their turn to expire: what is past its time
-    /// is never delivered (S-4).
+    /// A holder that can be served, and its next message. Sessions with an expired message are skipped until that is removed:
+    /// an expired message is never delivered (S-4).
     pub(super) fn next_served(&self, now: Timestamp) -> Option<(ReceiverId, SequenceNumber)> {
         let overdue = Bound::Excluded((now, ReceiverId(u64::MAX)));
         let (_, receiver) = *self.served.range((overdue, Bound::Unbounded)).next()?;
         Some((receiver, self.held_by(receiver)?.0.first_available()?))
     }
 
-    /// Whether a receiver of the main queue could get nothing even with credit.
+    /// Whether a receiver of the main queue could get no message even with credit.
     pub(super) fn is_dry(&self, receiver: ReceiverId) -> bool {
         match self.held_by(receiver) {
             Some((session, _)) => session.first_available().is_none(),
@@ -140,7 +140,7 @@ impl Sessions {
         }
     }
 
-    /// The earliest instant at which something is due; in the past while work is left over.
+    /// The earliest due time; in the past while work is left over.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         if !self.returning.is_empty() || (!self.waiters.is_empty() && !self.ready.is_empty()) {
             return Some(Timestamp(0));
@@ -151,24 +151,24 @@ impl Sessions {
         lock_end.into_iter().chain(expiry).chain(wait).min()
     }
 
-    /// Ids of those with active messages or a state, in order.
+    /// Ids of sessions with active messages or a state, in order.
     pub(super) fn listed(&self) -> impl Iterator<Item = &Arc<str>> {
         self.by_id.values().filter(|session| session.is_listed()).map(|session| session.id.text())
     }
 
-    /// Ids of those whose state changed after an instant, in order.
+    /// Ids of sessions whose state changed after a point in time, in order.
     pub(super) fn updated_after(&self, instant: Timestamp) -> impl Iterator<Item = &Arc<str>> {
         let is_newer =
             move |session: &&Session| session.state().is_some_and(|state| state.updated_at > instant);
         self.by_id.values().filter(is_newer).map(|session| session.id.text())
     }
 
-    /// How many nobody has although something is available, how many somebody has, and how many have a state.
+    /// Numbers of free sessions with available messages, of held sessions, and of sessions with a state.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         (self.ready.len() as u64, self.held.len() as u64, self.with_state)
     }
 
-    /// Sum of the lengths of all states: they count toward the size of the entity.
+    /// Total size of all states in bytes; they count toward the size of the entity.
     pub(super) const fn state_bytes(&self) -> u64 {
         self.state_bytes
     }
@@ -179,13 +179,13 @@ impl Sessions {
         session.state().map_or((new, true), |state| (state.number, false))
     }
 
-    /// Numbers of states that gave way to this session's.
+    /// Numbers of states that were superseded by this session's.
     pub(super) fn superseded_states(&self, id: &SessionId) -> Vec<u64> {
         let of_session = self.superseded.iter().filter(|(_, key)| *key == id.key());
         of_session.map(|(number, _)| *number).collect()
     }
 
-    /// The rare facts of a message that has no others than a session's id.
+    /// The optional fields of a message that has only a session id.
     pub(super) fn extra(&self, id: &str) -> Arc<Extra> {
         match self.by_key(&session_key(id)).map(|session| &session.extra) {
             Some(shared) if shared.session_id.as_deref() == Some(id) => Arc::clone(shared),
@@ -193,7 +193,7 @@ impl Sessions {
         }
     }
 
-    /// Lets a message share its session's id with its fellows.
+    /// Makes a message share its session's id with other messages of the session.
     pub(super) fn share(&self, record: &mut Record) {
         let (Some(session), Some(extra)) = (self.of(record), record.extra()) else { return };
         let shared = Arc::clone(&session.extra);
@@ -207,7 +207,7 @@ impl Sessions {
         }
     }
 
-    /// A message arrives in the main queue.
+    /// Adds a message of the main queue.
     pub(super) fn added(&mut self, number: SequenceNumber, record: &Record) {
         let Some(id) = record.session_id() else { return };
         self.create(id, record.extra());
@@ -217,7 +217,7 @@ impl Sessions {
         });
     }
 
-    /// A message leaves the main queue.
+    /// Removes a message of the main queue.
     pub(super) fn removed(&mut self, number: SequenceNumber, record: &Record) {
         let Some(id) = record.session_id() else { return };
         self.change(id.key(), |session| {
@@ -225,7 +225,7 @@ impl Sessions {
         });
     }
 
-    /// A message changes in the main queue; its lock stays as it is.
+    /// Updates a message of the main queue; its lock is unchanged.
     pub(super) fn changed(&mut self, number: SequenceNumber, before: &Record, after: &Record) {
         let Some(id) = before.session_id() else { return };
         self.change(id.key(), |session| {
@@ -234,7 +234,7 @@ impl Sessions {
         });
     }
 
-    /// A message of the main queue is locked or unlocked.
+    /// Locks or unlocks a message of the main queue.
     pub(super) fn set_lock(&mut self, number: SequenceNumber, record: &Record, lock: Option<LockToken>) {
         let Some(id) = record.session_id() else { return };
         self.change(id.key(), |session| {
@@ -243,7 +243,7 @@ impl Sessions {
         });
     }
 
-    /// What a receiver may get changed.
+    /// Updates the session of a receiver whose credit changed.
     pub(super) fn credit_changed(&mut self, receiver: ReceiverId, now_has: &Receiver) {
         let Some(key) = self.held.get(&receiver).cloned() else { return };
         self.change(&key, |session| {
@@ -254,14 +254,14 @@ impl Sessions {
         });
     }
 
-    /// Sees to it that a session is there.
+    /// Adds a session if it does not exist.
     fn create(&mut self, id: &SessionId, extra: Option<&Arc<Extra>>) {
         if !self.by_id.contains_key(id.key()) {
             self.by_id.insert(Arc::clone(id.key()), Session::new(id.clone(), extra));
         }
     }
 
-    /// Changes a session and keeps the indexes true; one of which nothing is left is forgotten.
+    /// Changes a session and updates the indexes; an empty session is removed.
     fn change(&mut self, key: &str, change: impl FnOnce(&mut Session)) {
         let Some(session) = self.by_id.get_mut(key) else { return };
         let before = session.summary();
@@ -290,7 +290,7 @@ impl Sessions {
     }
 }
 
-/// Puts one member of a set in another's place.
+/// Replaces a member of a set.
 fn replace<T: Ord>(set: &mut BTreeSet<T>, before: Option<T>, after: Option<T>) {
     if before == after {
         return;

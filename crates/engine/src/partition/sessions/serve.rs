@@ -1,4 +1,4 @@
-//! What follows from the state of a queue with sessions: returns, expiry, grants, deliveries.
+//! Processing of a queue with sessions: returned messages, expiry, grants, deliveries.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ impl Step<'_> {
         self.state().queue(queue)?.sessions.as_deref()
     }
 
-    /// Lets happen in a main queue with sessions what follows from its state.
+    /// Processes the sessions of a main queue after a change.
     pub(in crate::partition) fn look_after_sessions(&mut self, queue: QueueId) {
         self.return_in_flight(queue);
         self.sweep_sessions(queue);
@@ -22,8 +22,8 @@ impl Step<'_> {
         self.dispatch_sessions(queue);
     }
 
-    /// The session that whoever wants any gets next: unlocked, with an available message, lowest number first. One that
-    /// is overdue expires, because there is somebody who would get it.
+    /// The next session for a receiver that accepts any: unlocked, with an available message, lowest number first. The
+    /// messages of an overdue session expire now, because a receiver would get them.
     pub(in crate::partition) fn next_session(&mut self, queue: QueueId) -> Option<SessionId> {
         loop {
             let session = self.sessions(queue)?.first_ready()?;
@@ -38,7 +38,7 @@ impl Step<'_> {
         }
     }
 
-    /// Locks a session for a receiver from now on; with a token, with which another may take it over.
+    /// Locks a session for a receiver from now on; with a token, another receiver may take it over.
     pub(in crate::partition) fn grant(
         &mut self,
         queue: QueueId,
@@ -65,7 +65,7 @@ impl Step<'_> {
         }
     }
 
-    /// Expires sessions with a message past its time whose holder listens (S-23, S-24).
+    /// Expires sessions with an expired message whose holder listens (S-23, S-24).
     fn sweep_sessions(&mut self, queue: QueueId) {
         while let Some(session) = self.sessions(queue).and_then(|sessions| sessions.first_overdue(self.now)) {
             let id = session.id.clone();
@@ -75,7 +75,7 @@ impl Step<'_> {
         }
     }
 
-    /// Expires one message of an overdue session; false if it is not overdue, or enough expired in this call.
+    /// Expires one message of an overdue session; false if it is not overdue, or the limit of this call is reached.
     fn expire_one_of(&mut self, queue: QueueId, id: &SessionId) -> bool {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         let Some(number) = session.and_then(|session| session.next_to_expire(self.now)) else { return false };
@@ -91,7 +91,7 @@ impl Step<'_> {
         session.is_some_and(|session| session.is_overdue(self.now))
     }
 
-    /// Delivers to each holder what its session has, as far as its credit reaches.
+    /// Delivers available messages to session holders, as far as their credit allows.
     fn dispatch_sessions(&mut self, queue: QueueId) {
         while let Some(from) = self.state().queue(queue)
             && let Some((receiver, number)) =
@@ -104,7 +104,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notes the session a message was sent to; where there are sessions, messages that spell it alike share the note.
+    /// Sets the session of a message; in a queue with sessions, messages with the same spelling share the allocation.
     pub(in crate::partition) fn set_session(&self, queue: QueueId, record: &mut Record, id: &str) {
         let extra = self.sessions(queue).map(|sessions| sessions.extra(id));
         match (record.extra(), extra) {

@@ -1,4 +1,4 @@
-//! One session: its messages by what may happen to them, who holds it, its state.
+//! One session: its messages by their availability, its holder, its state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,82 +9,82 @@ use bytes::Bytes;
 use super::super::record::{Extra, Record};
 use crate::{LockToken, MessageState, ReceiverId, SequenceNumber, SessionId, Timestamp};
 
-/// Who holds a session.
+/// The holder of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::partition) struct Holder {
     /// The receiver.
     pub(in crate::partition) receiver: ReceiverId,
     /// When the lock ends unless renewed.
     pub(in crate::partition) until: Timestamp,
-    /// What has to be presented to take the session over; `None` if nobody may.
+    /// The token that another receiver must present to take the session over; `None` if that is not possible.
     pub(in crate::partition) token: Option<LockToken>,
-    /// Whether it has message credit: then it makes the time-to-live effective (S-24).
+    /// Whether it has message credit: then it makes the time to live effective (S-24).
     pub(super) listens: bool,
     /// Whether it may get a message now.
     pub(super) can_be_served: bool,
 }
 
 impl Holder {
-    /// One without credit.
+    /// A holder without credit.
     pub(super) const fn new(receiver: ReceiverId, until: Timestamp, token: Option<LockToken>) -> Self {
         Self { receiver, until, token, listens: false, can_be_served: false }
     }
 }
 
-/// What a session's holder stored.
+/// The state that a holder stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::partition) struct StoredState {
     /// Its number in the `Head` space.
     pub(in crate::partition) number: u64,
     /// The session's id as it was spelled when the state was set.
     pub(in crate::partition) spelling: Arc<str>,
-    /// Opaque.
+    /// The opaque content.
     pub(in crate::partition) bytes: Bytes,
-    /// When it was set last.
+    /// When it was last set.
     pub(in crate::partition) updated_at: Timestamp,
 }
 
 /// A session that has messages, a holder or a state.
 #[derive(Debug)]
 pub(in crate::partition) struct Session {
-    /// Its id as the first message, holder or state spelled it; may be empty.
+    /// Its id in the spelling of the first message, holder or state; may be empty.
     pub(in crate::partition) id: SessionId,
-    /// The rare facts of messages that have no others than this session's id, as the latest of them spells it: one value
-    /// for all that spell it so.
+    /// The optional fields of messages that have only this session's id, in the spelling of the latest message: shared by all
+    /// messages with that spelling.
     pub(in crate::partition) extra: Arc<Extra>,
-    /// Messages that the holder may get.
+    /// Available messages.
     pub(super) available: BTreeSet<SequenceNumber>,
     /// Those of them that expire.
     pub(super) expiries: BTreeSet<(Timestamp, SequenceNumber)>,
     /// Messages locked under the session's lock, deferred ones included.
     pub(super) in_flight: BTreeMap<SequenceNumber, LockToken>,
-    /// Deferred and scheduled messages, and those held back.
+    /// Deferred, scheduled and held-back messages.
     pub(super) aside: BTreeSet<SequenceNumber>,
-    /// Those of them that are held back until a time: what is behind them waits, so that the order holds.
+    /// Messages held back until a time: later messages wait, so that the order holds.
     pub(super) held_back: BTreeSet<SequenceNumber>,
-    /// How many messages are active, in flight or not.
+    /// Number of active messages, in flight or not.
     pub(super) active: u64,
     pub(super) holder: Option<Holder>,
-    /// The lock ended, and not all of what was in flight is back yet: whether that counts as failed.
+    /// Set while messages are in flight although the lock ended: whether that counts as a failed delivery.
     pub(super) returning: Option<bool>,
     pub(super) state: Option<Box<StoredState>>,
 }
 
-/// What the indexes over all sessions know of one.
+/// The indexed properties of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Summary {
-    /// Its first available message, if anybody may have it.
+    /// Its first available message, if it is free.
     pub(super) head: Option<SequenceNumber>,
     pub(super) lock_end: Option<(Timestamp, ReceiverId)>,
-    /// Its earliest expiry, if the holder listens.
+    /// Its earliest expiry, if its holder listens.
     pub(super) expiry: Option<(Timestamp, ReceiverId)>,
-    /// The holder, if it may get a message and there is one, under the earliest expiry.
+    /// The holder, if it can be served and a message is available, with the earliest expiry.
     pub(super) served: Option<(Timestamp, ReceiverId)>,
     pub(super) is_returning: bool,
 }
 
 impl Session {
-    /// One without anything. `extra` may be the rare facts of its first message.
+    /// An empty session. `extra` are the optional fields of its first message.
     pub(super) fn new(id: SessionId, extra: Option<&Arc<Extra>>) -> Self {
         let shared = extra.filter(|extra| is_plain(extra)).cloned();
         let session_id = Some(id.clone());
@@ -103,34 +103,34 @@ impl Session {
         }
     }
 
-    /// Lets the messages that follow share the rare facts of this one.
+    /// Lets later messages share the optional fields of this one.
     pub(super) fn share(&mut self, extra: Option<&Arc<Extra>>) {
         if let Some(extra) = extra.filter(|extra| !Arc::ptr_eq(extra, &self.extra) && is_plain(extra)) {
             self.extra = Arc::clone(extra);
         }
     }
 
-    /// Who holds it, if the lock has not ended by `now`: its timer may not have fired yet.
+    /// The holder, if the lock has not expired by `now`; its timer may not have fired yet.
     pub(in crate::partition) fn holder(&self, now: Timestamp) -> Option<Holder> {
         self.holder.filter(|holder| holder.until > now)
     }
 
-    /// Who held it until the lock ended, if the timer has not fired yet.
+    /// The former holder, if the lock has expired but its timer has not fired yet.
     pub(in crate::partition) fn late_holder(&self, now: Timestamp) -> Option<ReceiverId> {
         self.holder.filter(|holder| holder.until <= now).map(|holder| holder.receiver)
     }
 
-    /// Whether a receiver may have it.
+    /// Whether a receiver can acquire it.
     pub(in crate::partition) const fn is_free(&self) -> bool {
         self.holder.is_none() && self.returning.is_none()
     }
 
-    /// Whether its holder asks for messages and has none in hand.
+    /// Whether its holder has credit and no locked messages.
     pub(in crate::partition) fn is_awaited(&self) -> bool {
         self.in_flight.is_empty() && self.holder.is_some_and(|holder| holder.listens)
     }
 
-    /// Its first available message, unless one before it is held back.
+    /// Its first available message, unless an earlier one is held back.
     pub(in crate::partition) fn first_available(&self) -> Option<SequenceNumber> {
         let first = self.available.first().copied()?;
         self.held_back.first().is_none_or(|held_back| *held_back > first).then_some(first)
@@ -141,45 +141,45 @@ impl Session {
         self.available.iter().copied()
     }
 
-    /// Whether one of its available messages is past its expiry: then all of them are (S-23).
+    /// Whether one of its available messages has expired: then all of them expire (S-23).
     pub(in crate::partition) fn is_overdue(&self, now: Timestamp) -> bool {
         self.expiries.first().is_some_and(|(expiry, _)| *expiry <= now)
     }
 
-    /// The message to expire next when the session is overdue. The one by which it is goes last, so that the rest
-    /// follows even if the work is interrupted.
+    /// The next message to expire when the session is overdue. The message that makes it overdue is the last one, so that the
+    /// others follow even if the work is interrupted.
     pub(in crate::partition) fn next_to_expire(&self, now: Timestamp) -> Option<SequenceNumber> {
         let (_, cause) = *self.expiries.first().filter(|(expiry, _)| *expiry <= now)?;
         Some(self.available.iter().copied().find(|number| *number != cause).unwrap_or(cause))
     }
 
-    /// Something that was in flight when the lock ended, and whether that counts as failed.
+    /// A message in flight under an ended lock, and whether that counts as a failed delivery.
     pub(super) fn next_return(&self) -> Option<(SequenceNumber, LockToken, bool)> {
         let lost = self.returning?;
         self.in_flight.first_key_value().map(|(number, token)| (*number, *token, lost))
     }
 
-    /// What its holder stored.
+    /// The state, if one is set.
     pub(in crate::partition) fn state(&self) -> Option<&StoredState> {
         self.state.as_deref()
     }
 
-    /// Whether it is among the sessions that exist for whoever lists them.
+    /// Whether it is included in lists of sessions.
     pub(super) const fn is_listed(&self) -> bool {
         self.active > 0 || self.state.is_some()
     }
 
-    /// Whether nothing is left to remember.
+    /// Whether it can be removed from memory.
     pub(super) fn is_vacant(&self) -> bool {
         !self.is_listed() && self.holder.is_none() && self.in_flight.is_empty() && self.aside.is_empty()
     }
 
-    /// How many of its messages are active, in flight or not.
+    /// Number of its active messages, in flight or not.
     pub(in crate::partition) const fn active(&self) -> u64 {
         self.active
     }
 
-    /// Its messages in flight behind a number, with their locks.
+    /// Its messages in flight after a number, with their lock tokens.
     pub(in crate::partition) fn in_flight_after(
         &self,
         number: Option<SequenceNumber>,
@@ -203,7 +203,7 @@ impl Session {
         })
     }
 
-    /// A message arrives, or returns, or is locked.
+    /// Adds a message, or puts it back after a change of its lock or record.
     pub(super) fn insert(&mut self, number: SequenceNumber, record: &Record, lock: Option<LockToken>) {
         let is_active = record.state() == MessageState::Active;
         self.active += u64::from(is_active);
@@ -222,7 +222,7 @@ impl Session {
         }
     }
 
-    /// A message goes or is about to change; returns its lock. `record` is what it was inserted with.
+    /// Removes a message, or takes it out before a change; returns its lock. `record` is the one it was inserted with.
     pub(super) fn remove(&mut self, number: SequenceNumber, record: &Record) -> Option<LockToken> {
         let lock = self.in_flight.remove(&number);
         if self.in_flight.is_empty() {
@@ -238,7 +238,7 @@ impl Session {
         lock
     }
 
-    /// The lock ends; what is in flight returns next.
+    /// Ends the session lock; messages in flight are returned next.
     pub(super) fn unlock(&mut self, lost: bool) {
         self.holder = None;
         self.returning = (!self.in_flight.is_empty()).then_some(lost);
@@ -260,7 +260,7 @@ impl Session {
     }
 }
 
-/// Whether these rare facts are a session id and nothing else.
+/// Whether these optional fields are a session id and nothing else.
 pub(super) fn is_plain(extra: &Extra) -> bool {
     let Extra {
         modified,

@@ -1,4 +1,4 @@
-//! What must hold of the indexes after every event, counted anew from the messages, the locks and the receivers.
+//! Recounts the session indexes from messages, locks and receivers, to be compared after every event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(in crate::partition) fn states(queue: &Queue) -> StoredStates {
     stored.collect()
 }
 
-/// Sum of the lengths of all states of a queue's sessions.
+/// Total size of the states of a queue's sessions, in bytes.
 pub(in crate::partition) fn state_bytes(queue: &Queue) -> u64 {
     states(queue).iter().map(|(_, _, bytes, _)| bytes.len() as u64).sum()
 }
@@ -77,7 +77,7 @@ pub(in crate::partition) fn check(state: &State, queue: &Queue) {
     assert!(numbers.iter().all(|number| (first..first + sessions.next_state).contains(number)));
 }
 
-/// The messages of every session, by what may happen to them.
+/// The messages of a session, by availability.
 #[derive(Debug, Default, PartialEq)]
 struct Recounted {
     available: BTreeSet<SequenceNumber>,

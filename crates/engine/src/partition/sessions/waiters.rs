@@ -1,26 +1,26 @@
-//! Receivers that wait for an available session: first come, first served, none longer than it wants.
+//! Receivers that wait for an available session: first come, first served, each with a timeout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{ReceiverId, RequestId, Timestamp};
 
-/// One that waits.
+/// A waiting receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::partition) struct Waiter {
-    /// Who.
+    /// The receiver.
     pub(in crate::partition) receiver: ReceiverId,
-    /// To be answered.
+    /// The request to be answered.
     pub(in crate::partition) request: Option<RequestId>,
-    /// How long.
+    /// The end of its timeout.
     pub(in crate::partition) until: Timestamp,
-    /// Whether it gets a token with the session.
+    /// Whether it gets a lock token with the session.
     pub(in crate::partition) with_token: bool,
 }
 
-/// All that wait.
+/// All waiting receivers.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Waiters {
-    /// By the order in which they came.
+    /// In the order of arrival.
     queue: BTreeMap<u64, Waiter>,
     places: BTreeMap<ReceiverId, u64>,
     ends: BTreeSet<(Timestamp, u64)>,
@@ -28,28 +28,28 @@ pub(in crate::partition) struct Waiters {
 }
 
 impl Waiters {
-    /// Whose turn it is.
+    /// The receiver whose turn it is.
     pub(in crate::partition) fn first(&self) -> Option<Waiter> {
         self.queue.first_key_value().map(|(_, waiter)| *waiter)
     }
 
-    /// Whoever gives up first.
+    /// The receiver whose timeout ends first.
     pub(in crate::partition) fn first_end(&self) -> Option<Waiter> {
         let (_, place) = self.ends.first()?;
         self.queue.get(place).copied()
     }
 
-    /// This one, if it waits.
+    /// A receiver, if it is waiting.
     pub(in crate::partition) fn get(&self, receiver: ReceiverId) -> Option<Waiter> {
         self.queue.get(self.places.get(&receiver)?).copied()
     }
 
-    /// Whether nobody waits.
+    /// Whether no receiver is waiting.
     pub(in crate::partition) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// One more.
+    /// Adds a receiver.
     pub(super) fn push(&mut self, waiter: Waiter) {
         self.remove(waiter.receiver);
         let place = self.next_place;
@@ -59,7 +59,7 @@ impl Waiters {
         self.ends.insert((waiter.until, place));
     }
 
-    /// One waits no longer.
+    /// Removes a receiver.
     pub(super) fn remove(&mut self, receiver: ReceiverId) {
         if let Some(place) = self.places.remove(&receiver)
             && let Some(waiter) = self.queue.remove(&place)

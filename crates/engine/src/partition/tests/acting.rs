@@ -1,4 +1,4 @@
-//! `ActOnMessages`: what an administrator does with messages by number.
+//! `ActOnMessages`: an administrator's actions on messages by number.
 
 use super::rig::{Rig, abandon, defer, message, options, path, with_ttl};
 use crate::{Command, DeadLetter, MessageAction, MessageState, Refusal, Reply, SequenceNumber, SubQueue};
@@ -22,7 +22,7 @@ fn asked() -> MessageAction {
     MessageAction::DeadLetter(why.into())
 }
 
-/// Three messages, of which the first failed once and then was deferred.
+/// Three messages; the first failed once and was deferred then.
 fn rig() -> Rig {
     let mut rig = Rig::new(options());
     rig.try_send(vec![message("a"), message("b"), message("c")]).unwrap();
@@ -104,7 +104,7 @@ fn a_scheduled_message_can_be_deleted_and_not_dead_lettered() {
     assert_eq!(rig.partition.next_deadline(), None);
 }
 
-/// Deferred messages don't expire; one that is available again does, as soon as a receiver asks for it.
+/// Deferred messages don't expire; one made available again expires as soon as a receiver has credit.
 #[test]
 fn a_message_whose_life_was_over_while_it_was_deferred_expires() {
     let mut rig = Rig::new(options());

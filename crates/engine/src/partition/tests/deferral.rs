@@ -1,7 +1,7 @@
 use super::rig::{LOCK_MS, Rig, abandon, dead_letter, defer, message, options, with_ttl};
 use crate::{LockToken, MessageState, NewMessage, QueueOptions, ReceiveMode, Refusal, Settlement, SubQueue};
 
-/// A rig with as many deferred messages, numbered from 1.
+/// A rig with `count` deferred messages, numbered from 1.
 fn with_deferred(options: QueueOptions, count: usize, message: &NewMessage) -> Rig {
     let mut rig = Rig::new(options);
     for _ in 0..count {

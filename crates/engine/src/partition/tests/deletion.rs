@@ -1,4 +1,4 @@
-//! `DeleteMessages`: what goes, what stays, and what is written for it.
+//! `DeleteMessages`: deleted messages, remaining messages, and the stored changes.
 
 use peeklock_storage::{Batch, Operation, Space};
 use rand::SeedableRng;
@@ -27,7 +27,7 @@ impl Rig {
         }
     }
 
-    /// Deletes messages of the main queue, whenever they were enqueued.
+    /// Deletes messages of the main queue, regardless of their enqueued times.
     fn delete(&mut self, count_max: u32) -> u32 {
         self.try_delete(SubQueue::Main, count_max, Timestamp::NEVER, None).unwrap()
     }

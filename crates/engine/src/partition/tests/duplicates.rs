@@ -1,4 +1,4 @@
-//! Duplicate detection (semantics §11): what the model does not say, and examples to read.
+//! Duplicate detection (semantics §11): cases that the model does not cover, and readable examples.
 
 use peeklock_storage::Space;
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 const WINDOW_MS: u64 = 20_000;
-/// Ids stay in memory for a part of the window more.
+/// Ids stay in memory for an additional fraction of the window.
 const LINGER_MS: u64 = WINDOW_MS / 32;
 
 fn detecting() -> QueueOptions {
@@ -129,7 +129,7 @@ fn ids_are_forgotten_together_and_a_bounded_number_at_a_time() {
     rig.advance(LINGER_MS);
     assert_eq!((remembered(&rig), rig.events.len()), (TIMERS_PER_CALL_MAX + 1, 1));
     assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now), "there is more to do at once");
-    // Meanwhile what is over does not count.
+    // Expired ids don't count even before they are removed.
     assert_eq!(rig.send(with_id(&(count - 1).to_string())), count as u64 + 1);
     rig.advance(0);
     assert_eq!(remembered(&rig), 1, "the new one");
@@ -159,7 +159,7 @@ fn damaged_ids_cost_only_themselves() {
     assert_eq!(restore(&rig, options()), [number], "nobody looks for duplicates");
 }
 
-/// The format on disk must not change by accident.
+/// The stored form must not change by accident.
 #[test]
 fn the_stored_form_is_pinned() {
     let mut rig = Rig::new(detecting());

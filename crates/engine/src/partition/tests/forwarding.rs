@@ -1,4 +1,4 @@
-//! Who reads where messages go on.
+//! Receivers of forwarding queues.
 
 use bytes::Bytes;
 use peeklock_storage::Entry;
@@ -34,8 +34,8 @@ fn read(rig: &mut Rig, receiver: u64) -> Vec<(u64, LockToken)> {
     effects.into_iter().filter_map(delivered).collect()
 }
 
-/// One that is told to end may still have a batch under way while its successor starts: were both to read, a message would
-/// go on twice, or stay locked for ever.
+/// A forwarder that is ending may still have a batch under way when its successor starts: if both read, a message would be
+/// forwarded twice, or stay locked forever.
 #[test]
 fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
     let mut rig = Rig::new(forwarding());
@@ -64,7 +64,7 @@ fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
     assert_eq!(numbers(&second), numbers(&first));
 }
 
-/// Versions up to 0.1 left a trace in place of a message that went to another entity.
+/// Versions up to 0.1 left a tombstone in place of a forwarded message.
 #[test]
 fn a_trace_that_an_earlier_version_left_goes_with_its_content() {
     let trace = Entry { number: 7, value: Bytes::from_static(&[4, 5, 10]) };

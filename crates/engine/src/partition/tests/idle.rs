@@ -1,4 +1,4 @@
-//! Deletion of what nobody uses: S-25 to S-32 for queues.
+//! Deletion of idle queues: S-25 to S-32.
 
 use super::rig::{QUEUE, Rig, message, options};
 use crate::{
@@ -14,7 +14,7 @@ fn temporary() -> Rig {
     rig
 }
 
-/// Lets so much time pass, one tick at a time as the runtime would; true when the queue ended.
+/// Advances the time, one tick at a time as the runtime would; true if the queue ended.
 fn idles(rig: &mut Rig, ms: u64) -> bool {
     let end = rig.now.plus_ms(ms);
     loop {

@@ -126,7 +126,7 @@ fn a_message_keeps_its_partition_wherever_it_goes() {
     assert_eq!(rig.peek(SubQueue::DeadLetter)[0].shown_number().0, shown(7, 3));
 }
 
-/// A transaction learns which partitions its work is about.
+/// A transaction learns the partitions of its operations.
 #[test]
 fn provisional_answers_name_partitions_and_the_commit_keeps_them() {
     let mut rig = Rig::new(partitioned());

@@ -12,7 +12,7 @@ impl Rig {
         }
     }
 
-    /// All rows, by pages of one.
+    /// All rows, read in pages of one.
     fn listed(&mut self, sub_queue: SubQueue, mut listing: Listing) -> Vec<ListedRow> {
         let mut rows = Vec::new();
         loop {

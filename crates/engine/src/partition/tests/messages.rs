@@ -1,4 +1,4 @@
-//! The chunked set of messages against an ordered map, over several chunks, with gaps opening and closing.
+//! Compares the chunked set of messages with an ordered map, over several chunks, with gaps opening and closing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{MessageState, SequenceNumber, SubQueue, Timestamp};
 
 #[derive(Debug, Clone)]
 enum Change {
-    /// Stores messages from a number on: time-to-live, whether deferred.
+    /// Stores messages from a number on: time to live, whether deferred.
     Put(u64, u64, Option<u64>, bool),
     Remove(u64, u64),
     Lock(u64, u64, bool),

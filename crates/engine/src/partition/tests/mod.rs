@@ -1,4 +1,4 @@
-//! The rules of a queue, one test each; names carry the requirement that they prove (S-1…S-43).
+//! The rules of a queue, one test each; names contain the requirement that they verify (S-1…S-43).
 
 mod acting;
 mod dead_letter;

@@ -1,6 +1,6 @@
-//! Random histories, carried out by the partition and by [`super::model`], compared after every command: effects, all
-//! messages as readers see them, counts, states of sessions; at the end of every turn also what is stored. Deliveries
-//! feed the commands that follow. Failures shrink; proptest prints the history.
+//! Random histories carried out by the partition and by [`super::model`], compared after every command: effects, all messages
+//! as clients see them, counts, session states; and the stored data at the end of every turn. Later commands use the
+//! deliveries. Failures shrink; proptest prints the history.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -12,7 +12,7 @@ use super::model::comparison::Comparison;
 use super::model::histories::{History, administered, histories};
 use super::model::{Area, Rule};
 
-/// `PROPTEST_CASES` sets how many histories, `PROPTEST_RNG_SEED` repeats a run.
+/// `PROPTEST_CASES` sets the number of histories, `PROPTEST_RNG_SEED` repeats a run.
 fn agree(area: Area) {
     agree_on(&histories(area));
 }
@@ -70,7 +70,7 @@ fn what_administrators_do_agrees_with_the_model() {
     agree_on(&administered());
 }
 
-/// The comparison would be worth nothing if it could not fail.
+/// Proves that the comparison can fail.
 fn every_broken_rule_is_noticed(area: Area) {
     const HISTORIES_MAX: usize = 2000;
     let histories = histories(area);

@@ -42,7 +42,7 @@ fn a_lock_keeps_its_end_and_is_renewed_by_the_new_duration() {
     assert_eq!(until, rig.now.plus_ms(LOCK_MS / 2));
 }
 
-/// Commands are carried out in order: what was due before the options change was due under the earlier ones.
+/// Commands are carried out in order: timers that are due before the options change fire under the earlier ones.
 #[test]
 fn what_is_due_when_options_change_happens_under_the_earlier_ones() {
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });

@@ -26,7 +26,7 @@ fn a_plain_message_takes_few_bytes_in_the_head_space() {
 
 #[test]
 fn head_format_version_1_stays_readable() {
-    // sub-queue dead-letter, deferred, enqueued at 300, time-to-live 5, 6 bytes, 7 deliveries, reason "r".
+    // Sub-queue dead-letter, deferred, enqueued at 300, time to live 5, 6 bytes, 7 deliveries, reason "r".
     let value = [1, 1, 1, 0xac, 2, 1, 5, 6, 7, 1, 0, 1, 1, 1, b'r', 0, 0, 0, 0];
     let meta = vec![Entry { number: 16, value: Bytes::from_static(&[1, 9]) }];
     let head = vec![Entry { number: 8, value: Bytes::copy_from_slice(&value) }];

@@ -1,4 +1,4 @@
-//! Messages abandoned until a time: no receiver gets them before.
+//! Messages abandoned with a delay: they are not delivered before it ends.
 
 use super::rig::{LOCK_MS, QUEUE, Rig, defer, message, options, with_ttl};
 use super::rig_sessions::{numbers_for, of, with_sessions};
@@ -14,7 +14,7 @@ impl Rig {
         Settlement::Postpone { modify: Vec::new(), until: self.now.plus_ms(delay_ms) }
     }
 
-    /// Takes a message of the main queue and abandons it for some time.
+    /// Receives a message of the main queue and abandons it with a delay.
     fn postpone_one(&mut self) -> u64 {
         let (view, token) = self.take_one().unwrap();
         self.settle(token, self.postponed(DELAY_MS)).unwrap();
@@ -169,7 +169,7 @@ fn the_stored_form_stays_readable() {
     rig.send(message("abc"));
     rig.postpone_one();
     let stored = rig.store.entries(peeklock_storage::Space::Head)[0].value.clone();
-    // Enqueued at 1 000 000, 3 bytes, 1 delivery, of what few messages have: held back until 1 005 000.
+    // Enqueued at 1 000 000, 3 bytes, 1 delivery; a rare field: held back until 1 005 000.
     let expected = b"\x10\x0e\x08\xc0\x84\x3d\x10\x03\x20\x01\x5a\x04\x30\xc8\xab\x3d";
     assert_eq!(stored[..], expected[..]);
 }

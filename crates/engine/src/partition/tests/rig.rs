@@ -1,5 +1,5 @@
-//! A partition with a clock, a seed and a store made of an ordered map. After every command it checks what must
-//! always hold: counts equal a recount, and what is stored restores to the live state less its volatile part.
+//! A partition with a clock, a seed and an ordered map as store. After every command it checks the invariants: counts equal a
+//! recount, and the stored data restores to the live state without its volatile part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) const ID: PartitionId = PartitionId(7);
 pub(super) const QUEUE: QueueId = QueueId(ID.0);
 pub(super) const LOCK_MS: u64 = 60_000;
 
-/// What a store holds for one partition.
+/// The contents of a store for one partition.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Store(pub(super) BTreeMap<(Space, u64), Bytes>);
 
@@ -104,7 +104,7 @@ impl Durable {
     }
 }
 
-/// Panics unless what clients do with a queue is what its messages and receivers say one by one.
+/// Panics unless the client activity of a queue equals a recount of its messages and receivers.
 pub(super) fn check_activity(queue: &Queue) {
     let main = queue.messages.get(SubQueue::Main);
     let is_locked = |(number, record): &(SequenceNumber, &Record)| {
@@ -118,7 +118,7 @@ pub(super) fn check_activity(queue: &Queue) {
     assert!(activity.locked + queue.counts().deferred <= queue.counts().active);
 }
 
-/// Panics unless the store holds exactly what the partition knows, contents included.
+/// Panics unless the store matches the partition's state, including bodies.
 pub(super) fn check_invariants(partition: &Partition, store: &Store) {
     sessions::tests::check(&partition.state, &partition.state.entity);
     check_activity(&partition.state.entity);
@@ -144,7 +144,7 @@ pub(super) struct Rig {
     pub(super) next_receiver: u64,
 }
 
-/// One of the queues inside the rig's queue.
+/// A sub-queue of the rig's queue.
 pub(super) const fn path(sub_queue: SubQueue) -> QueuePath {
     QueuePath { queue: QUEUE, sub_queue }
 }
@@ -258,8 +258,8 @@ impl Rig {
         self.handle(None, Command::Credit { receiver, limit, drain })
     }
 
-    /// Opens a receiver, lets it take up to `count` messages, closes it; nothing if the queue gives none. What is to be
-    /// deleted by being received leaves at once.
+    /// Opens a receiver, receives up to `count` messages and closes it; nothing if the queue does not allow receiving.
+    /// Messages received in receive-and-delete mode are removed at once.
     pub(super) fn take(
         &mut self,
         sub_queue: SubQueue,
@@ -278,7 +278,7 @@ impl Rig {
         taken
     }
 
-    /// Messages that are deleted by being received are about to leave.
+    /// Completes messages received in receive-and-delete mode.
     fn leave(&mut self, taken: Vec<(MessageView, Option<Lock>)>) -> Vec<(MessageView, Option<Lock>)> {
         for (_, lock) in &taken {
             self.settle(lock.unwrap().token, Settlement::Complete).unwrap();
@@ -286,7 +286,7 @@ impl Rig {
         taken.into_iter().map(|(view, _)| (view, None)).collect()
     }
 
-    /// Takes one message of the main queue in peek-lock mode.
+    /// Receives one message of the main queue in peek-lock mode.
     pub(super) fn take_one(&mut self) -> Option<(MessageView, LockToken)> {
         self.take_one_from(SubQueue::Main)
     }

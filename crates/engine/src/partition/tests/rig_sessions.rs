@@ -1,4 +1,4 @@
-//! What tests of sessions ask of the rig.
+//! Helpers for tests of sessions.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Rig {
         receiver
     }
 
-    /// Accepts a session so that it can be taken over, or takes it over.
+    /// Accepts a session non-exclusively, or takes it over.
     pub(super) fn accept_with(
         &mut self,
         id: Option<&str>,
@@ -126,19 +126,19 @@ impl Rig {
         Ok((receiver, accepted.token.expect("a token")))
     }
 
-    /// Accepts a session and takes up to so many of its messages, which stay in flight.
+    /// Accepts a session and receives up to `count` of its messages, which stay locked.
     pub(super) fn accept_and_take(&mut self, session: &str, count: u64) -> (ReceiverId, Vec<LockToken>) {
         let receiver = self.accept(session);
         (receiver, self.take_in_session(receiver, count).into_iter().map(|(_, lock)| lock.token).collect())
     }
 
-    /// Raises a new receiver's credit; returns what it gets at once.
+    /// Raises a new receiver's credit; returns the messages it gets at once.
     pub(super) fn take_in_session(&mut self, receiver: ReceiverId, up_to: u64) -> Vec<(MessageView, Lock)> {
         let delivered = deliveries(self.credit(receiver, up_to, false));
         delivered.into_iter().map(|(_, view, lock)| (view, lock.unwrap())).collect()
     }
 
-    /// Asks for the next available session; the effects tell what came of it.
+    /// Requests the next available session; the outcome is in the effects.
     pub(super) fn ask_next(&mut self, request: u64, wait_ms: u64) -> (ReceiverId, Vec<Effect>) {
         let receiver = self.new_receiver();
         let requested =
@@ -154,7 +154,7 @@ impl Rig {
         session.map(|id| (receiver, id))
     }
 
-    /// Waits for any session, so that it can be taken over.
+    /// Waits for any session with this kind of lock.
     pub(super) fn wait_for_a_session(&mut self, lock: SessionLock) -> ReceiverId {
         let receiver = self.new_receiver();
         let requested = SessionRequest { id: None, wait_until: self.now.plus_ms(1000), lock };
@@ -163,7 +163,7 @@ impl Rig {
         receiver
     }
 
-    /// With what the session that a receiver holds can be taken over.
+    /// The token by which a receiver's session can be taken over.
     pub(super) fn token_of(&self, receiver: ReceiverId) -> Option<LockToken> {
         let sessions = self.partition.state.entity.sessions.as_ref()?;
         sessions.held_by(receiver).and_then(|(_, holder)| holder.token)

@@ -13,7 +13,7 @@ fn select(rig: &mut Rig, sub_queue: SubQueue, messages: u64) -> (ReceiverId, Vec
     (receiver, effects)
 }
 
-/// The messages that receivers are asked about.
+/// The messages that receivers are asked to examine.
 fn asked(effects: &[Effect]) -> Vec<u64> {
     let views = effects.iter().filter_map(|effect| match effect {
         Effect::Examine { views, .. } => Some(views),
@@ -41,7 +41,7 @@ fn only_what_matches_is_delivered_in_order() {
     let (receiver, effects) = select(&mut rig, SubQueue::Main, 10);
     assert_eq!((asked(&effects), numbers(effects)), (vec![1, 2, 3, 4], vec![]));
     assert_eq!(numbers(examined(&mut rig, receiver, &[4, 2, 99])), [2, 4]);
-    // Others are there for others.
+    // Other messages are available to other receivers.
     let plain = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
     assert_eq!(numbers(rig.credit(plain, 10, false)), [1, 3]);
 }
@@ -95,7 +95,7 @@ fn what_is_held_back_is_asked_about_when_it_is_due_and_holds_back_nothing_before
     assert_eq!(asked(&rig.credit(other, 5, false)), [2]);
     assert_eq!(examined(&mut rig, other, &[]), []);
     assert_eq!(asked(&rig.advance(DELAY_MS - 1)), []);
-    // Both are asked: it is one of those that neither has seen since.
+    // Both are asked: the message has become available since both last examined it.
     assert_eq!(asked(&rig.advance(1)), [1, 1]);
     assert_eq!(numbers(examined(&mut rig, other, &[])), []);
     assert_eq!(numbers(examined(&mut rig, receiver, &[1])), [1]);
@@ -134,7 +134,7 @@ fn a_drain_ends_when_everything_was_looked_at() {
     let effects = examined(&mut rig, receiver, &[2]);
     assert_eq!(effects.last(), Some(&Effect::Drained { receiver }));
     assert_eq!(numbers(effects), [2]);
-    // Nobody listens any more.
+    // No receiver is listening any more.
     assert_eq!(rig.credit(receiver, 1, true), [Effect::Drained { receiver }]);
 }
 
@@ -146,7 +146,7 @@ fn dead_letters_are_selected_alike() {
     let (receiver, effects) = select(&mut rig, SubQueue::DeadLetter, 5);
     assert_eq!(asked(&effects), [1]);
     assert_eq!(numbers(examined(&mut rig, receiver, &[1])), [1]);
-    // A message with a lower number than those that were looked at.
+    // A message with a lower number than the examined ones.
     let (receiver, _) = select(&mut rig, SubQueue::DeadLetter, 5);
     let (_, token) = rig.take_one().unwrap();
     rig.settle(token, dead_letter("bad")).unwrap();
@@ -185,7 +185,7 @@ fn each_receiver_is_asked_for_itself() {
     for _ in 0..2 {
         rig.send(message("b"));
     }
-    // The first one was asked about the new messages when the first of them came.
+    // The first receiver was asked about the new messages when the first of them was sent.
     let effects = examined(&mut rig, second, &[1, 2]);
     assert_eq!((asked(&effects), numbers(effects)), (vec![5, 6], vec![1, 2]));
 }

@@ -1,4 +1,4 @@
-//! Sessions: who gets which.
+//! Sessions: which receiver gets which.
 
 use super::rig::{LOCK_MS, Rig, message, options};
 use super::rig_sessions::{of, of_with_ttl, opened, with_sessions};

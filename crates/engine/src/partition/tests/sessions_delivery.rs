@@ -1,4 +1,4 @@
-//! Sessions: what a holder gets, in which order, and how it settles.
+//! Sessions: deliveries to a holder, their order, and settlement.
 
 use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, deliveries, numbers};
 use super::rig_sessions::{numbers_for, of, with_sessions};

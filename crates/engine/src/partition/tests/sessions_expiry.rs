@@ -1,4 +1,4 @@
-//! Sessions: one expired message expires its session (S-23), while somebody listens (S-24).
+//! Sessions: one expired message expires its session (S-23), while a receiver listens (S-24).
 
 use super::super::step::EXPIRIES_PER_CALL_MAX;
 use super::rig::{LOCK_MS, Rig, abandon, defer, numbers};

@@ -1,6 +1,6 @@
-//! Random histories of a queue with sessions. After every command the indexes equal a recount and the store restores to
-//! the live state (the rig sees to that); here also what users would notice: who may hold and get what, delivery counts,
-//! that nobody waits for what is there.
+//! Random histories of a queue with sessions. The rig checks after every command that the indexes equal a recount and that the
+//! store restores to the live state; this test checks the clients' view: which receivers hold and get which sessions, delivery
+//! counts, and that no receiver waits for an available session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,27 +67,27 @@ fn options() -> impl Strategy<Value = QueueOptions> {
     })
 }
 
-/// A message in flight, as its receiver remembers it.
+/// A locked message, as its receiver knows it.
 #[derive(Clone, Copy)]
 struct InFlight {
     token: LockToken,
     number: u64,
     receiver: ReceiverId,
-    /// Whether losing it is a failed delivery.
+    /// Whether losing it counts as a failed delivery.
     counts: bool,
 }
 
-/// A queue and what its users remember.
+/// A queue and the clients' view of it.
 struct History {
     rig: Rig,
-    /// Session and end of its lock of every holder.
+    /// Session and end of its lock, for every holder.
     held: BTreeMap<ReceiverId, (String, Timestamp)>,
     waiting: BTreeMap<ReceiverId, (RequestId, Timestamp)>,
     in_flight: Vec<InFlight>,
-    /// Receivers whose messages are deleted when they leave.
+    /// Receivers in receive-and-delete mode.
     deleting: BTreeSet<ReceiverId>,
     sessions: BTreeMap<u64, String>,
-    /// Failed deliveries of messages that are still there.
+    /// Failed deliveries of existing messages.
     counts: BTreeMap<u64, u32>,
     got: BTreeMap<ReceiverId, CreditLimit>,
     last_receiver: u64,
@@ -116,7 +116,7 @@ impl History {
         SequenceNumber(self.rig.partition.state.entity.next_number.0.saturating_sub(pick as u64 + 1))
     }
 
-    /// Numbers of deferred messages, and one that is none.
+    /// Numbers of deferred messages, and one that is not deferred.
     fn deferred(&mut self, picks: &[usize]) -> Vec<SequenceNumber> {
         let main = self.rig.partition.state.entity.messages.get(SubQueue::Main).range(SequenceNumber(0));
         let deferred = main.filter(|(_, record)| record.state() == crate::MessageState::Deferred);
@@ -231,7 +231,7 @@ impl History {
         }
     }
 
-    /// What the clock alone has done by now to those who held or waited.
+    /// Applies expired locks and timeouts to holders and waiting receivers.
     fn lose_late(&mut self) {
         let now = self.rig.now;
         let late: Vec<_> =
@@ -247,7 +247,7 @@ impl History {
         }
     }
 
-    /// A receiver holds its session no longer: its messages in flight return.
+    /// Ends a receiver's session: its locked messages are returned.
     fn leave(&mut self, receiver: ReceiverId, failures: u32) {
         self.held.remove(&receiver);
         let (ended, kept) = self.in_flight.iter().partition(|one| one.receiver == receiver);
@@ -269,7 +269,7 @@ impl History {
         }
     }
 
-    /// What a command does to the delivery counts.
+    /// Applies a command to the delivery counts.
     fn close_or_settle(&mut self, command: &Command, effects: &[Effect]) {
         match command {
             Command::CloseReceiver { receiver } => self.leave(*receiver, 0),

@@ -1,4 +1,4 @@
-//! Sessions: how their lock goes on and how it ends.
+//! Sessions: renewal and end of their locks.
 
 use super::super::step::TIMERS_PER_CALL_MAX;
 use super::rig::{LOCK_MS, Rig, defer};
@@ -157,7 +157,7 @@ fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
     }
 }
 
-/// Accepts so many sessions at once, each by its number, without looking at the answers.
+/// Accepts many sessions, each by its number, without checking the answers.
 fn accept_many(rig: &mut Rig, many: usize) {
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
     let mut outputs = super::super::Outputs::default();

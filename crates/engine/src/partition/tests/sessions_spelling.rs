@@ -1,4 +1,4 @@
-//! Session ids that differ only in case name one session; messages keep their spelling.
+//! Session ids that differ only in case are the same session; messages keep their spelling.
 
 use bytes::Bytes;
 use peeklock_storage::Space;
@@ -7,7 +7,7 @@ use super::rig::{QUEUE, Rig, defer, options};
 use super::rig_sessions::{numbers_for, of, of_with_ttl, with_sessions};
 use crate::{QueueId, Refusal, Settlement, SubQueue};
 
-/// What messages of the main queue are called by, in order.
+/// The session ids of the main queue's messages, in order.
 fn spellings(rig: &Rig) -> Vec<String> {
     let messages = rig.partition.state.entity.messages.get(SubQueue::Main);
     messages
@@ -97,7 +97,7 @@ fn messages_that_spell_it_alike_share_one_note_whatever_the_holder_calls_it() {
     assert!(std::sync::Arc::ptr_eq(notes.next().unwrap(), notes.next().unwrap()));
 }
 
-/// Earlier versions kept a session and a state for each spelling.
+/// Earlier versions stored a session and a state for each spelling.
 #[test]
 fn of_two_stored_states_the_one_set_last_counts_and_the_other_goes_with_the_next_change() {
     for clears in [false, true] {

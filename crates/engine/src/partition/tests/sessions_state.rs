@@ -1,4 +1,4 @@
-//! Sessions: their state, their deferred messages, who lists and browses them.
+//! Sessions: their states, deferred messages, listing and browsing.
 
 use bytes::Bytes;
 use peeklock_storage::Space;
@@ -204,7 +204,7 @@ fn a_plain_queue_is_browsed_by_session_id_too() {
     assert_eq!(rig.peek_session("a", 0, 9), [1, 3]);
 }
 
-/// The numbers of the records that are not understood.
+/// The numbers of the records that can't be decoded.
 fn unread(rig: &Rig, options: QueueOptions) -> Vec<u64> {
     let options = EntityOptions::from(options);
     let (meta, head) = (rig.store.entries(Space::Meta), rig.store.entries(Space::Head));

@@ -1,10 +1,10 @@
-//! Every state of a session × everything that can happen to it, as one table.
+//! Every state of a session × every happening, as one table.
 
 use super::rig::{LOCK_MS, QUEUE, Rig, abandon, defer};
 use super::rig_sessions::{of, with_sessions};
 use crate::{LockToken, QueueOptions, ReceiverId, SequenceNumber, Settlement, SubQueue};
 
-/// Where message 1 of the session is.
+/// The state of message 1 of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Message {
     None,
@@ -13,7 +13,7 @@ enum Message {
     Deferred,
 }
 
-/// A session: whether somebody holds it, where its message is, whether it has a state.
+/// A session: whether it is held, the state of its message, whether it has a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     held: bool,
@@ -25,7 +25,7 @@ const fn seen(held: bool, message: Message, state: bool) -> Seen {
     Seen { held, message, state }
 }
 
-/// All there are: only what is held is in flight.
+/// All possible ones: only a held session has a locked message.
 fn states() -> Vec<Seen> {
     let messages = [Message::None, Message::Available, Message::InFlight, Message::Deferred];
     let all = messages.into_iter().flat_map(|message| {
@@ -74,7 +74,7 @@ const HAPPENINGS: [Happening; 16] = [
     Happening::Restart,
 ];
 
-/// The session after a happening and by how much the delivery count grew; `None` if it is refused or has no effect.
+/// The session after a happening, and the increase of the delivery count; `None` if it is refused or has no effect.
 fn expected(at: Seen, happening: Happening) -> Option<(Seen, u32)> {
     use Message::{Available, Deferred, InFlight, None as Gone};
     let with = |message| seen(at.held, message, at.state);
@@ -103,7 +103,7 @@ fn expected(at: Seen, happening: Happening) -> Option<(Seen, u32)> {
     }
 }
 
-/// A session in a state, the receiver that has it or had it last, and the last lock taken.
+/// A session in a state, its present or last holder, and the last lock token.
 fn reach(at: Seen) -> (Rig, ReceiverId, LockToken) {
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 100, ..with_sessions() });
     let mut token = LockToken(77);
@@ -129,7 +129,7 @@ fn reach(at: Seen) -> (Rig, ReceiverId, LockToken) {
     (rig, receiver, token)
 }
 
-/// Lets it happen; tells whether it had an effect.
+/// Makes it happen; returns whether it had an effect.
 fn happen(rig: &mut Rig, receiver: ReceiverId, token: LockToken, happening: Happening) -> bool {
     match happening {
         Happening::AcceptByName => rig.try_open(SubQueue::Main, Some("a")).is_ok(),

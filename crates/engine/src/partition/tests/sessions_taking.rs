@@ -1,4 +1,4 @@
-//! Sessions whose lock is not exclusive: whoever presents the token takes them over, with what is in flight.
+//! Sessions with a non-exclusive lock: a receiver that presents the token takes them over with their locked messages.
 
 use super::rig::{LOCK_MS, Rig, abandon};
 use super::rig_sessions::{closed, numbers_for, of, with_sessions};
@@ -12,7 +12,7 @@ fn filled() -> Rig {
     rig
 }
 
-/// A session with one message in flight: who holds it, its token, and that of the message.
+/// A session with one locked message: its holder, its token, and that of the message.
 fn held(rig: &mut Rig) -> (ReceiverId, LockToken, LockToken) {
     let (holder, token) = rig.accept_with(Some("s"), NON_EXCLUSIVE).unwrap();
     let taken = rig.take_in_session(holder, 1);

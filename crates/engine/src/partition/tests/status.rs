@@ -1,4 +1,4 @@
-//! What the status of an entity forbids, and who is detached when it changes (semantics §4.4).
+//! Operations that an entity's status forbids, and links that are detached when it changes (semantics §4.4).
 
 use super::rig::{LOCK_MS, QUEUE, Rig, message, options};
 use super::table::{At, HAPPENINGS, Happening, STATES, expected, happen, observe, reach};
@@ -15,14 +15,14 @@ fn set_status(rig: &mut Rig, status: EntityStatus) -> Vec<Effect> {
     rig.change_options(QueueOptions { status, ..options.clone() })
 }
 
-/// Whether a status leaves a happening as it is.
+/// Whether a happening is possible under a status.
 fn is_allowed(status: EntityStatus, happening: Happening) -> bool {
     match happening {
-        // What nobody asks for, and what the broker takes back.
+        // Timers, restarts, and releases by the broker.
         Happening::LockEnds | Happening::Restart | Happening::Release => true,
-        // Only what is wholly disabled keeps what is scheduled (azure-sdk-for-net 22454).
+        // Cancelling is refused only if the entity is fully disabled (azure-sdk-for-net 22454).
         Happening::Cancel => status.takes() || status.gives(),
-        // Listening and renewing are what makes it happen.
+        // Listening and renewing are needed for it.
         Happening::Expires => status.gives(),
         _ => status.gives(),
     }
@@ -100,7 +100,7 @@ fn who_can_do_nothing_any_more_is_detached_and_nobody_else() {
         }
         let closed = |receiver| Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDisabled };
         assert_eq!(told, detached.iter().copied().map(closed).collect::<Vec<_>>(), "{status:?}");
-        // And those that come too late.
+        // Links that are opened later are refused.
         let late = rig.handle(None, Command::Watch { watcher: ReceiverId(52), queue: QUEUE, sends: true });
         assert_eq!(late.len(), usize::from(!status.takes()), "{status:?}");
         assert_eq!(

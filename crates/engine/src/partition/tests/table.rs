@@ -1,4 +1,4 @@
-//! Every state of a message × everything that can happen to it, as one table.
+//! Every state of a message × every happening, as one table.
 
 use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, defer, message, options, path};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     SequenceNumber, Settlement, SubQueue,
 };
 
-/// Where message 1 is.
+/// The state of message 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
     Gone,
@@ -71,11 +71,11 @@ pub(super) const HAPPENINGS: [Happening; 15] = [
     Happening::Restart,
 ];
 
-/// Time-to-live of message 1: longer than a lock, so that the two can be told apart.
+/// Time to live of message 1: longer than a lock, so that the two can be distinguished.
 pub(super) const TIME_TO_LIVE_MS: u64 = LOCK_MS * 3;
 const SCHEDULED_AFTER_MS: u64 = LOCK_MS * 10;
 
-/// The state after a happening and by how much the delivery count grew; `None` if nothing changes.
+/// The state after a happening, and the increase of the delivery count; `None` if nothing changes.
 pub(super) fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
     use At::{
         Active, Dead, DeadDeferred, DeadDeferredLocked, DeadLocked, Deferred, DeferredLocked, Gone, Locked,
@@ -107,9 +107,9 @@ pub(super) fn expected(at: At, happening: Happening) -> Option<(At, u32)> {
     }
 }
 
-/// Leads a new message to a state; the last lock taken, if any, is the second value.
+/// Brings a new message into a state; returns the last lock token, if any, as the second value.
 pub(super) fn reach(at: At) -> (Rig, LockToken) {
-    // The message must not be dropped by the lock that ends after its time-to-live.
+    // The message must not be removed by a lock that ends after its time to live.
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 100, ..options() });
     let mut token = LockToken(77);
     let scheduled_enqueue_time = (at == At::Scheduled).then(|| rig.now.plus_ms(SCHEDULED_AFTER_MS));
@@ -156,7 +156,7 @@ fn by_number(rig: &mut Rig, sub_queue: SubQueue) -> Result<LockToken, Refusal> {
     }
 }
 
-/// Lets it happen and says whether the partition accepted it.
+/// Makes it happen; returns whether the partition accepted it.
 pub(super) fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> bool {
     match happening {
         Happening::Receive => rig.take_one().is_some(),
@@ -184,7 +184,7 @@ pub(super) fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> b
             true
         }
         Happening::Expires => {
-            // Whoever holds a lock renews it meanwhile.
+            // The holder of a lock renews it meanwhile.
             rig.advance(LOCK_MS - 1);
             rig.ask(Command::RenewLocks { queue: QUEUE, tokens: vec![token] });
             rig.advance(LOCK_MS - 1);
@@ -202,7 +202,7 @@ pub(super) fn happen(rig: &mut Rig, token: LockToken, happening: Happening) -> b
     }
 }
 
-/// Where a message is.
+/// The state of a message.
 pub(super) fn place(view: &MessageView, locked: bool) -> At {
     match (view.sub_queue, view.state, locked) {
         (SubQueue::Main, MessageState::Active, false) => At::Active,
@@ -218,7 +218,7 @@ pub(super) fn place(view: &MessageView, locked: bool) -> At {
     }
 }
 
-/// Where message 1 is and how often its delivery failed.
+/// The state of message 1, and its number of failed deliveries.
 pub(super) fn observe(rig: &mut Rig) -> (At, u32) {
     for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
         if let Some(view) = rig.peek(sub_queue).pop() {

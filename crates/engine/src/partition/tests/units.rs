@@ -1,4 +1,4 @@
-//! Commands of a transaction: what is prepared can be carried out, what is refused changes nothing.
+//! Commands of a transaction: prepared ones can be carried out, refused ones change nothing.
 
 use smallvec::smallvec;
 
@@ -33,7 +33,7 @@ fn small() -> QueueOptions {
 }
 
 impl Rig {
-    /// Carries out commands as a whole, or says which is refused: then nothing has changed.
+    /// Carries out commands as a whole, or returns the refusal: then nothing has changed.
     fn unit(&mut self, commands: &[Command]) -> Result<Vec<Effect>, (usize, Refusal)> {
         let mut outputs = Outputs::default();
         let before = (self.partition.counts(), self.partition.next_deadline());
@@ -89,7 +89,7 @@ fn states_of_sessions_and_messages_of_a_unit_have_to_fit_together() {
     assert_eq!(rig.unit(&[in_session("123456"), set_state(holder, 5)]), full(1));
     assert_eq!(rig.unit(&[set_state(holder, 5), in_session("123456")]), full(1));
     assert_eq!(rig.unit(&[set_state(holder, 6), set_state(other, 5)]), full(1));
-    // The second state takes the place of the first.
+    // The second state replaces the first.
     let twice = [set_state(holder, 6), set_state(holder, 8), in_session("12")];
     assert_eq!(rig.unit(&twice), Ok(Vec::new()));
     assert_eq!(rig.partition.counts().size_bytes, LIMIT_BYTES);
@@ -97,7 +97,7 @@ fn states_of_sessions_and_messages_of_a_unit_have_to_fit_together() {
     assert_eq!(rig.unit(&[set_state(holder, 3)]), Ok(Vec::new()));
 }
 
-/// They are kept also in a full entity, but nothing is prepared that then finds no room beside them.
+/// They are kept even in a full entity, but nothing is prepared that would not fit beside them.
 #[test]
 fn messages_kept_undelivered_take_room_from_the_rest_of_the_unit() {
     let mut rig = Rig::new(small());

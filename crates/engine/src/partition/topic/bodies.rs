@@ -1,4 +1,4 @@
-//! How many messages refer to each content of a topic.
+//! Reference counts of a topic's bodies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,26 +7,26 @@ use rustc_hash::FxBuildHasher;
 
 use crate::BodyRef;
 
-/// The table keeps room for this many.
+/// Capacity that the table keeps.
 const CAPACITY_KEPT: usize = 4096;
-/// A larger one gives memory back when fewer than one in this many of its places are used.
+/// A larger table is shrunk when fewer than one in this many of its places are used.
 const SPARSE_RATIO: usize = 8;
 
-/// Counts of references by content.
+/// Reference counts by body.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Bodies {
-    /// Only ever looked up, never walked: its order is unobservable. Numbers are given out one by one by the topic itself, so
-    /// nobody can choose colliding ones.
+    /// Used for lookups only; no iteration order is visible. Numbers are assigned consecutively by the topic itself, so a
+    /// client can't choose colliding ones.
     counts: HashMap<u64, u32, FxBuildHasher>,
 }
 
 impl Bodies {
-    /// How many messages refer to a content.
+    /// The number of references to a body.
     pub(in crate::partition) fn count(&self, body: BodyRef) -> u32 {
         self.counts.get(&body.0).copied().unwrap_or(0)
     }
 
-    /// Adds references; true when there was none.
+    /// Adds references; true if there were none.
     pub(in crate::partition) fn add(&mut self, body: BodyRef, references: u32) -> bool {
         if references == 0 {
             return false;
@@ -43,7 +43,7 @@ impl Bodies {
         }
     }
 
-    /// Removes a reference; true when it was the last.
+    /// Removes a reference; true if it was the last.
     pub(in crate::partition) fn release(&mut self, body: BodyRef) -> bool {
         let Entry::Occupied(mut known) = self.counts.entry(body.0) else { return false };
         *known.get_mut() -= 1;
@@ -57,7 +57,7 @@ impl Bodies {
         true
     }
 
-    /// How many contents are referred to.
+    /// Number of referenced bodies.
     #[cfg(test)]
     pub(in crate::partition) fn len(&self) -> usize {
         self.counts.len()

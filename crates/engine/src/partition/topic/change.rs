@@ -1,4 +1,4 @@
-//! How events change a topic: parts of [`super::super::apply`].
+//! Application of events to a topic: parts of [`super::super::apply`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::event::Publication;
 use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription, Timestamp};
 
 impl State {
-    /// A content is referred to by so many messages more; counted in the size when it is new.
+    /// Adds references to a body; a new body is added to the size.
     pub(in crate::partition) fn refer(&mut self, body: BodyRef, references: usize, content_bytes: u32) {
         let references = u32::try_from(references).unwrap_or(u32::MAX);
         if self.topic.as_mut().is_none_or(|topic| topic.bodies.add(body, references)) {
@@ -19,14 +19,14 @@ impl State {
         }
     }
 
-    /// A message that referred to a content is gone; the last one takes the content with it.
+    /// Removes a reference to a body; with the last one, the body is subtracted from the size.
     pub(in crate::partition) fn unrefer(&mut self, body: BodyRef, content_bytes: u32) {
         if self.topic.as_mut().is_none_or(|topic| topic.bodies.release(body)) {
             self.size_bytes = self.size_bytes.saturating_sub(u64::from(content_bytes));
         }
     }
 
-    /// A message of the topic got its number and its copies.
+    /// Applies the publication of a message and its copies.
     pub(in crate::partition) fn published(&mut self, published: &Publication) {
         let entity = &mut self.entity;
         entity.next_number.0 = entity.next_number.0.max(published.number.0.saturating_add(1));
@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    /// A subscription is new, or has new options or rules.
+    /// Adds a subscription, or applies its new options or rules.
     pub(in crate::partition) fn set_subscription(&mut self, subscription: &Subscription) {
         let (Some(topic), id) = (&mut self.topic, subscription.queue) else { return };
         topic.set(Arc::new(subscription.clone()));
@@ -50,7 +50,7 @@ impl State {
         match self.queue_mut(id) {
             Some(queue) => {
                 queue.policy = Arc::new(policy);
-                // An update and a new rule count as use (S-32): this call notes it.
+                // An update and a new rule count as use (S-32): this call records it.
                 queue.used_at = Timestamp::default();
             }
             None => {
@@ -60,7 +60,7 @@ impl State {
         }
     }
 
-    /// A subscription goes with its messages, their locks and whoever reads or watches it.
+    /// Removes a subscription with its messages, their locks, its receivers and watchers.
     pub(in crate::partition) fn remove_subscription(&mut self, id: QueueId) {
         let Some(queue) = self.take_out(id) else { return };
         if let Some(topic) = &mut self.topic {
@@ -83,7 +83,7 @@ impl State {
         self.watchers.retain(|_, watched| watched.queue != id);
     }
 
-    /// Contents to which only messages of this subscription refer, in order.
+    /// Bodies referred to only by messages of this subscription, in order.
     pub(in crate::partition) fn bodies_only_in(&self, id: QueueId) -> Box<[BodyRef]> {
         let (Some(topic), Some(queue)) = (&self.topic, self.queue(id)) else { return Box::default() };
         let mut bodies: Vec<u64> =
@@ -92,8 +92,8 @@ impl State {
         alone(topic, bodies)
     }
 
-    /// Of the bodies that these messages refer to, once for each of them: those to which no other message refers, in order. In
-    /// a queue each body has only one.
+    /// The bodies referred to only by these messages, in order; `messages` has one element for each reference. In a queue each
+    /// body has only one reference.
     pub(in crate::partition) fn only_referred_to_by(&self, messages: Vec<BodyRef>) -> Box<[BodyRef]> {
         let mut bodies: Vec<u64> = messages.into_iter().map(|body| body.0).collect();
         match &self.topic {
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// Whoever reads from a queue or watches it.
+    /// The receivers and watchers of a queue.
     pub(in crate::partition) fn attached_to(&self, id: QueueId) -> Vec<ReceiverId> {
         let watchers = self.watchers.iter().map(|(watcher, watched)| (watcher, &watched.queue));
         let attached = self.homes.iter().chain(watchers).filter(|(_, queue)| **queue == id);
@@ -113,7 +113,7 @@ impl State {
     }
 }
 
-/// The bodies to which nothing refers but these references, in order.
+/// The bodies whose only references are these, in order.
 fn alone(topic: &Topic, mut references: Vec<u64>) -> Box<[BodyRef]> {
     references.sort_unstable();
     let alone = references.chunk_by(|one, other| one == other).filter_map(|references| {

@@ -1,4 +1,4 @@
-//! What an action's changes make of the rare facts of a copy.
+//! Applies an action's changes to the optional fields of a copy.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::{
 /// The application property that names the rule whose action made a copy (semantics §12.2).
 const RULE_NAME: &str = "RuleName";
 
-/// The changes of an action and the name of its rule, which wins over what the action says of that property (inferred).
-/// Names of properties are told apart without regard to case, so one that is there keeps its spelling.
+/// Adds the name of the rule to the changes of its action, overriding what the action sets for that property (inferred).
+/// Property names are case-insensitive, so an existing one keeps its spelling.
 pub(super) fn named(
     mut changes: PropertyChanges,
     rule: &str,
@@ -24,8 +24,8 @@ pub(super) fn named(
     changes
 }
 
-/// The rare facts of a copy after changes. They lie over those that actions elsewhere made, and win over what receivers
-/// changed before and over why it was dead-lettered, if it came from there.
+/// The optional fields of a copy after an action's changes. These are applied on top of changes by earlier actions, and
+/// override properties changed by receivers and dead-letter reasons of a forwarded message.
 pub(super) fn changed(plain: &Extra, changes: PropertyChanges) -> Extra {
     let mut extra = plain.clone();
     if let Some(session_id) = changes.text(TextProperty::SessionId) {
@@ -41,7 +41,7 @@ pub(super) fn changed(plain: &Extra, changes: PropertyChanges) -> Extra {
     extra
 }
 
-/// Properties without those of some names.
+/// Properties without those with certain names.
 fn left_of(modified: Arc<Properties>, names: impl Fn(&str) -> bool) -> Option<Arc<Properties>> {
     if !modified.iter().any(|property| names(&property.name)) {
         return Some(modified);
@@ -50,7 +50,7 @@ fn left_of(modified: Arc<Properties>, names: impl Fn(&str) -> bool) -> Option<Ar
     (!left.is_empty()).then(|| Arc::new(left))
 }
 
-/// Why a message was dead-lettered, without what is of these names as a property.
+/// A dead-letter reason without the parts whose property names match.
 fn less(why: Arc<DeadLetter>, names: impl Fn(&str) -> bool) -> Option<Arc<DeadLetter>> {
     let (reason, description) = (names(DeadLetter::REASON), names(DeadLetter::DESCRIPTION));
     if !reason && !description {

@@ -1,8 +1,8 @@
-//! What a message comes to in the subscriptions of a topic (semantics §12.2): all rules are asked at once, and the verdicts
-//! of each subscription become copies.
+//! Makes the copies of a message for the subscriptions of a topic (semantics §12.2): all rules are evaluated at once, and the
+//! verdicts of each subscription become copies.
 //!
-//! In each subscription the copy for the rules without action comes first, then one for each rule with an action in the
-//! order of the rules, then one among the dead letters if a rule failed.
+//! In each subscription the copy for the rules without action comes first, then one for each rule with an action in the order
+//! of the rules, then a dead-lettered one if a rule failed.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::{
     DeadLetter, MessageState, QueueId, Rule, RuleProperties, SequenceNumber, SubQueue, Subject, Subscription,
 };
 
-/// What the record of a copy takes in the store, in bytes, what few copies have apart: an estimate that keeps batches small.
+/// Estimated stored size of a copy's record in bytes, without its unshared parts; keeps batches small.
 const COPY_BYTES_ESTIMATE: usize = 64;
 
-/// Longest description of a failure that is kept, in bytes; the reasons that SDKs may give are as long.
+/// Maximum length of a failure's description, in bytes; equals the limit for reasons set by SDKs.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 /// All copies of a message.
 pub(super) type Copies = SmallVec<[SubscriptionCopy; 1]>;
 
 impl Step<'_> {
-    /// Asks all rules about a message and makes its copies.
+    /// Evaluates all rules for a message and makes its copies.
     pub(super) fn copies(&mut self, original: &Original) -> Copies {
         let (now, changed_bytes_left) = (self.now, self.changed_bytes_left);
         let (state, random, outputs) = self.parts();
         let Some(topic) = &state.topic else { return Copies::new() };
         let mut new_id = || u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
-        // The least of the message's, the topic's and the subscription's life counts (S-16).
+        // The minimum of the message's, the topic's and the subscription's time to live counts (S-16).
         let time_to_live_ms = state.entity.policy.effective_time_to_live_ms(original.time_to_live_ms);
         let nothing = RuleProperties::default();
         let rule_properties = original.rule_properties.as_deref().unwrap_or(&nothing);
@@ -74,15 +74,16 @@ struct Copier<'a> {
     original: &'a Original,
     subject: Subject<'a>,
     new_id: &'a mut dyn FnMut() -> u128,
-    /// For subscriptions with sessions, when the message has no session id.
+    /// Shared optional fields for subscriptions with sessions, when the message has no session id.
     without_session: Option<Arc<Extra>>,
-    /// What copies may still take that have something of their own.
+    /// Remaining bytes for unshared parts of copies.
     changed_bytes_left: usize,
     copies: Copies,
 }
 
 impl Copier<'_> {
-    /// The copies of one subscription. The first rule that fails, in the order of the rules, names the failure (inferred).
+    /// Makes the copies of one subscription. The first rule that fails, in the order of the rules, determines the failure
+    /// (inferred).
     fn serve(&mut self, subscription: &Subscription, queue: &Queue, verdicts: &[Verdict]) {
         let rule = |verdict: &Verdict| subscription.rules.get(verdict.place.position as usize);
         let is_plain = |verdict: &&Verdict| {
@@ -108,14 +109,14 @@ impl Copier<'_> {
         }
     }
 
-    /// A copy that nothing changed.
+    /// Makes an unchanged copy.
     fn plain(&mut self, queue: &Queue) {
         let extra = Arc::clone(&self.original.extra);
         self.put(queue, extra, self.original.time_to_live_ms);
     }
 
-    /// A copy that an action changed; it says which rule that was. One whose header becomes too large goes to the dead
-    /// letters as it was (semantics §9).
+    /// Makes a copy changed by an action; it names the rule. A copy whose header becomes too large is dead-lettered unchanged
+    /// (semantics §9).
     fn act(&mut self, queue: &Queue, rule: &Rule, action: &SqlAction) -> Result<(), Failure> {
         let changes =
             named(action.changes(&self.subject, self.new_id)?, &rule.name, self.subject.rule_properties);
@@ -134,7 +135,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// The message as it was, among the dead letters of a subscription one of whose rules failed.
+    /// Makes an unchanged, dead-lettered copy for a subscription with a failed rule.
     fn fail(&mut self, queue: &Queue, Failure { kind, mut text }: Failure) {
         cut(&mut text, DESCRIPTION_BYTES_MAX.min(self.changed_bytes_left));
         self.changed_bytes_left = self.changed_bytes_left.saturating_sub(text.len());
@@ -149,7 +150,7 @@ impl Copier<'_> {
         self.push(queue, record);
     }
 
-    /// A copy, which goes to the dead letters if it lacks a session where that is required.
+    /// Adds a copy; it is dead-lettered if it lacks a required session id.
     fn put(&mut self, queue: &Queue, extra: Arc<Extra>, time_to_live_ms: Option<u64>) {
         let policy = &queue.policy;
         let mut record = self.record(policy, time_to_live_ms);
@@ -163,7 +164,7 @@ impl Copier<'_> {
         self.push(queue, record);
     }
 
-    /// The facts of a copy with a life as long as topic and subscription allow.
+    /// The record of a copy, with a time to live limited by topic and subscription.
     fn record(&self, policy: &Policy, time_to_live_ms: Option<u64>) -> Record {
         let in_topic_ms = self.state.entity.policy.effective_time_to_live_ms(time_to_live_ms);
         let enqueued_at = crate::Timestamp(self.subject.arrival.enqueued_at_ms);
@@ -173,7 +174,7 @@ impl Copier<'_> {
         record
     }
 
-    /// Copies that nothing changed share also this.
+    /// The optional fields of a copy without session id; unchanged copies share them.
     fn without_session(&mut self, why: &Arc<DeadLetter>, extra: Arc<Extra>) -> Arc<Extra> {
         let dead =
             |extra: &Extra| Arc::new(Extra { dead_letter: Some(Arc::clone(why)), ..Extra::clone(extra) });
@@ -185,7 +186,7 @@ impl Copier<'_> {
 
     fn push(&mut self, queue: &Queue, record: Record) {
         let number = match self.copies.last() {
-            // A subscription that has got a copy of this message already.
+            // The subscription has another copy of this message already.
             Some(last) if last.queue == queue.id => SequenceNumber(last.number.0.saturating_add(1)),
             _ => queue.next_number,
         };
@@ -193,7 +194,7 @@ impl Copier<'_> {
     }
 }
 
-/// Shortens a text to so many bytes, or some less, so that no character is cut.
+/// Shortens a text to at most `bytes_max` bytes at a character boundary.
 fn cut(text: &mut String, bytes_max: usize) {
     let mut end = bytes_max.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! How much publishing writes, asked before anything is decided.
+//! Estimates how much publishing writes, before anything is decided.
 
 use super::super::Partition;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
@@ -6,21 +6,21 @@ use super::original::on_its_way;
 use crate::{Arrival, NewMessage, RuleProperties, Subject, Timestamp};
 
 impl Partition {
-    /// Most copies that a message may come to; 0 in a queue.
+    /// Maximum number of copies of one message; 0 in a queue.
     pub(crate) fn copies_max(&self) -> usize {
         let Some(topic) = &self.state.topic else { return 0 };
-        // One for all rules without action, one for each action, one for those that fail.
+        // One for the rules without action, one for each action, one for failed rules.
         let subscriptions = topic.subscriptions().len();
         subscriptions + topic.filters().actions + if topic.may_change() { subscriptions } else { 0 }
     }
 
-    /// Most that the copies of one command may take together that have something of their own, in bytes.
+    /// Maximum total size of unshared parts of the copies of one command, in bytes.
     pub(crate) fn changed_bytes_max(&self) -> usize {
         let may_change = self.state.topic.as_ref().is_some_and(|topic| topic.may_change());
         if may_change { CHANGED_BYTES_PER_CALL_MAX } else { 0 }
     }
 
-    /// About how many copies a message comes to that is published now after so many others.
+    /// Estimates the number of copies of a message published now after `others` other messages.
     pub(crate) fn count_copies(&self, now: Timestamp, others: usize, message: &NewMessage) -> usize {
         let Some(topic) = &self.state.topic else { return 0 };
         if message.scheduled_enqueue_time.is_some_and(|at| at > now) {
@@ -46,8 +46,8 @@ impl Partition {
     }
 }
 
-/// Ids that look as if they were drawn: a rule that tells those apart from a fixed one would come to less here than it does
-/// when it counts.
+/// Ids that look random: with constant ones, a rule that evaluates random ids could match differently in the estimate than in
+/// the publication.
 struct Ids(u128);
 
 impl Ids {

@@ -1,8 +1,8 @@
-//! What a topic has beside its queues: who refers to which content, and the subscriptions with their rules.
+//! The additional state of a topic: reference counts of bodies, and the subscriptions with their rules.
 //!
-//! - `publish` is a message on its way (`original`); `copies` asks the rules and makes of their verdicts what each
-//!   subscription gets; `changed` is what an action does to a copy.
-//! - `change` is how events change a topic; `restore` is how it is read back.
+//! - `publish` publishes messages (`original`); `copies` evaluates the rules and makes the copies of each subscription;
+//!   `changed` applies an action's changes to a copy.
+//! - `change` applies events to a topic; `restore` restores it.
 //! - `bodies` counts references, so that a body is deleted with its last copy.
 
 mod bodies;
@@ -30,15 +30,15 @@ use crate::{BodyRef, QueueId, Rule, Subscription};
 #[derive(Debug, Default)]
 pub(super) struct Topic {
     pub(super) bodies: Bodies,
-    /// Each has a queue of the same id.
+    /// Each has a queue with the same id.
     subscriptions: BTreeMap<QueueId, Arc<Subscription>>,
     /// Ids by name key.
     names: BTreeMap<Box<str>, QueueId>,
-    /// Filters of all subscriptions.
+    /// Filter counts of all subscriptions.
     filters: FilterCounts,
-    /// The same, to be asked at once; groups are the ids of subscriptions.
+    /// The rules of all subscriptions, evaluated together; groups are the ids of subscriptions.
     index: Index<Rule>,
-    /// Only while the topic is read back.
+    /// Only while the topic is restored.
     restoring: Option<Box<SharedExtras>>,
 }
 
@@ -53,22 +53,22 @@ impl Topic {
         self.subscriptions.values()
     }
 
-    /// The subscription of this name.
+    /// The id of the subscription with this name.
     pub(super) fn id_of(&self, name: &str) -> Option<QueueId> {
         self.names.get(&name_key(name)).copied()
     }
 
-    /// Filters of all subscriptions.
+    /// Filter counts of all subscriptions.
     pub(super) const fn filters(&self) -> FilterCounts {
         self.filters
     }
 
-    /// Whether copies may come out of it that differ from what was sent: rules have actions, or may fail.
+    /// Whether copies may differ from the sent message: rules have actions, or may fail.
     pub(super) const fn may_change(&self) -> bool {
         self.filters.actions > 0 || self.filters.sql > 0
     }
 
-    /// All rules, to be asked at once.
+    /// All rules, evaluated together.
     pub(super) const fn index(&self) -> &Index<Rule> {
         &self.index
     }
@@ -102,7 +102,7 @@ impl Topic {
 }
 
 impl State {
-    /// Whether removing one reference to a content leaves none. In a queue each content has only one.
+    /// Whether removing one reference to a body leaves none. In a queue each body has only one.
     pub(super) fn is_last_reference(&self, body: BodyRef) -> bool {
         self.topic.as_ref().is_none_or(|topic| topic.bodies.count(body) <= 1)
     }

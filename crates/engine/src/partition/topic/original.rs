@@ -1,36 +1,36 @@
-//! A message that is published, before the rules are asked about it.
+//! A message to be published, before the rules are evaluated.
 
 use std::sync::Arc;
 
 use super::super::record::Extra;
 use crate::{Arrival, BodyRef, Forwarded, KeyPartition, RuleProperties, SequenceNumber, Timestamp};
 
-/// What the copies of a message have in common, and what rules see beside its [`RuleProperties`].
+/// The common properties of a message's copies, and what rules see in addition to its [`RuleProperties`].
 pub(super) struct Original {
-    /// The topic's number for it.
+    /// Its number in the topic.
     pub(super) number: SequenceNumber,
-    /// The partition of a partitioned topic to which it belongs, and with it all copies.
+    /// The message's partition in a partitioned topic, also that of its copies.
     pub(super) partition: KeyPartition,
-    /// Where its content is.
+    /// Its body.
     pub(super) body: BodyRef,
-    /// Length of that.
+    /// Length of the body.
     pub(super) content_bytes: u32,
-    /// The life it asks for.
+    /// Its requested time to live.
     pub(super) time_to_live_ms: Option<u64>,
-    /// When it was to become available, if that was asked for.
+    /// Its scheduled enqueue time, if it was scheduled.
     pub(super) scheduled_enqueue_time: Option<Timestamp>,
-    /// What rules see.
+    /// The properties that rules evaluate.
     pub(super) rule_properties: Option<Arc<RuleProperties>>,
-    /// The rare facts of a copy that no action changed; they name the content.
+    /// The optional fields of an unchanged copy, including the body's number.
     pub(super) extra: Arc<Extra>,
 }
 
 impl Original {
-    /// What rules see beside the facts: `time_to_live_ms` is its life in the topic.
+    /// The system properties for the rules; `time_to_live_ms` is the time to live in the topic.
     pub(super) fn arrival(&self, now: Timestamp, time_to_live_ms: Option<u64>) -> Arrival<'_> {
         let arrival = Arrival {
             sequence_number: self.partition.shown(self.number).0,
-            // As readers of copies are shown it.
+            // As receivers of copies see it.
             enqueued_sequence_number: self.partition.shown(SequenceNumber(self.body.0)).0,
             enqueued_at_ms: now.0,
             time_to_live_ms,
@@ -42,7 +42,7 @@ impl Original {
     }
 }
 
-/// What rules see of a message that came from elsewhere: it keeps its first number, and where it was dead-lettered.
+/// The system properties of a forwarded message: it keeps its original number and its dead-letter source.
 pub(super) fn on_its_way<'a>(arrival: Arrival<'a>, way: Option<&'a Forwarded>) -> Arrival<'a> {
     let Some(way) = way else { return arrival };
     Arrival {

@@ -1,4 +1,4 @@
-//! Messages on their way through a topic: at once, or when their time has come.
+//! Publishes messages: at once, or when their scheduled time comes.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Step<'_> {
         number
     }
 
-    /// Publishes a scheduled message as if it were sent now: rules are asked now, and its time-to-live starts (S-9).
+    /// Publishes a scheduled message as if it were sent now: rules are evaluated now, and its time to live starts (S-9).
     pub(in crate::partition) fn publish_scheduled(&mut self, scheduled: SequenceNumber) {
         let entity = &self.state().entity;
         let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };
@@ -77,7 +77,7 @@ impl Step<'_> {
         });
         self.copies_left = self.copies_left.saturating_sub(copies.len().max(1));
         if self.changed_bytes_left < CHANGED_BYTES_PER_CALL_MAX / 2 {
-            // The next one may need as much.
+            // The next message may need as much.
             self.copies_left = 0;
         }
         self.emit(Event::Published(Box::new(Publication {

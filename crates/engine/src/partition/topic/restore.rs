@@ -1,4 +1,4 @@
-//! Topics read back: parts of [`super::super::restore`].
+//! Restores topics: parts of [`super::super::restore`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::super::state::State;
 use crate::stored::read_subscription;
 use crate::{MessageState, QueueId, SequenceNumber};
 
-/// The rare facts of messages by their content: copies of a message share them as they did when alive. Copies that actions
-/// changed differ, so a few are remembered for each content, the last one met first.
+/// Optional fields by body: copies of a message share them as before the restart. Copies changed by actions differ, so a few
+/// are kept for each body, the most recent first.
 #[derive(Debug, Default)]
 pub(super) struct SharedExtras(HashMap<u64, SmallVec<[Arc<Extra>; 1]>>);
 
-/// How many of a content are remembered.
+/// Number of optional fields kept for each body.
 const SHARED_OF_A_BODY_MAX: usize = 8;
 
 impl SharedExtras {
@@ -34,7 +34,7 @@ impl SharedExtras {
 }
 
 impl State {
-    /// Takes in a `Meta` value of a topic: one of its subscriptions, still empty.
+    /// Restores a `Meta` value of a topic: one of its subscriptions, still empty.
     pub(in crate::partition) fn restore_subscription_record(
         &mut self,
         id: QueueId,
@@ -46,7 +46,7 @@ impl State {
         Ok(())
     }
 
-    /// Rebuilds a subscription that the topic's own values named.
+    /// Restores a subscription listed in the topic's own values.
     pub(in crate::partition) fn restore_subscription(
         &mut self,
         id: QueueId,
@@ -62,7 +62,7 @@ impl State {
         self.restore_queue(id, meta, head)
     }
 
-    /// Everything is read back.
+    /// Completes restoring.
     pub(in crate::partition) fn restored(&mut self) {
         if let Some(topic) = &mut self.topic {
             topic.restoring = None;
@@ -70,7 +70,7 @@ impl State {
         self.relist_all();
     }
 
-    /// Why a topic's message can't be where it was found.
+    /// The reason why a topic's message can't be in this queue, if so.
     pub(in crate::partition) fn misplaced(&self, id: QueueId, record: &Record) -> Option<String> {
         self.topic.as_ref()?;
         let is_scheduled = record.state() == MessageState::Scheduled;
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Lets a copy share its rare facts with those of the same message.
+    /// Makes a copy share its optional fields with other copies of the message.
     pub(in crate::partition) fn share_extra(&mut self, record: &mut Record) {
         if let Some(restoring) = self.topic.as_mut().and_then(|topic| topic.restoring.as_mut()) {
             restoring.share(record);

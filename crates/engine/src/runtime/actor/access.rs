@@ -1,11 +1,11 @@
-//! Which queues and subscriptions clients used, noted once for each turn.
+//! Tracks which queues and subscriptions clients used; published once per turn.
 
 use super::Actor;
 use crate::command::{Descriptor, Uses};
 use crate::{QueueId, Timestamp};
 
 impl Actor {
-    /// What a client is about to use: sending, receiving, browsing, settling; attaching alone is nothing.
+    /// Notes the queue that a command uses: sending, receiving, browsing, settling. Attaching alone does not count.
     pub(super) fn note_access(&mut self, command: &Descriptor<'_>) {
         if !command.is_access {
             return;
@@ -16,13 +16,13 @@ impl Actor {
             Uses::SourceOf(receiver) => self.owned.partition.home(receiver),
             Uses::Nothing => None,
         };
-        // Neighbours in a turn mostly use the same.
+        // Consecutive commands of a turn mostly use the same queue.
         if let Some(queue) = used.filter(|queue| self.accessed.last() != Some(queue)) {
             self.accessed.push(queue);
         }
     }
 
-    /// At the end of a turn: lets everybody see it.
+    /// Publishes the accesses of this turn.
     pub(super) fn show_access(&mut self, now: Timestamp) {
         for queue in self.accessed.drain(..) {
             if queue.0 == self.owned.id.0 {

@@ -9,15 +9,15 @@ use crate::runtime::Clock;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Wakes the actor at its partition's earliest deadline, or earlier: a deadline that moved away, as that of the oldest
-/// lock does all the time, is not worth a new timer.
+/// Wakes the actor at its partition's earliest deadline or before. A deadline that moved later (the oldest lock's often
+/// does) keeps the timer as armed, because an early wake-up is cheaper than a new timer.
 #[derive(Default)]
 pub(super) struct Alarm {
     armed: Option<(Timestamp, Sleep)>,
 }
 
 impl Alarm {
-    /// Sees to it that the alarm fires at `deadline` at the latest.
+    /// Makes the alarm fire at `deadline` at the latest.
     pub(super) fn arm(&mut self, clock: &dyn Clock, deadline: Option<Timestamp>) {
         let Some(deadline) = deadline.filter(|deadline| *deadline != Timestamp::NEVER) else { return };
         if self.armed.as_ref().is_none_or(|(armed, _)| deadline < *armed) {
@@ -25,7 +25,7 @@ impl Alarm {
         }
     }
 
-    /// Whether it fired; it is disarmed then.
+    /// Returns whether the alarm fired, and disarms it if so.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> bool {
         let fired = self.armed.as_mut().is_some_and(|(_, sleep)| sleep.as_mut().poll(context).is_ready());
         if fired {

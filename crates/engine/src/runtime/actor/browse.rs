@@ -1,5 +1,5 @@
-//! Answers that carry contents: browsing and deferred messages. Rare and possibly large, so they keep apart from
-//! deliveries and acknowledgements and may overtake each other.
+//! Answers with message bodies: browsing and deferred messages. They are rare and possibly large, so they are kept apart
+//! from deliveries and acknowledgements and may overtake each other.
 
 use std::collections::VecDeque;
 use std::task::Context;
@@ -15,22 +15,22 @@ use crate::runtime::answer::Waiter;
 use crate::runtime::damage::Unreadable;
 use crate::{Command, Received, Refusal, Settlement};
 
-/// One such answer.
+/// One answer with bodies.
 #[derive(Debug)]
 pub(super) struct Browse {
     pub(super) waiter: Waiter,
     pub(super) messages: Vec<Received>,
-    /// Positions in `messages` whose content must be read, in order.
+    /// Positions in `messages` whose body must still be read, in order.
     pub(super) awaiting: VecDeque<usize>,
-    /// Positions that turned out to be missing or damaged, and why, in order.
+    /// Positions whose body is missing or damaged, with the reason, in order.
     pub(super) unreadable: Vec<(usize, Unreadable)>,
-    /// Whether the messages are still to be removed, once everything is read (receive-and-delete).
+    /// Whether the messages are still to be removed once all bodies are read (receive-and-delete).
     is_to_take: bool,
-    /// Why they can't be.
+    /// Why the removal was refused.
     pub(super) refusal: Option<Refusal>,
     pub(super) after: CommitNumber,
     reads: Reads,
-    /// How many of those awaited are asked for, the first ones.
+    /// Number of entries at the front of `awaiting` whose read was started.
     asked: usize,
 }
 
@@ -49,7 +49,7 @@ impl Browse {
         }
     }
 
-    /// Asks for contents until the allowance is used up; true if some are left to ask for.
+    /// Starts reads until the allowance is used up; true if some are left to start.
     fn start_reads(&mut self, shard: &dyn Shard, partition: PartitionId, allowance: &mut Allowance) -> bool {
         while self.asked < self.awaiting.len() {
             if allowance.is_used_up() {
@@ -65,12 +65,12 @@ impl Browse {
         false
     }
 
-    /// Whether its messages are to be removed now.
+    /// Whether its messages can be removed now.
     fn can_be_taken(&self) -> bool {
         self.is_to_take && self.awaiting.is_empty() && !self.messages.is_empty()
     }
 
-    /// Removes what was read.
+    /// The command that removes the messages whose bodies were read.
     fn removal(&self) -> Option<Command> {
         let is_readable = |at: &usize| self.unreadable.iter().all(|(unreadable, _)| unreadable != at);
         let readable = self.messages.iter().enumerate().filter(|(at, _)| is_readable(at));
@@ -90,7 +90,7 @@ impl Browse {
     }
 }
 
-/// All such answers of a partition.
+/// All answers with bodies of a partition.
 #[derive(Debug)]
 pub(super) struct Browses {
     partition: PartitionId,
@@ -111,14 +111,14 @@ impl Browses {
         self.waiting.push(browse);
     }
 
-    /// Asks the store for contents, oldest answers first; true when others are to have their turn before the next.
+    /// Starts reads of bodies, oldest answers first; true if the actor must yield before it starts more.
     pub(super) fn start_reads(&mut self, shard: &dyn Shard, allowance: &mut Allowance) -> bool {
         let partition = self.partition;
         let reading = self.waiting.iter_mut().filter(|browse| !browse.awaiting.is_empty());
         reading.take(BROWSES_READING_MAX).any(|browse| browse.start_reads(shard, partition, allowance))
     }
 
-    /// Takes in what arrived; false when nothing did. The error means that the store is dead.
+    /// Accepts bodies that arrived; false if none did. The error means that the shard is lost.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, source: Source<'_>) -> Result<bool, Error> {
         let mut progress = false;
         for browse in &mut self.waiting {
@@ -130,13 +130,14 @@ impl Browses {
         Ok(progress)
     }
 
-    /// What removes the messages of answers whose contents are all here; by position.
+    /// Commands that remove the messages of answers whose bodies are all read, each with the answer's position.
     pub(super) fn removals(&self) -> Vec<(usize, Command)> {
         let ready = self.waiting.iter().enumerate().filter(|(_, browse)| browse.can_be_taken());
         ready.filter_map(|(position, browse)| Some((position, browse.removal()?))).collect()
     }
 
-    /// Says what became of one of [`Self::removals`]; which commit holds it is not known yet.
+    /// Records the outcome of one of [`Self::removals`]. The number of the commit with the removal is set later by
+    /// [`Self::removed`].
     pub(super) fn taken(&mut self, position: usize, taken: Result<(), Refusal>) {
         if let Some(browse) = self.waiting.get_mut(position) {
             browse.is_to_take = false;
@@ -145,14 +146,14 @@ impl Browses {
         }
     }
 
-    /// Says which commit holds those that were [`Self::taken`].
+    /// Sets the commit of the answers marked by [`Self::taken`].
     pub(super) fn removed(&mut self, commit: CommitNumber) {
         for browse in self.waiting.iter_mut().filter(|browse| browse.after == CommitNumber::MAX) {
             browse.after = commit;
         }
     }
 
-    /// An answer that may leave.
+    /// Takes out an answer that may be sent.
     pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Browse> {
         let ready =
             |browse: &Browse| browse.awaiting.is_empty() && !browse.can_be_taken() && browse.after <= durable;
@@ -160,7 +161,7 @@ impl Browses {
         Some(self.waiting.remove(position))
     }
 
-    /// An answer whose messages were removed for it: they are nowhere else.
+    /// Takes out an answer whose messages were removed: the answer is their only copy.
     pub(super) fn pop_taken(&mut self, durable: CommitNumber) -> Option<Browse> {
         let is_taken = |browse: &Browse| {
             let takes = browse.waiter.kind == AnswerKind::Received { takes: true };
@@ -170,7 +171,7 @@ impl Browses {
         Some(self.waiting.remove(position))
     }
 
-    /// Takes everything out.
+    /// Takes out all answers.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Browse> + '_ {
         self.waiting.drain(..)
     }
@@ -187,7 +188,7 @@ mod tests {
 
     const PARTITION: PartitionId = PartitionId(1);
     const CONTENT_BYTES: u32 = 4 << 10;
-    /// Four reads, each of which uses up what a turn may read at once.
+    /// Four reads, each of which uses up the allowance of a turn.
     const MESSAGES: u64 = 4 * READ_KEYS_MAX as u64;
 
     fn message(number: u64) -> Received {

@@ -1,7 +1,7 @@
-//! Room for what turns decide, shared by the actors of a host.
+//! Reusable buffers for the outputs of a turn, shared by the actors of a host.
 //!
-//! An actor needs it from a turn to the end of the turn's commits, and a burst needs much: room of its own would either be
-//! kept by thousands of idle actors, or be made anew for each burst, piece by piece.
+//! An actor needs them from a turn to the end of the turn's commits, and a burst needs large ones. With buffers of their
+//! own, thousands of idle actors would keep that memory, or grow their buffers anew for each burst.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,12 +11,13 @@ use super::{Actor, PendingReply};
 use crate::QueueId;
 use crate::partition::Outputs;
 
-/// Sets that are kept: few more actors than processors have something under way at a time, or room matters least.
+/// Maximum number of pooled sets: only about as many actors as processors work at a time.
 const SETS_MAX: usize = 16;
-/// Elements of one kind beyond which the room of a set is not kept: the timers of a large backlog needed it, or many that wait.
+/// Sets with a larger capacity (in elements of one kind) are dropped: only timers of a large backlog or many waiting
+/// requests need so much.
 const CAPACITY_MAX: usize = 2048;
 
-/// What an actor has while it works. All are empty whenever they change hands.
+/// The buffers of a working actor. All are empty whenever they are given back or taken.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     pub(super) outputs: Outputs,
@@ -31,7 +32,7 @@ impl Buffers {
     }
 }
 
-/// For how many elements of one kind there is room.
+/// The largest capacity among the buffers, in elements.
 fn capacity(
     outputs: &Outputs,
     accessed: &Vec<QueueId>,
@@ -42,17 +43,17 @@ fn capacity(
     outputs.max(accessed.capacity()).max(event_ends.capacity()).max(replies.capacity())
 }
 
-/// See the module.
+/// Pool of buffer sets; see the module.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct BufferPool(Mutex<Vec<Buffers>>);
 
 impl BufferPool {
-    /// A set with room, if there is one: the latest that was given back, which a processor may still have in its cache.
+    /// Takes the set given back last, if there is one: it may still be in the processor's cache.
     pub(super) fn take(&self) -> Option<Buffers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps a set for others, or drops it where there are enough.
+    /// Returns a set to the pool, or drops it if the pool is full or the set is too large.
     pub(super) fn give_back(&self, buffers: Buffers) {
         if buffers.capacity() > CAPACITY_MAX {
             return;
@@ -65,8 +66,7 @@ impl BufferPool {
 }
 
 impl Actor {
-    /// Hands the room that a burst needed to whoever has the next once nothing is under way: there may be thousands of idle
-    /// actors.
+    /// Returns the buffers to the pool when nothing is under way, because there may be thousands of idle actors.
     pub(super) fn rest(&mut self) {
         if self.commits.is_empty() && self.lane.is_empty() {
             self.requests.shrink_to(IDLE_CAPACITY_MAX);
@@ -84,7 +84,7 @@ impl Actor {
         }
     }
 
-    /// Takes room for what a turn decides, if there is none.
+    /// Takes buffers from the pool if the actor has none.
     pub(super) fn equip(&mut self) {
         let has_room = self.outputs.events.capacity() > 0 || !self.replies.is_empty();
         if !has_room && let Some(buffers) = self.shared.buffers.take() {

@@ -1,4 +1,4 @@
-//! Those who wait until everything due by an instant has happened and left.
+//! Requests that wait until everything due by a point in time has been done and sent.
 
 use tokio::sync::mpsc;
 
@@ -6,29 +6,30 @@ use super::Actor;
 use super::commits::CommitNumber;
 use crate::Timestamp;
 
-/// A request to be told when nothing due by an instant is left to do: an actor tells, then hands it on to its forwarders.
+/// Asks for a notification when nothing due by `until` is left to do. An actor answers and then passes the request to its
+/// forwarders.
 #[derive(Debug, Clone)]
 pub(in crate::runtime) struct CatchUp {
-    /// The instant.
+    /// The point in time.
     pub(in crate::runtime) until: Timestamp,
-    /// Dropped by all who have nothing left to do.
+    /// Every task that has processed the request drops its sender.
     pub(in crate::runtime) answer: mpsc::UnboundedSender<CaughtUp>,
 }
 
-/// The answer: nothing is left to do.
+/// The answer to a [`CatchUp`]: nothing due is left to do.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::runtime) struct CaughtUp {
-    /// Whether anything was when the request arrived.
+    /// Whether anything was due when the request arrived.
     pub(in crate::runtime) was_due: bool,
-    /// When something is due next.
+    /// The next deadline.
     pub(in crate::runtime) next: Option<Timestamp>,
 }
 
-/// See the module.
+/// Waiting catch-up requests of an actor.
 #[derive(Debug, Default)]
 pub(super) struct CatchUps {
     waiting: Vec<Waiting>,
-    /// Whether a turn must look at them though nothing else happened.
+    /// Whether a turn must check the requests although nothing else happened.
     unseen: bool,
 }
 
@@ -36,11 +37,12 @@ pub(super) struct CatchUps {
 struct Waiting {
     requested: CatchUp,
     was_due: bool,
-    /// What must have left before the answer; `None` while something is still due.
+    /// The commits and deliveries that must finish before the answer; `None` while something is still due.
     mark: Option<Mark>,
 }
 
-/// Where commits and deliveries ended at a moment: under load there is always something behind it.
+/// The end of the commits and deliveries at a point in time. Under load there are always later ones, so the current end is
+/// not waited for.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     commit: CommitNumber,
@@ -53,17 +55,17 @@ impl CatchUps {
         self.unseen = true;
     }
 
-    /// The latest instant by which somebody wants everything due to have happened.
+    /// The latest point in time among the waiting requests.
     pub(super) fn until(&self) -> Option<Timestamp> {
         self.waiting.iter().map(|waiting| waiting.requested.until).max()
     }
 
-    /// Whether there are requests that no turn has looked at; asked once.
+    /// Returns whether there are requests that no turn has checked yet, and resets the flag.
     pub(super) fn take_unseen(&mut self) -> bool {
         std::mem::take(&mut self.unseen)
     }
 
-    /// Forgets what was waited for: commits and deliveries are counted from zero again.
+    /// Discards the marks: commits and deliveries are counted from zero again.
     pub(super) fn start_over(&mut self) {
         self.waiting.iter_mut().for_each(|waiting| waiting.mark = None);
         self.unseen = !self.waiting.is_empty();
@@ -71,7 +73,7 @@ impl CatchUps {
 }
 
 impl Actor {
-    /// At the end of a turn: answers those for whom nothing is left to do.
+    /// At the end of a turn: answers requests for which nothing is left to do.
     pub(super) fn answer_catch_ups(&mut self) {
         if self.catch_ups.waiting.is_empty() {
             return;
@@ -88,9 +90,9 @@ impl Actor {
             } else {
                 let mark = *entry.mark.get_or_insert(end);
                 if mark.commit <= durable && mark.delivery <= delivered {
-                    // Whoever asked may be gone.
+                    // The requester may be gone.
                     let _ = entry.requested.answer.send(CaughtUp { was_due: entry.was_due, next: deadline });
-                    // What was due may have given them work, and has reached them by now.
+                    // The forwarders may have received new work from the due timers; it has reached them by now.
                     self.forwarders.catch_up(&entry.requested);
                     continue;
                 }

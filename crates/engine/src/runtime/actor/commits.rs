@@ -1,4 +1,4 @@
-//! Batches under way to the disk, in submit order.
+//! Batches on their way to the disk, in submit order.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -12,18 +12,18 @@ use crate::{BodyRef, Durability, Event};
 /// Position of a batch in the partition's commit order; 0 is durable from the start.
 pub(super) type CommitNumber = u64;
 
-/// Batches submitted and not yet durable. Commits resolve in submit order, so one number tells what is durable.
+/// Batches submitted and not yet durable. Commits resolve in submit order, so a single number says what is durable.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     waiting: VecDeque<Waiting>,
     submitted: CommitNumber,
     durable: CommitNumber,
     last_sync: CommitNumber,
-    /// The last one that changed messages which rested before.
+    /// The last commit that changed messages stored earlier.
     last_change: CommitNumber,
     bytes: usize,
     durable_body: Option<u64>,
-    /// The least body under way.
+    /// The smallest body number under way.
     first_body: Option<u64>,
 }
 
@@ -31,20 +31,20 @@ pub(super) struct Commits {
 struct Waiting {
     commit: Commit,
     bytes: usize,
-    /// Least and greatest body that it stores.
+    /// Smallest and greatest number of the bodies that it stores.
     bodies: Option<(u64, u64)>,
 }
 
-/// What is in a batch, as far as others wait for it.
+/// The properties of a batch that decide which effects wait for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Whether anything of it is written.
+    /// Whether it has events that are written.
     pub(super) is_stored: bool,
     /// Whether effects wait for it.
     is_sync: bool,
-    /// Whether it changes messages that rested before.
+    /// Whether it changes messages stored earlier.
     changes_messages: bool,
-    /// Least and greatest body that it stores.
+    /// Smallest and greatest number of the bodies that it stores.
     bodies: Option<(u64, u64)>,
 }
 
@@ -81,28 +81,27 @@ impl Commits {
         self.waiting.push_back(Waiting { commit, bytes, bodies: contents.bodies });
     }
 
-    /// Which commit an effect of this moment depends on.
+    /// The commit that a new effect depends on.
     pub(super) fn last_sync(&self) -> CommitNumber {
         self.last_sync
     }
 
-    /// Which commit the delivery of a message depends on. One that rests since its body was stored is known as well as it ever
-    /// will be: what became of others need not be waited for.
+    /// The commit that the delivery of a message depends on. A message whose body is durable does not wait for commits that
+    /// change other messages.
     pub(super) fn delivery_after(&self, body: BodyRef) -> CommitNumber {
         if self.first_body.is_none_or(|first| body.0 < first) { self.last_change } else { self.last_sync }
     }
 
-    /// The latest batch under way, or durable already.
+    /// The latest submitted batch.
     pub(super) fn submitted(&self) -> CommitNumber {
         self.submitted
     }
 
-    /// Everything up to this commit is durable.
     pub(super) fn durable(&self) -> CommitNumber {
         self.durable
     }
 
-    /// Bodies up to this one can be read from the store.
+    /// The greatest body number that can be read from the store.
     pub(super) fn durable_body(&self) -> Option<BodyRef> {
         self.durable_body.map(BodyRef)
     }
@@ -116,12 +115,13 @@ impl Commits {
         self.waiting.len() < COMMITS_IN_FLIGHT_MAX && self.bytes < COMMIT_BYTES_IN_FLIGHT_MAX
     }
 
-    /// Whether what nobody waits for may be submitted: it must not fill the log ahead of what others wait for.
+    /// Whether batches of timers may be submitted: no client waits for them, so they must not delay the batches of
+    /// requests.
     pub(super) fn has_room_for_timers(&self) -> bool {
         self.waiting.len() < TIMER_COMMITS_IN_FLIGHT_MAX
     }
 
-    /// Ready when something became durable or failed.
+    /// Ready when a batch became durable or failed.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let before = self.durable;
         while let Some(front) = self.waiting.front_mut() {
@@ -141,7 +141,7 @@ impl Commits {
         if self.durable > before { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Waits until every batch has its answer, whatever it is; the error if the shard is lost.
+    /// Waits until every batch is answered, whatever the outcome; the error if the shard is lost.
     pub(super) async fn settle(&mut self) -> Result<(), Error> {
         while let Some(waiting) = self.waiting.pop_front() {
             match waiting.commit.await {

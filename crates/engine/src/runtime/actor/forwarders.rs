@@ -1,4 +1,4 @@
-//! The forwarders of a partition: one task for each queue or dead-letter queue whose messages go on.
+//! The forwarders of a partition: one task for each queue or dead-letter queue that forwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::{Actor, CatchUp};
 use crate::runtime::forwarder::Forwarder;
 use crate::{QueueId, QueuePath, SubQueue};
 
-/// Each is told the name of its target; it ends when nobody tells it any more.
+/// Each forwarder receives the name of its target through a channel and ends when the channel is closed.
 #[derive(Debug, Default)]
 pub(super) struct Forwarders(BTreeMap<(QueueId, SubQueue), ForwarderHandle>);
 
-/// What a forwarder is told.
+/// The sender sides of a forwarder's channels.
 #[derive(Debug)]
 struct ForwarderHandle {
     target: watch::Sender<Box<str>>,
@@ -21,7 +21,7 @@ struct ForwarderHandle {
 }
 
 impl Forwarders {
-    /// Hands a request on; who is gone has nothing left to do.
+    /// Passes on a request; a forwarder that has ended needs none.
     pub(super) fn catch_up(&self, requested: &CatchUp) {
         for forwarder in self.0.values() {
             let _ = forwarder.requests.send(requested.clone());
@@ -30,7 +30,7 @@ impl Forwarders {
 }
 
 impl Actor {
-    /// Starts forwarders, tells them their targets, or lets them end, when options have changed.
+    /// Starts forwarders, updates their targets, or ends them, after a change of options.
     pub(super) fn see_to_forwarders(&mut self) {
         let Some(wanted) = self.owned.partition.take_forwarding() else { return };
         if wanted.is_empty() && self.forwarders.0.is_empty() {

@@ -1,4 +1,4 @@
-//! What an actor takes in: requests of the namespace and of front ends.
+//! Intake of requests from the namespace and from front ends.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,13 +7,13 @@ use super::{Actor, Control};
 use crate::Command;
 
 impl Actor {
-    /// Takes in requests of the namespace; true when a turn has to look at what they changed.
+    /// Receives requests of the namespace; true if a turn has to process them.
     pub(super) fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
         let mut work = false;
         while !self.stopping && !self.is_lost {
             match self.control.poll_recv(context) {
                 Poll::Ready(Some(Control::ChangeOptions(options))) => {
-                    // A state that is read back before the command is carried out begins with them.
+                    // A state that is read back before the command is carried out starts with the new options.
                     self.owned.options = Arc::clone(&options);
                     self.internal.push_back(Command::ChangeOptions { options });
                     work = true;
@@ -28,7 +28,7 @@ impl Actor {
                 }
                 Poll::Ready(Some(Control::SeeTheTime)) => work = true,
                 Poll::Ready(Some(Control::Lose)) => self.is_lost = true,
-                // A namespace dropped without a word stops its actors as well.
+                // A namespace dropped without `Stop` stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {
                     self.stopping = true;
                     self.inbox.close();
@@ -39,7 +39,7 @@ impl Actor {
         work
     }
 
-    /// Takes requests, unless too much is under way to the disk: then commits wake the actor.
+    /// Receives requests, unless too much is on its way to the disk: then the next commit wakes the actor.
     pub(super) fn poll_requests(&mut self, context: &mut Context<'_>) -> bool {
         if !self.commits.has_room() {
             return false;
@@ -50,7 +50,7 @@ impl Actor {
         if self.inbox_ended {
             return false;
         }
-        // The turn takes the others one by one, so that none is moved twice.
+        // The turn receives further requests one by one, so that none is moved twice.
         match self.inbox.poll_next(context) {
             Poll::Ready(None) => {
                 self.inbox_ended = true;

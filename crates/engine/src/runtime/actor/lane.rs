@@ -1,11 +1,11 @@
-//! Deliveries on their way out, in order.
+//! Outgoing deliveries, in order.
 //!
-//! A delivery leaves when the commit it depends on is durable and its content is here. One whose content has to be
-//! read from the disk holds up the deliveries behind it, which keeps each receiver's order; answers to requests do
-//! not pass here, so a cold read never delays an acknowledgement.
+//! A delivery leaves when the commit it depends on is durable and its body is loaded. A delivery whose body has to be read
+//! from the disk holds up the deliveries behind it, which keeps each receiver's order. Replies do not pass through the
+//! lane, so a cold read never delays an acknowledgement.
 //!
-//! Contents are read only as the process's memory budget has room, which bounds what receivers get whatever credit they
-//! have given. While there is none, deliveries wait here, without their contents.
+//! Bodies are read only while the process's memory budget has room, which bounds the memory of deliveries regardless of the
+//! receivers' credit. Otherwise deliveries wait in the lane without their bodies.
 
 use std::collections::VecDeque;
 use std::task::Context;
@@ -21,11 +21,11 @@ use crate::layout::body_key;
 use crate::runtime::damage::Unreadable;
 use crate::{BodyRef, Delivery, ReceiverId};
 
-/// What comes out of the lane.
+/// An item that leaves the lane.
 #[derive(Debug)]
 pub(super) enum Ready {
     Delivery(Box<Delivery>),
-    /// Its content is missing or damaged, for this reason.
+    /// A delivery whose body is missing or damaged, with the reason.
     Unreadable(Box<Delivery>, Unreadable),
     Drained(ReceiverId),
 }
@@ -36,7 +36,7 @@ enum Item {
         after: CommitNumber,
         delivery: Box<Delivery>,
         content: State,
-        /// Whether the content had to be read.
+        /// Whether the body had to be read from the store.
         was_cold: bool,
     },
     Drained {
@@ -45,7 +45,7 @@ enum Item {
     },
 }
 
-/// Of a delivery's content.
+/// State of a delivery's body.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Here,
@@ -58,21 +58,22 @@ enum State {
 pub(super) struct DeliveryLane {
     partition: PartitionId,
     items: VecDeque<Item>,
-    /// How many items have left: the number of `items.front()`.
+    /// Number of items that have left; also the number of `items.front()`.
     left: u64,
-    /// Numbers of the items that await a content, in order.
+    /// Numbers of the items that await a body, in order.
     awaiting: VecDeque<u64>,
-    /// Contents not asked for yet with their bytes, in order: those of the last of `awaiting`.
+    /// Bodies whose read was not started, with their size in bytes, in order; they belong to the last entries of
+    /// `awaiting`.
     wanted: VecDeque<(BodyRef, u32)>,
     reads: Reads,
     budget: Budget,
-    /// Bytes of the contents that were asked for and have not left.
+    /// Bytes of the bodies whose read was started and that have not left.
     held_bytes: usize,
-    /// The same, as the budget knows it.
+    /// The same number, as reported to the memory budget.
     share: Share,
-    /// There while contents can't be asked for because others hold the memory.
+    /// Set while reads can't start because other tasks hold the memory.
     short: Option<Waiting>,
-    /// There while the next content is larger than what may be asked for.
+    /// Set while the next body is larger than the allowance.
     place: Option<Place>,
     arrived: Vec<Content>,
 }
@@ -99,22 +100,21 @@ impl DeliveryLane {
         self.items.is_empty()
     }
 
-    /// How many items have left so far.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// What [`Self::left`] will be once everything in the lane has left.
+    /// The value of [`Self::left`] once everything now in the lane has left.
     pub(super) fn end(&self) -> u64 {
         self.left + self.items.len() as u64
     }
 
-    /// Adds a delivery whose content is known.
+    /// Adds a delivery whose body is loaded.
     pub(super) fn push(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
         self.items.push_back(Item::Delivery { after, delivery, content: State::Here, was_cold: false });
     }
 
-    /// Adds a delivery whose content must be read first.
+    /// Adds a delivery whose body must be read first.
     pub(super) fn push_cold(&mut self, after: CommitNumber, delivery: Box<Delivery>) {
         self.awaiting.push_back(self.end());
         let view = &delivery.message.view;
@@ -127,7 +127,7 @@ impl DeliveryLane {
         self.items.push_back(Item::Drained { after, receiver });
     }
 
-    /// Asks the store for contents, as far ahead as the limits allow; true when others are to have their turn before the next.
+    /// Starts reads of bodies, as far ahead as the limits allow; true if the actor must yield before it starts more.
     pub(super) fn start_reads(&mut self, shard: &dyn Shard, allowance: &mut Allowance) -> bool {
         self.short = None;
         while let Some((_, first_bytes)) = self.wanted.front() {
@@ -138,7 +138,7 @@ impl DeliveryLane {
                 return false;
             }
             self.place = None;
-            // Several reads are under way at a time; one content is always allowed, whatever its size.
+            // Several reads are under way at a time; a single body is always allowed, whatever its size.
             let ahead = READ_BYTES_AHEAD_MAX.saturating_sub(self.reads.bytes());
             if first_bytes > ahead && !self.reads.is_empty() {
                 return false;
@@ -156,7 +156,7 @@ impl DeliveryLane {
         false
     }
 
-    /// Stands in line for a large content that is larger than the allowance; true when it is its turn and there is room.
+    /// Queues for memory for a body larger than the allowance; true if it is first in line and there is room.
     fn has_turn(&mut self, content_bytes: usize) -> bool {
         if content_bytes < TURN_CONTENT_BYTES_MIN || self.held_bytes > 0 {
             self.place = None;
@@ -166,7 +166,7 @@ impl DeliveryLane {
         place.is_first() && content_bytes <= self.budget.free_bytes()
     }
 
-    /// How many contents go together into a read of about `most` bytes, at least one, and their bytes.
+    /// Number and total bytes of the bodies for the next read: about `most` bytes, at least one body.
     fn next_read(&self, most: usize) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0_usize);
         for (_, more) in self.wanted.iter().take(READ_KEYS_MAX) {
@@ -179,12 +179,13 @@ impl DeliveryLane {
         (count, bytes)
     }
 
-    /// Whether contents can't be asked for because others hold the memory; nobody says when that is over.
+    /// Whether reads can't start because other tasks hold the memory. The end of this state is not signalled, so it must be
+    /// polled.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.short.is_some()
     }
 
-    /// Takes in what arrived; false when nothing did. The error means that the store is dead.
+    /// Accepts bodies that arrived; false if none did. The error means that the shard is lost.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, source: Source<'_>) -> Result<bool, Error> {
         let mut arrived = std::mem::take(&mut self.arrived);
         let progress = self.reads.poll(context, source, &mut arrived)?;
@@ -208,12 +209,12 @@ impl DeliveryLane {
         }
     }
 
-    /// Where the item with this number is now.
+    /// The position in `items` of the item with this number.
     fn position(&self, number: u64) -> usize {
         usize::try_from(number.wrapping_sub(self.left)).unwrap_or(usize::MAX)
     }
 
-    /// The next item that may leave.
+    /// Takes out the next item that may leave.
     pub(super) fn pop(&mut self, durable: CommitNumber) -> Option<Ready> {
         let leaves = match self.items.front()? {
             Item::Delivery { after, content, .. } => *after <= durable && *content != State::Awaited,
@@ -238,7 +239,7 @@ impl DeliveryLane {
         })
     }
 
-    /// A content that was asked for leaves; what it takes goes along with it, if it is not little.
+    /// Takes a body that leaves off the lane's memory; a large one gets a share of its own, which the delivery carries.
     fn let_go(&mut self, delivery: &Delivery) -> Option<Share> {
         let bytes = delivery.message.view.content_bytes as usize;
         self.held_bytes -= bytes;

@@ -1,7 +1,7 @@
-//! Lending the state of the partition to the committer, see [`crate::runtime::joint`].
+//! Lends the partition's state to the committer, see [`crate::runtime::joint`].
 //!
-//! Between two turns everything that was decided is submitted. While the state is away nothing is handled, so a batch of
-//! this partition can come neither before nor between the parts of a joint one.
+//! Between two turns everything that was decided is submitted. While the state is lent, the actor handles nothing, so no
+//! batch of this partition can come before or between the parts of a joint batch.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use crate::runtime::joint::{Lent, Part, Returned};
 use crate::{Command, Event, QueueId};
 
 impl Actor {
-    /// Takes a request of the committer.
+    /// Receives a request of the committer; true if there is one.
     pub(super) fn poll_loans(&mut self, context: &mut Context<'_>) -> bool {
         if self.loan.is_none()
             && let Poll::Ready(Some(request)) = self.loans.poll_recv(context)
@@ -27,7 +27,7 @@ impl Actor {
         self.loan.is_some()
     }
 
-    /// Lends the state if the committer wants it, and takes over what happened to it.
+    /// Lends the state if the committer requested it, and applies the result of the joint step.
     ///
     /// # Errors
     /// The state has to be read back from the store.
@@ -56,13 +56,13 @@ impl Actor {
             return Err(Error::Full { reason: "a joint step was given up".to_owned() });
         }
         if happened {
-            // Serves receivers, and fires what is due.
+            // Serves receivers and fires due timers.
             self.internal.push_back(Command::Tick);
         }
         Ok(())
     }
 
-    /// Takes over what one joint batch did to the partition.
+    /// Applies the result of one joint batch to the actor's bookkeeping.
     fn take_over(&mut self, part: Part) {
         let Part { events, effects, commit, batch_bytes } = part;
         self.cache_stored(&events);

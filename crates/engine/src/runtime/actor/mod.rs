@@ -1,9 +1,9 @@
 //! The actor that runs one partition: the only task that touches its state.
 //!
-//! A turn takes what waits (requests, a due timer), reads the clock once, hands everything to the partition, stores the
-//! facts as one batch and goes on without waiting for it. Effects leave when the batch that they depend on is
-//! durable. A turn whose facts need not be waited for (delivery counts, locks) depends on the last earlier batch
-//! that must.
+//! A turn takes all waiting work (requests, a due timer), reads the clock once, passes the work to the partition, submits
+//! the resulting events as one batch and continues without waiting for it. Effects leave when the batch they depend on is
+//! durable. Effects of a turn whose events need no sync (delivery counts, locks) depend on the last earlier batch that
+//! does.
 
 mod access;
 mod alarm;
@@ -70,7 +70,7 @@ use crate::metrics::{EntityMetrics, SeriesPool};
 use crate::partition::{Outputs, Partition};
 use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
 
-/// What every actor of a host shares.
+/// State shared by all actors of a host.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) shard: Arc<dyn Shard>,
@@ -78,64 +78,64 @@ pub(super) struct Shared {
     pub(super) cache: Arc<CacheBudget>,
     /// The epoch in which the host owns the shard.
     pub(super) epoch: Epoch,
-    /// Fails with whatever loses the shard.
+    /// Failed with the error that loses the shard.
     pub(super) scope: FailureScope,
-    /// Where forwarders find their targets.
+    /// Finds the targets of forwarders.
     pub(super) routes: Routes,
-    /// Where steps of several partitions are handed in.
+    /// Accepts joint steps of several partitions.
     pub(super) joint: JointSteps,
-    /// How much topics may have of rules.
+    /// Limits on the rules of topics.
     pub(super) rule_limits: RuleLimits,
-    /// Where entities that ended are deleted.
+    /// Channel to the catalogue for entities that ended and are to be deleted.
     pub(super) ended: mpsc::UnboundedSender<Ended>,
-    /// Who hangs on options and rules is told here.
+    /// Notifies tasks that depend on options and rules.
     pub(super) changes: ChangeCounter,
-    /// Which entities have series of their own.
+    /// The pool of metric series: decides which entities have series of their own.
     pub(super) series: Arc<SeriesPool>,
-    /// Where stored data that can't be read is noted.
+    /// Records stored data that can't be read.
     pub(super) damages: Damages,
-    /// Who takes part in traces, if anybody does.
+    /// Tracing, if enabled.
     pub(super) spans: Option<Arc<dyn Spans>>,
-    /// Whether anything may be handed out; always, without one.
+    /// Says whether the shard's lease allows output; without it, output is always allowed.
     pub(super) tenure: Option<Arc<dyn Tenure>>,
-    /// Room for what turns decide.
+    /// Reusable buffers for turns.
     pub(super) buffers: Arc<BufferPool>,
 }
 
 /// Requests of the namespace to an actor.
 #[derive(Debug)]
 pub(super) enum Control {
-    /// New options, which the catalogue has stored.
+    /// New options, already stored by the catalogue.
     ChangeOptions(Arc<EntityOptions>),
-    /// Say whether the entity still takes commands, with the options as of now.
+    /// Asks whether the entity still accepts commands and has applied all earlier option changes.
     Confirm(oneshot::Sender<bool>),
-    /// Say when nothing due is left to do.
+    /// Asks for a notification when nothing due is left to do.
     CatchUp(CatchUp),
-    /// The clock was set back: see what time it is.
+    /// The clock was set back: read it again.
     SeeTheTime,
-    /// Finish what is in hand, then end.
+    /// Finish the work under way, then end.
     Stop,
     /// The shard is lost: refuse everything and end.
     Lose,
 }
 
-/// Where an actor gets its work.
+/// The channels from which an actor receives its work.
 pub(super) struct Inputs {
     pub(super) requests: Requests,
     pub(super) loans: mpsc::UnboundedReceiver<LoanRequest>,
     pub(super) control: mpsc::UnboundedReceiver<Control>,
 }
 
-/// What an actor takes over.
+/// The state that an actor owns.
 pub(super) struct OwnedPartition {
     pub(super) id: PartitionId,
     pub(super) name: String,
-    /// The actor's own, for its forwarders.
+    /// The actor's own handle, for its forwarders.
     pub(super) handle: PartitionHandle,
     pub(super) partition: Partition,
     pub(super) options: Arc<EntityOptions>,
     pub(super) random: StdRng,
-    /// How often the clock had been set back when the partition was read from the store.
+    /// The clock's set-back count when the partition was read from the store.
     pub(super) set_backs: u64,
     pub(super) counts: Arc<SharedCounts>,
     pub(super) accessed: Arc<AccessedAt>,
@@ -147,27 +147,27 @@ pub(super) struct OwnedPartition {
 pub(super) struct Actor {
     owned: OwnedPartition,
     shared: Shared,
-    /// When this turn takes place.
+    /// The time of this turn.
     now: Timestamp,
-    /// Up to when everything due was handled ahead of a clock that is about to be moved there.
+    /// The point in time up to which everything due was handled ahead of a clock that is about to be moved there.
     travelled: Timestamp,
     limits: Limits,
     growth: Growth,
     inbox: Requests,
     control: mpsc::UnboundedReceiver<Control>,
     loans: mpsc::UnboundedReceiver<LoanRequest>,
-    /// Who wants the state of the partition next.
+    /// A pending request to borrow the partition's state.
     loan: Option<LoanRequest>,
-    /// Requests of this turn, and those that the last one left; reused.
+    /// Requests of this turn and those left from the last one; reused.
     requests: Vec<Request>,
-    /// Commands that the actor gives itself: locks to give back, receivers to close.
+    /// Commands that the actor issues itself, such as locks to release and receivers to close.
     internal: VecDeque<Command>,
-    /// Requests to confirm that the entity takes commands, which wait for the commands before them.
+    /// `Confirm` requests, which wait for the commands before them.
     confirmations: Vec<oneshot::Sender<bool>>,
     outputs: Outputs,
     /// Queues and subscriptions that clients used in this turn.
     accessed: Vec<QueueId>,
-    /// Where the events of each command of this turn end.
+    /// The end index of each command's events in this turn.
     event_ends: Vec<usize>,
     /// Estimated size of this turn's batch, in bytes.
     batch_bytes: usize,
@@ -183,13 +183,13 @@ pub(super) struct Actor {
     tallies: Tallies,
     traces: Traces,
     alarm: Alarm,
-    /// When to look again for memory.
+    /// When to check again for memory.
     memory_alarm: Alarm,
-    /// The end of a shortage, while messages are held because of it.
+    /// Signals the end of a shortage while messages are held because of it.
     relief: Relief,
     catch_ups: CatchUps,
     tenancy: Tenancy,
-    /// Requests handled since other tasks last had their turn.
+    /// Requests handled since the actor last yielded.
     handled_since_yield: usize,
     stopping: bool,
     /// The shard is lost.
@@ -197,7 +197,7 @@ pub(super) struct Actor {
     inbox_ended: bool,
 }
 
-/// A panic must not leave anybody waiting: what it loses is refused like everything else of the host.
+/// A panic must not leave requests unanswered: everything it loses is refused, like everything else of the host.
 impl Drop for Actor {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -206,17 +206,18 @@ impl Drop for Actor {
     }
 }
 
-/// An answer that waits for its commit.
+/// A reply that waits for its commit.
 #[derive(Debug)]
 struct PendingReply {
     after: CommitNumber,
-    /// Whether its commit was under way when it was decided: once that is durable, this shard was ours, and the answer is true.
+    /// Whether its commit was still under way when the reply was decided. Once that commit is durable, it proves that the
+    /// shard was ours and the reply is valid.
     is_proven: bool,
     waiter: Waiter,
     response: Response,
 }
 
-/// How the loop goes on.
+/// The reason why the actor was woken.
 enum Wake {
     Work,
     Lost,
@@ -275,7 +276,7 @@ impl Actor {
         while !self.is_done() {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
                 Wake::Lost => {
-                    // What is durable must not be refused: whoever is refused may try again.
+                    // Durable results must not be refused: a client whose request is refused may repeat it.
                     self.release_before_refusing();
                     break;
                 }
@@ -318,7 +319,7 @@ impl Actor {
             && self.browses.is_empty()
     }
 
-    /// Ready when there is something to do. All sources are polled, so that each knows whom to wake.
+    /// Ready when there is something to do. All sources are polled, so that each has registered the waker.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
         let mut work = !self.internal.is_empty() || !self.confirmations.is_empty();
         match self.commits.poll(context) {

@@ -1,13 +1,13 @@
-//! Outputs on their way to mailboxes: what a turn has for one of them leaves as one parcel, in order.
+//! Outputs on their way to mailboxes: all outputs of a turn for one mailbox are sent as one parcel, in order.
 
 use crate::runtime::parcels::Parcels;
 use crate::runtime::{Mailbox, Output};
 
-/// See the module. Everything that an actor sends goes by here, so that nothing overtakes.
+/// See the module. All outputs of an actor pass through here, so none overtakes another.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     parcels: Parcels<Mailbox, Output>,
-    /// Outputs whose mailbox nobody has any more.
+    /// Outputs whose mailbox is closed.
     undeliverable: Vec<Output>,
 }
 
@@ -22,13 +22,13 @@ impl Outgoing {
         self.parcels.hand_over(deliver(&mut self.undeliverable));
     }
 
-    /// What could not be delivered since the last call.
+    /// Returns the outputs that could not be delivered since the last call.
     pub(super) fn take_undeliverable(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.undeliverable)
     }
 }
 
-/// Delivers parcels; what nobody takes comes back.
+/// Delivers parcels; outputs for closed mailboxes are collected in `undeliverable`.
 fn deliver(undeliverable: &mut Vec<Output>) -> impl FnMut(Mailbox, Vec<Output>) {
     |mailbox, outputs| {
         if let Err(outputs) = mailbox.put_all(outputs) {

@@ -1,4 +1,4 @@
-//! Messages whose stored content can't be read: out of delivery, noted, and nobody else waits for them.
+//! Messages whose stored body can't be read: they are taken out of delivery and recorded, so that they hold up no others.
 
 use super::browse::Browse;
 use super::traces::Names;
@@ -9,7 +9,7 @@ use crate::runtime::damage::Unreadable;
 use crate::{Assigned, Command, Delivery, MessageView, QueueId, Received, ReceiverId, Refusal};
 
 impl Actor {
-    /// A delivery that can't leave: its message goes into quarantine, and its receiver has its credit back for the next.
+    /// Quarantines the message of a delivery whose body can't be read, and returns its credit to the receiver.
     pub(super) fn set_aside(&mut self, delivery: &Delivery, why: Unreadable) {
         let Received { view, lock, .. } = &delivery.message;
         let assigned = lock.map_or(Assigned::Shown, |lock| Assigned::Locked(lock.token));
@@ -25,7 +25,7 @@ impl Actor {
         why: Unreadable,
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
-        // What was deleted, expired or moved on while its content was being read is no damage.
+        // A message that was deleted, expired or moved while its body was being read is not damaged.
         if self.owned.partition.has_message(queue, number) && self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
         }
@@ -37,7 +37,7 @@ impl Actor {
         !partition.has_ended() && (queue.0 == self.owned.id.0 || partition.subscription(queue).is_some())
     }
 
-    /// The name of the entity, or of a subscription with that of its topic.
+    /// The name of the entity; for a subscription, with the name of its topic.
     pub(super) fn name_of(&self, queue: QueueId) -> String {
         match self.owned.partition.subscription(queue) {
             Some(subscription) => format!("{}/Subscriptions/{}", self.owned.name, subscription.name),
@@ -45,8 +45,8 @@ impl Actor {
         }
     }
 
-    /// What can't be read is left out, unless it is all that was asked for. Where locks are given, the whole answer is a
-    /// refusal, and the locks of the others go back; what was deleted by being received is handed out.
+    /// Answers without the messages that can't be read, unless no others are left. If locks are granted, the whole answer
+    /// is refused instead and the other locks are released; messages already deleted by receive-and-delete are sent.
     pub(super) fn answer_browse(&mut self, browse: Browse) {
         let Browse { waiter, mut messages, unreadable, refusal: not_taken, .. } = browse;
         let takes = not_taken.is_none() && waiter.kind == AnswerKind::Received { takes: true };

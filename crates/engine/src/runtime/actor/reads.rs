@@ -1,4 +1,4 @@
-//! Contents on their way from the disk, in the order asked for.
+//! Reads of bodies from the store, answered in the order requested.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,17 +14,17 @@ use crate::runtime::Clock;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::patience::Patience;
 
-/// A content, or why there is none.
+/// A body, or why it can't be read.
 pub(super) type Content = Result<Bytes, Unreadable>;
 
-/// Where contents come from, and what pauses go by.
+/// The store for reads, and the clock for pauses between attempts.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) shard: &'a dyn Shard,
     pub(super) clock: &'a dyn Clock,
 }
 
-/// What the store may still give at once in a turn: an actor copies it meanwhile, and others wait.
+/// Bytes that the store may still return synchronously in this turn: the actor copies them, which delays others.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left_bytes: usize,
@@ -44,9 +44,9 @@ impl Allowance {
     }
 }
 
-/// Reads under way. What the device does not give back is asked for again after pauses, a bounded number of times; what a
-/// store that can't be reached does not give back, until it does. A read
-/// that fails for good is repeated key by key, so that one bad content does not hide its neighbours.
+/// Reads under way. A read that the device fails is repeated after pauses, a bounded number of times; one that fails
+/// because the store can't be reached is repeated until it succeeds. A read that fails for good is repeated key by key, so
+/// that one bad body does not hide its neighbours.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Reading>,
@@ -97,7 +97,7 @@ impl Reading {
 }
 
 impl Reads {
-    /// Asks for several contents, of so many bytes together. What is there already uses up the allowance.
+    /// Starts a read of several bodies, `bytes` bytes together. If the store answers at once, that uses up the allowance.
     pub(super) fn start(
         &mut self,
         shard: &dyn Shard,
@@ -113,18 +113,18 @@ impl Reads {
         self.queue.push_back(reading);
     }
 
-    /// Whether no content is asked for that is not here yet.
+    /// Whether all started reads have arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes of the contents asked for and not yet here.
+    /// Bytes of the bodies whose read was started and that have not arrived.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends what arrived to `contents`, in order. Says whether anything arrived; the error means that the store is
-    /// dead.
+    /// Appends bodies that arrived to `contents`, in order. Returns whether any arrived; the error means that the shard is
+    /// lost.
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,

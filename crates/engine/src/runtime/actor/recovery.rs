@@ -1,4 +1,4 @@
-//! When the store says no.
+//! Recovery after the store refused a batch or lost the shard.
 
 use std::task::Poll;
 
@@ -20,16 +20,16 @@ use crate::runtime::{Mailbox, Output, Request};
 use crate::{Command, EntityOptions, QueueId, Refusal, Timestamp};
 
 impl Actor {
-    /// After a batch that found no room, or a store that could not be reached: nothing of it was applied, nor of those that build on it (the store sees to
-    /// that), so the state in memory is ahead of the store. Everything that waits is refused, receivers are closed,
-    /// and the state is read back. Links that only watch have lost nothing and stay: senders go on.
+    /// Recovers from a refused batch (no room, or a store that could not be reached). The store applied neither that batch
+    /// nor later ones that build on it, so the state in memory is ahead of the store. All waiting requests are refused,
+    /// receivers are closed, and the state is read back. Links that only watch (senders) lose nothing and stay open.
     ///
     /// # Errors
-    /// The shard is lost; or, without an error, what is stored of this entity is damaged, and
-    /// only this actor must.
+    /// `Some`: the shard is lost. `None`: the entity's stored state is damaged, or the actor was stopped; only this actor
+    /// must end.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Option<Error>> {
         let partition = self.owned.id.0;
-        // What became durable before must not be refused: whoever is refused may try again.
+        // Results that are durable must not be refused: a client whose request is refused may repeat it.
         self.release_before_refusing();
         if error.is_loss() {
             // The host logs the loss, once and with the reason that the store gives.
@@ -43,8 +43,8 @@ impl Actor {
         self.read_back(&refusal, settled).await
     }
 
-    /// After the clock was set back: instants in memory that it has not reached yet would hold for too long. What is under
-    /// way becomes durable and is answered; then receivers are closed and the state is read back.
+    /// Adjusts to a clock that was set back: timestamps in memory that are now in the future would hold for too long.
+    /// Batches under way become durable and are answered; then receivers are closed and the state is read back.
     ///
     /// # Errors
     /// As [`Self::recover`].
@@ -61,7 +61,7 @@ impl Actor {
         self.read_back(&Refusal::Unavailable, Ok(())).await
     }
 
-    /// Refuses all who wait, closes receivers and reads the state from the store.
+    /// Refuses all waiting requests, closes receivers and reads the state from the store.
     async fn read_back(
         &mut self,
         refusal: &Refusal,
@@ -79,13 +79,13 @@ impl Actor {
         self.shared.shard.resume(self.owned.id);
         self.resume_subscriptions();
         if self.owned.partition.has_ended() {
-            // It is about to be deleted, so nothing may be accepted any more: read back, it would know nothing of that.
+            // The entity is about to be deleted and must accept nothing; a state read back would not know that it ended.
             return Ok(());
         }
         let restored = self.restore_patiently().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
         self.owned.partition = restored.with_numbers_of(&self.owned.partition);
-        // Those that the refused batches deleted are back.
+        // Subscriptions whose deletion was in a refused batch exist again.
         self.resume_subscriptions();
         self.owned.counts.set_entity(&self.owned.partition, QueueId(self.owned.id.0));
         self.owned.subscriptions.reset(&mut self.owned.partition);
@@ -101,12 +101,12 @@ impl Actor {
         Ok(())
     }
 
-    /// Reads the state from the store, again and again while the device does not give it back: only a checksum proves
-    /// damage. Whoever asks meanwhile is refused, and may try again.
+    /// Reads the state from the store, repeatedly while the device fails: only a wrong checksum proves damage. Requests
+    /// that arrive meanwhile are refused as retryable.
     async fn restore_patiently(&mut self) -> Result<Partition, Option<Error>> {
         let mut patience = Patience::default();
         loop {
-            // Nothing happened later than now, whatever the store says.
+            // Timestamps in the store that are later than now count as now.
             let credible = Credible::until(self.now.max(self.travelled));
             let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
             let subject = (self.owned.id, self.owned.name.as_str());
@@ -127,7 +127,7 @@ impl Actor {
         }
     }
 
-    /// Refuses what is asked for so long.
+    /// Refuses all requests for `pause_ms` milliseconds.
     ///
     /// # Errors
     /// The actor is to stop.
@@ -152,12 +152,13 @@ impl Actor {
         if self.stopping || self.is_lost {
             return Err(None);
         }
-        // A clock that was set back meanwhile is followed in the next turn.
+        // If the clock was set back meanwhile, the next turn handles it.
         self.see_the_time();
         Ok(())
     }
 
-    /// The state can't be read back: the entity is damaged until a restart, unless the store is lost as a whole.
+    /// Marks the entity as damaged until a restart, because its state can't be read back; returns the error if the whole
+    /// shard is lost.
     fn set_damaged(&self, error: StartError) -> Option<Error> {
         let why = match error {
             StartError::Storage(error) if error.is_loss() => return Some(error),
@@ -176,7 +177,7 @@ impl Actor {
         }
     }
 
-    /// Answers all who wait with `refusal`, closes all receivers and forgets what was under way.
+    /// Answers all waiting requests with `refusal`, closes all receivers and discards the work under way.
     pub(super) fn refuse_everything(&mut self, refusal: &Refusal) {
         for reply in self.replies.drain(..) {
             self.outgoing.put(&reply.waiter.mailbox, reply.waiter.refusal(refusal.clone()));
@@ -210,7 +211,7 @@ impl Actor {
     }
 }
 
-/// Awaits the reading of a state. Joint steps don't wait for it: they may hold the states of other partitions.
+/// Awaits the reading of a state. Joint steps are refused meanwhile, because they may hold the states of other partitions.
 async fn refusing_loans<T>(
     loans: &mut mpsc::UnboundedReceiver<LoanRequest>,
     reading: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! Effects on their way out.
+//! Routes effects to their mailboxes.
 
 use super::browse::Browse;
 use super::commits::CommitNumber;
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Actor {
-    /// Sends an effect on its way; it leaves at once when nothing holds it up.
+    /// Routes an effect; it is sent at once if nothing holds it up.
     pub(super) fn route(&mut self, after: CommitNumber, effect: Effect) {
         match effect {
             Effect::Reply { request, reply } => self.route_reply(after, request, reply),
@@ -41,8 +41,9 @@ impl Actor {
         }
     }
 
-    /// Which commit a delivery depends on, at most `latest`. A session's message waits for what becomes of the one before, which
-    /// would come back behind it otherwise; and what leaves for another entity leaves in the order of commits.
+    /// The commit that a delivery depends on, at most `latest`. A session's message depends on all earlier commits: after a
+    /// power failure, an earlier message would otherwise be delivered behind it. A message on its way to another entity
+    /// leaves in the order of commits.
     fn delivery_after(&self, latest: CommitNumber, view: &MessageView, is_departing: bool) -> CommitNumber {
         if is_departing || self.owned.partition.has_sessions(view.queue) {
             latest
@@ -51,7 +52,7 @@ impl Actor {
         }
     }
 
-    /// Whether a delivery can leave right now, with none before it.
+    /// Whether a delivery may leave now, with none waiting before it.
     fn may_leave(&self, after: CommitNumber) -> bool {
         self.lane.is_empty()
             && after <= self.commits.durable()
@@ -68,7 +69,7 @@ impl Actor {
                 {
                     self.receivers.remove(&receiver);
                 }
-                // What became durable a moment ago may not have been answered yet.
+                // Replies that became durable just now may still wait; this one must not overtake them.
                 let is_durable = after <= self.commits.durable();
                 if is_durable && self.replies.is_empty() && !self.tenancy.is_away() {
                     self.answer(&waiter, response);
@@ -80,7 +81,7 @@ impl Actor {
         }
     }
 
-    /// Messages to be looked at by the owner of a receiver, once their contents are here.
+    /// Queues messages for the owner of a receiver to examine, once their bodies are loaded.
     fn route_examination(&mut self, after: CommitNumber, receiver: ReceiverId, views: Vec<MessageView>) {
         let Some(mailbox) = self.receivers.get(&receiver).cloned() else { return };
         let waiter = Waiter { mailbox, tag: 0, kind: AnswerKind::Examination { receiver } };
@@ -99,7 +100,7 @@ impl Actor {
         self.browses.push(browse);
     }
 
-    /// Lets go of everything that depends on durable commits only, as long as anything may leave.
+    /// Sends everything that depends only on durable commits, if the lease allows output.
     pub(super) fn release(&mut self) {
         let durable = self.note_durable();
         if !self.tenancy.look() || self.tenancy.is_away() {
@@ -125,11 +126,11 @@ impl Actor {
         self.hand_over();
     }
 
-    /// The same before everything that waits is refused. Without the right to hand out anything, only those are answered whose
-    /// commit shows that the shard was ours: refused, they would do again what is done.
+    /// Sends the same before all waiting requests are refused. Without the right to send, only those replies are sent whose
+    /// commit proves that the shard was ours: refused clients would repeat an operation that succeeded.
     pub(super) fn release_before_refusing(&mut self) {
         if self.tenancy.look() {
-            // What was held back was true when it was decided, and still is.
+            // Held-back replies were valid when they were decided and still are.
             self.tenancy.forget();
             return self.release();
         }
@@ -150,8 +151,8 @@ impl Actor {
         self.outgoing.put(&waiter.mailbox, waiter.output(response));
     }
 
-    /// Sends what was collected for mailboxes. Receivers of an owner that is gone are closed, and the messages that they were
-    /// to get are given back.
+    /// Sends the collected outputs. Receivers whose mailbox is closed are closed, and the messages in their deliveries are
+    /// released.
     fn hand_over(&mut self) {
         self.outgoing.send();
         for output in self.outgoing.take_undeliverable() {
@@ -164,7 +165,7 @@ impl Actor {
         }
     }
 
-    /// Counts what is durable, and says up to where that is.
+    /// Counts the durable commits and returns the number of the last one.
     fn note_durable(&mut self) -> CommitNumber {
         let durable = self.commits.durable();
         self.tallies.durable(durable);
@@ -173,7 +174,7 @@ impl Actor {
         durable
     }
 
-    /// Hands a message to its receiver; without one, the lock is given back so that others can have it at once.
+    /// Sends a message to its receiver; if the receiver is gone, the lock is released at once for other receivers.
     fn deliver(&mut self, delivery: Box<Delivery>) {
         let receiver = delivery.receiver;
         let Some(mailbox) = self.receivers.get(&receiver) else {
@@ -209,14 +210,14 @@ impl Actor {
         }
     }
 
-    /// The partition takes no commands any more: the catalogue deletes what is stored and stops this actor.
+    /// Reports that the partition has ended: the catalogue deletes its stored state and stops this actor.
     fn end(&self, end: End) {
         let subscriptions = self.owned.partition.subscription_ids();
-        // Without a catalogue the namespace is about to go as well.
+        // Without a catalogue, the namespace is about to be dropped.
         let _ = self.shared.ended.send(Ended { id: self.owned.id, subscriptions, end });
     }
 
-    /// The partition has closed it already.
+    /// Notifies the owner of a receiver that the partition has already closed.
     fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
             self.outgoing.put(&mailbox, Output::ReceiverClosed { receiver, refusal });

@@ -1,11 +1,11 @@
-//! What is in a queue or subscription as of the last turn, readable from outside.
+//! Message counts of a queue or subscription as of the last turn, readable by other tasks.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::QueueId;
 use crate::partition::{Activity, Counts, Partition};
 
-/// See the module. Both are of the same instant.
+/// See the module. Both values are from the same point in time.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct SharedCounts(Mutex<(Counts, Activity)>);
 
@@ -18,7 +18,7 @@ impl SharedCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of a queue, or of what is scheduled on a topic.
+    /// Sets the counts of a queue, or of the messages scheduled on a topic.
     pub(in crate::runtime) fn set_entity(&self, partition: &Partition, id: QueueId) {
         self.set(partition.counts(), partition.activity(id));
     }

@@ -1,7 +1,7 @@
-//! What an actor knows of the right to hand out anything.
+//! The actor's view of its right to send output (tenure).
 //!
-//! While it is away an actor takes neither requests nor timers and lets nothing go; what became durable meanwhile leaves when
-//! the right returns. Nobody is told: to clients it is a pause.
+//! While the right is away, the actor accepts neither requests nor timers and sends nothing; output that became durable
+//! meanwhile is sent when the right returns. Clients are not notified: to them it is a pause.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,26 +11,26 @@ use std::task::{Context, Poll};
 use crate::runtime::Tenure;
 use crate::runtime::host::FailureScope;
 
-/// See the module. Without a port the right is always there.
+/// See the module. Without a port, the right always holds.
 #[derive(Default)]
 pub(super) struct Tenancy {
     port: Option<Arc<dyn Tenure>>,
-    /// As of the last look.
+    /// Whether the right was away at the last check, or output is still held back.
     is_away: bool,
-    /// True when the shard is lost first: one that was told to stop hears of that here only.
+    /// Resolves to true if the shard is lost before the right returns; this is the only way the actor learns of the loss then.
     waiting: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
-/// What an actor may do.
+/// The actor's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// Everything.
+    /// All output is allowed.
     Given,
-    /// Everything again: what was held back may leave.
+    /// Everything again: output that was held back may be sent.
     Returned,
     /// Nothing; the actor is woken when that changes.
     Denied,
-    /// Nothing ever again: the shard is lost.
+    /// Nothing any more: the shard is lost.
     Lost,
 }
 
@@ -39,16 +39,16 @@ impl Tenancy {
         Self { port, ..Self::default() }
     }
 
-    /// Whether anything may leave at this moment. Asked again after each await.
+    /// Checks whether output may be sent now. To be repeated after each await.
     pub(super) fn look(&mut self) -> bool {
         let Some(port) = &self.port else { return true };
         let holds = port.holds();
-        // That it was away is forgotten only where what was held back is let go.
+        // The flag is reset only where held-back output is released.
         self.is_away |= !holds;
         holds
     }
 
-    /// Whether something was held back since the last time that [`Self::poll`] found the right there.
+    /// Whether output was held back since [`Self::poll`] last found the right.
     pub(super) const fn is_away(&self) -> bool {
         self.is_away
     }
@@ -58,12 +58,12 @@ impl Tenancy {
         self.port.as_ref().is_none_or(|port| port.delivers())
     }
 
-    /// What was held back is let go now.
+    /// Resets the flag, because held-back output is released now.
     pub(super) const fn forget(&mut self) {
         self.is_away = false;
     }
 
-    /// What the actor may do now.
+    /// Returns the actor's present permissions.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, scope: &FailureScope) -> Leave {
         let Some(port) = &self.port else { return Leave::Given };
         loop {
@@ -86,7 +86,7 @@ impl Tenancy {
             if is_lost {
                 return Leave::Lost;
             }
-            // It may be away again.
+            // The right may be away again.
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One turn: requests in, facts to the store.
+//! One turn: requests in, events to the store.
 
 use peeklock_storage::Batch;
 
@@ -16,7 +16,7 @@ use crate::runtime::growth::Shortage;
 use crate::runtime::{Mailbox, Request};
 use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 
-/// What a turn decided at its beginning.
+/// Values read once at the start of a turn.
 #[derive(Clone, Copy)]
 struct Moment {
     now: Timestamp,
@@ -24,14 +24,14 @@ struct Moment {
 }
 
 impl Actor {
-    /// Does all that waits, within the limits of one turn; true when it is time to let other tasks run.
+    /// Processes all waiting work within the limits of one turn; true if the actor should yield to other tasks.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
         let moment = Moment { now: self.now, shortage: self.note_shortage() };
         self.equip();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
-        // Otherwise the next commit wakes the actor.
+        // If there is no room, the next commit wakes the actor.
         let mut behind = self.is_due(moment.now) && self.commits.has_room_for_timers();
         if behind {
             self.handle(&moment, None, Command::Tick);
@@ -62,15 +62,15 @@ impl Actor {
         crowded || behind || postponed || has_read_much
     }
 
-    /// The shortage, if there is one. Meanwhile, messages that are scheduled on a topic stay so: each would become a
-    /// message of every subscription, out of what is left for those who settle and delete.
+    /// Returns the shortage, if there is one. Meanwhile messages scheduled on a topic are not published: each would be
+    /// copied to many subscriptions and use up the memory or disk space left for settling and deleting.
     fn note_shortage(&mut self) -> Option<Shortage> {
         let shortage = self.growth.shortage();
         self.owned.partition.hold_publications(shortage.is_some());
         shortage
     }
 
-    /// Comes back for contents that wait for memory, and for messages that are held.
+    /// Schedules another turn for bodies that wait for memory, and for messages that are held back.
     fn come_back_for_what_waits(&mut self) {
         if self.lane.is_short_of_memory() {
             let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
@@ -81,7 +81,7 @@ impl Actor {
         }
     }
 
-    /// Carries out what the actor asks of itself, up to the limit of one turn; true when nothing is left.
+    /// Carries out the actor's internal commands, up to the limit of one turn; true if none is left.
     fn handle_internal(&mut self, moment: &Moment) -> bool {
         while self.outputs.events.len() < TURN_EVENTS_MAX
             && let Some(command) = self.internal.pop_front()
@@ -91,8 +91,8 @@ impl Actor {
         self.internal.is_empty()
     }
 
-    /// Answers whether the entity takes commands, after everything that came before the question; the catalogue has heard of
-    /// an end by then.
+    /// Answers whether the entity accepts commands, once all earlier commands are carried out; the catalogue has been
+    /// notified of an end by then.
     pub(super) fn confirm(&mut self) {
         let takes_commands = !self.owned.partition.has_ended();
         for answer in self.confirmations.drain(..) {
@@ -100,8 +100,8 @@ impl Actor {
         }
     }
 
-    /// Carries out what was asked, up to the limit of one turn and of what may be under way to the store, which few commands
-    /// can reach when each writes much; true when something may be left.
+    /// Carries out requests, up to the limits of one turn and of the writes under way (a few large commands can reach the
+    /// latter); true if requests may be left.
     fn admit_all(&mut self, moment: &Moment) -> bool {
         let mut requests = std::mem::take(&mut self.requests);
         let mut waiting = requests.drain(..);
@@ -123,8 +123,8 @@ impl Actor {
         handled > 0 || !self.requests.is_empty()
     }
 
-    /// Lets happen what is due before the instant to which the clock is about to be moved, each at its own instant; true
-    /// when something is left.
+    /// Fires the timers that are due before the point in time to which the clock is about to be moved, each at its own due
+    /// time; true if some are left.
     fn travel(&mut self, mut moment: Moment) -> bool {
         let Some(until) = self.catch_ups.until() else { return false };
         while let Some(due) = self.owned.partition.next_deadline().filter(|due| *due <= until) {
@@ -146,7 +146,7 @@ impl Actor {
         self.owned.partition.next_deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Carries out a request, or refuses it before the state is touched.
+    /// Carries out a request, or refuses it before it reaches the partition.
     fn admit(&mut self, moment: &Moment, request: Request) {
         let described = request.command.describe();
         let answer = described.answer;
@@ -179,16 +179,16 @@ impl Actor {
         let waiter = answer::waiter(mailbox, tag, answer);
         let request = waiter.map(|waiter| RequestId(self.waiters.insert(waiter) as u64));
         self.handle(moment, request, command);
-        // What copies take is known only now.
+        // The size of copies is known only now.
         if self.batch_bytes > batch_bytes_max {
             self.flush();
         }
     }
 
-    /// Whether a command may be carried out; what it writes, copies apart: an estimate in bytes.
+    /// Checks whether a command may be carried out; returns the estimated size of its writes without copies, in bytes.
     fn check(&self, moment: &Moment, command: &Descriptor<'_>) -> Result<usize, Refusal> {
         if command.link.id_of_this_epoch().is_some_and(|receiver| !receiver.is_of(self.shared.epoch)) {
-            // Links attached to an earlier owner of the shard attach again.
+            // The client of a link attached to an earlier owner of the shard attaches again.
             return Err(Refusal::Unavailable);
         }
         check_weight(&self.owned.partition, moment.now, command, moment.shortage, self.limits)?;
@@ -210,7 +210,7 @@ impl Actor {
         self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
 
-    /// Stores the facts so far as one batch and sends their effects on their way.
+    /// Submits the events so far as one batch and routes their effects.
     fn flush(&mut self) {
         self.batch_bytes = 0;
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -235,7 +235,7 @@ impl Actor {
         self.event_ends = ends;
     }
 
-    /// Lets everybody see what there is now.
+    /// Publishes the present message counts.
     pub(super) fn show_counts(&mut self) {
         let OwnedPartition { id, partition, counts, metrics, .. } = &self.owned;
         counts.set_entity(partition, QueueId(id.0));
@@ -251,7 +251,7 @@ impl Actor {
         }
     }
 
-    /// Submits events, split between commands when they exceed the store's limit. `ends` are the commands' ends,
+    /// Submits events, split between commands if they exceed the store's limit. `ends` are the end indexes of the commands,
     /// counted from `start` events before the first.
     fn submit(&mut self, events: &[Event], ends: &[usize], start: usize) {
         let contents = Contents::of(events);
@@ -277,8 +277,8 @@ impl Actor {
         self.commits.push(commit, contents, bytes);
     }
 
-    /// Removes deferred messages that are deleted by being received and whose contents have been read: they are handed out
-    /// once that is durable. All or none, like the answer.
+    /// Removes deferred messages received in receive-and-delete mode, once their bodies are read; they are sent once the
+    /// removal is durable. Each answer is removed completely or not at all.
     fn take_what_is_read(&mut self, moment: &Moment) {
         let removals = self.browses.removals();
         if removals.is_empty() {

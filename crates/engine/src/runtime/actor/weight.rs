@@ -1,4 +1,4 @@
-//! What commands weigh: estimates of what they write, which keep batches below the store's limit.
+//! Estimated size of a command's writes, which keeps batches below the store's limit.
 
 use peeklock_storage::Limits;
 
@@ -11,7 +11,7 @@ use crate::partition::{Partition, changes_bytes};
 use crate::runtime::growth::{Shortage, check_growth};
 use crate::{DELETE_COUNT_MAX, MessageAction, NewMessage, Refusal, Settlement, Timestamp};
 
-/// An upper estimate of what a command writes, in bytes, copies of a topic's messages apart.
+/// An upper estimate of a command's writes in bytes, without copies of a topic's messages.
 pub(super) fn weight(writes: Writes<'_>) -> usize {
     match writes {
         Writes::Nothing => 0,
@@ -37,7 +37,7 @@ pub(super) fn weight(writes: Writes<'_>) -> usize {
     }
 }
 
-/// Whether the store can take what the command would write; an estimate of that, in bytes.
+/// Checks whether the store can accept a command's writes; returns their estimated size in bytes.
 pub(in crate::runtime) fn check_weight(
     partition: &Partition,
     now: Timestamp,
@@ -65,7 +65,7 @@ pub(in crate::runtime) fn check_weight(
     Ok(weight)
 }
 
-/// Length of the largest body that a command brings along; `None` if it is not about such.
+/// Length of the largest body in a command; `None` for commands without messages.
 fn largest_content(writes: Writes<'_>) -> Option<usize> {
     match writes {
         Writes::Messages { messages, .. } => {
@@ -76,13 +76,13 @@ fn largest_content(writes: Writes<'_>) -> Option<usize> {
 }
 
 fn message_weight(message: &NewMessage) -> usize {
-    // What rules see of a scheduled message is stored beside the content, out of which it was decoded.
+    // The properties of a scheduled message that rules see are stored decoded beside its body.
     let scheduled = message.scheduled_enqueue_time.and(message.rule_properties.as_ref());
     let property_bytes = scheduled.map_or(0, |_| message.content.len());
     message.content.len() + property_bytes + own_bytes(message) + RECORD_BYTES_ESTIMATE
 }
 
-/// What each record of a message takes beside what every record does.
+/// The message's variable record parts, in bytes.
 fn own_bytes(message: &NewMessage) -> usize {
     let along = message.origin.as_ref().map_or(0, |origin| {
         let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
@@ -93,9 +93,8 @@ fn own_bytes(message: &NewMessage) -> usize {
     along + message.session_id.as_ref().map_or(0, |id| id.len())
 }
 
-/// An upper estimate of what copies of a topic's messages take beside [`weight`], in bytes. What is fine if every subscription
-/// gets all copies its rules may make is not looked at; else the rules are asked beforehand, which costs as much as
-/// publishing does.
+/// An upper estimate in bytes of the copies of a topic's messages, in addition to [`weight`]. First assumes the maximum
+/// number of copies; only if that exceeds the limit are the rules evaluated in advance, which costs as much as publishing.
 fn copies_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limit_bytes: usize) -> usize {
     let copies_max = partition.copies_max();
     if copies_max == 0 {
@@ -103,7 +102,7 @@ fn copies_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limi
     }
     let Writes::Messages { messages, why: None } = writes else { return 0 };
     let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
-    // Where the store takes less at once than the engine allows for, that is not to refuse every message.
+    // With a store limit below the engine's allowance, this must not refuse every message.
     let changed_bytes = partition.changed_bytes_max().min(limit_bytes / 4);
     let most = messages.iter().map(|message| record_bytes(message).saturating_mul(copies_max));
     let most = most.fold(changed_bytes, usize::saturating_add);
@@ -125,7 +124,7 @@ fn dead_letter_bytes(why: &crate::DeadLetter) -> usize {
     text(&why.reason) + text(&why.description)
 }
 
-/// What a settlement adds to each message, in bytes.
+/// Bytes that a settlement adds to each message's record.
 pub(in crate::runtime) fn settlement_bytes(settlement: &Settlement) -> usize {
     match settlement {
         Settlement::Complete | Settlement::Release => 0,

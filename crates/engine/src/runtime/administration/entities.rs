@@ -1,5 +1,5 @@
-//! Queues and topics. The catalogue creates and changes them; an end goes through the partition, so that whoever is
-//! attached is told and nothing is accepted any more before what is stored goes.
+//! Queues and topics. The catalogue creates and changes them; a deletion starts in the partition, so that attached clients
+//! are notified and nothing is accepted any more before the stored state is deleted.
 
 use super::{EntityDescription, EntityKind, carry_out, not_found};
 use crate::names::name_key;
@@ -45,12 +45,12 @@ impl Namespace {
     /// Deletes a queue, or a topic with its subscriptions, and everything in it, durably. Attached links are closed.
     ///
     /// # Errors
-    /// [`ChangeError`]. When the store refuses, the entity is gone all the same until a restart; asking again tries
-    /// again, and so does the next change of any entity.
+    /// [`ChangeError`]. If the store refuses, the entity is nevertheless gone until a restart; repeating the call, or the
+    /// next change of any entity, deletes it again.
     pub async fn delete(&self, name: &str) -> Result<(), ChangeError> {
         let key = name_key(name);
         let Some(entity) = self.inner.directory.get(&key) else {
-            // One that is left of a deletion that the store refused, or none.
+            // Either left over from a deletion that the store refused, or it does not exist.
             return Ok(self
                 .inner
                 .host
@@ -59,10 +59,10 @@ impl Namespace {
                 .map(|_| ())?);
         };
         let ended = carry_out(&entity.handle(), Command::EndEntity).await;
-        // The catalogue hears of the end before it hears of this.
+        // The catalogue is notified of the end before it receives this request.
         self.inner.host.ask_catalogue(CatalogueRequest::Erase { id: Some(entity.id), key }).await?;
         match ended {
-            // A refusal may also mean that something else was refused while this one was under way.
+            // The refusal may also stem from another refused batch.
             Err(refusal) if self.inner.directory.by_id(entity.id).is_some() => {
                 Err(ChangeError::refused(name, refusal))
             }

@@ -1,9 +1,10 @@
-//! What administrators ask a namespace: entities created, changed, deleted and described, each by name.
+//! Administration of a namespace: entities are created, changed, deleted and described by name.
 //!
-//! [`super::Namespace::declare`] makes things so, whatever they were; here creating what exists and changing what does not are
-//! errors.
+//! [`super::Namespace::declare`] creates or updates as needed; here, creating an existing entity and changing a missing one
+//! are errors.
 //!
-//! - `entities`: queues and topics. - `subscriptions`, `rules`: what topics have, changed by their partitions.
+//! - `entities`: queues and topics.
+//! - `subscriptions`, `rules`: those of topics, changed by the topic's partition.
 
 mod entities;
 mod rules;
@@ -25,24 +26,25 @@ pub struct EntityDescription {
     pub name: String,
     /// Its id.
     pub queue: QueueId,
-    /// Its options as of now.
+    /// Its present options.
     pub options: Arc<EntityOptions>,
-    /// When it was created and changed.
+    /// When it was created and last changed.
     pub times: EntityTimes,
-    /// When a client last sent, received, browsed or settled since the broker started, or when a subscription was last created.
-    /// What clients do with a subscription is noted there, not here.
+    /// When a client last sent, received, browsed or settled since the broker started, or when a subscription was last
+    /// created. Use of a subscription counts for the subscription only.
     pub accessed_at: Option<Timestamp>,
-    /// Its messages; of a topic, those scheduled on it, and the size of all contents.
+    /// Its message counts; for a topic, the messages scheduled on it, and the size of all bodies.
     pub counts: Counts,
-    /// What happened to its messages since the broker started.
+    /// Counters of its messages since the broker started.
     pub totals: Totals,
-    /// Whether what is stored about it is damaged, so that it refuses everything.
+    /// Whether its stored state is damaged, so that it refuses every command.
     pub is_damaged: bool,
-    /// How many subscriptions a topic has.
+    /// Number of subscriptions of a topic.
     pub subscriptions: usize,
-    /// How many of their rules have a condition in SQL, true and false filters among them: Service Bus counts the default rule.
+    /// Number of their rules with an SQL condition; includes true and false filters, because Service Bus counts the default
+    /// rule.
     pub sql_filters: usize,
-    /// How many of their rules have a correlation filter.
+    /// Number of their rules with a correlation filter.
     pub correlation_filters: usize,
 }
 
@@ -51,15 +53,15 @@ pub struct EntityDescription {
 pub struct SubscriptionDescription {
     /// Its name, options, times and rules.
     pub subscription: Arc<Subscription>,
-    /// When a client last did something with it since the broker started, or when it was created.
+    /// When a client last used it since the broker started, or when it was created.
     pub accessed_at: Option<Timestamp>,
-    /// Its messages; `size_bytes` is 0, because contents are the topic's.
+    /// Its message counts; `size_bytes` is 0, because the bodies belong to the topic.
     pub counts: Counts,
-    /// What happened to its messages since the broker started.
+    /// Counters of its messages since the broker started.
     pub totals: Totals,
 }
 
-/// Which entities are asked for.
+/// Kind of entity to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntityKind {
     /// Queues.
@@ -81,7 +83,7 @@ fn not_found(name: &str) -> ChangeError {
     ChangeError::NotFound { name: name.to_owned() }
 }
 
-/// Hands a command that is answered with [`Response::Done`] to a partition and waits for the answer.
+/// Sends a command that is answered by [`Response::Done`] to a partition and waits for the answer.
 async fn carry_out(handle: &PartitionHandle, command: Command) -> Result<(), Refusal> {
     match handle.ask(command).await {
         Some(Response::Done(result)) => result,

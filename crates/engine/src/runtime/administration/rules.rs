@@ -20,7 +20,8 @@ impl Namespace {
         self.change_rules(topic, subscription, &name, |queue| Command::AddRule { queue, rule }).await
     }
 
-    /// Replaces filter and action of a rule in one step, durably: each message sees the old rule or the new one.
+    /// Replaces filter and action of a rule atomically and durably: each message is matched against the old rule or the new
+    /// one.
     ///
     /// # Errors
     /// [`ChangeError`]; nothing changed then.

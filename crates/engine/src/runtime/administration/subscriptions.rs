@@ -1,4 +1,4 @@
-//! Subscriptions of topics, by name. The topic's partition decides what there is, so that changes never race.
+//! Subscriptions of topics, by name. The topic's partition decides about all changes, so they can't race.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::runtime::{
 };
 use crate::{Command, Forwarding, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
 
-/// A subscription as its owner wants it: its name, its options and, should it be new, its rules.
+/// A declared subscription: its name, its options and, if it is new, its rules.
 type DeclaredSubscription = (String, SubscriptionOptions, Vec<Rule>);
 
 impl Namespace {
@@ -34,7 +34,7 @@ impl Namespace {
         let options = options.for_creation();
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
         let created = self.change_subscription(&entity, name, command).await?;
-        // The answer of the service to the creation says that nobody was there yet; the next one does not.
+        // In Service Bus, the answer to the creation has no access time; later descriptions have one.
         entity.accessed.set(self.clock().now());
         entity.subscriptions.set_accessed(queue, self.clock().now());
         Ok(created)
@@ -70,13 +70,13 @@ impl Namespace {
         Ok(topic.subscriptions.get(name).ok_or_else(|| not_found(name))?.describe())
     }
 
-    /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules given are those of
-    /// new subscriptions (without any they get no message); existing ones keep theirs. Declaring what is already so
-    /// writes nothing. Of two declarations of the same name the later counts.
+    /// Creates subscriptions of a topic, or updates the options of existing ones, durably. The rules are used for new
+    /// subscriptions only (without rules they receive no messages); existing ones keep theirs. A declaration that changes
+    /// nothing writes nothing. If a name is declared twice, the later declaration counts.
     ///
     /// # Errors
-    /// The store's, or an invalid name or option: nothing changed then. What the topic itself refuses
-    /// ([`StartError::Refused`]) leaves the other subscriptions of the call declared.
+    /// The store's, or an invalid name or option: nothing changed then. If the topic refuses one subscription
+    /// ([`StartError::Refused`]), the others of the call are declared nevertheless.
     pub async fn declare_subscriptions(
         &self,
         topic: &str,
@@ -88,7 +88,7 @@ impl Namespace {
         let entity = self.topic(topic)?;
         let handle = entity.handle();
         let wanted = distinct(subscriptions);
-        // A number is reserved only for what is new, or deleted meanwhile.
+        // A number is reserved only for subscriptions that are new or were deleted meanwhile.
         let mut known = Vec::new();
         let mut new = Vec::new();
         for one in wanted {
@@ -108,17 +108,17 @@ impl Namespace {
         updated.and(declared)
     }
 
-    /// Deletes a subscription with all that rests in it, durably; false if there is none of this name.
+    /// Deletes a subscription with all its messages, durably; false if there is none of this name.
     ///
     /// # Errors
-    /// There is no such topic, or the store's.
+    /// There is no such topic, or the store failed.
     pub async fn delete_subscription(&self, topic: &str, name: &str) -> Result<bool, StartError> {
         let entity = self.topic(topic)?;
         let Some(found) = entity.subscriptions.get(name) else { return Ok(false) };
         let delete = Command::DeleteSubscription { queue: found.subscription.queue };
         match carry_out(&entity.handle(), delete).await {
             Ok(()) => Ok(true),
-            // It went meanwhile.
+            // It was deleted meanwhile.
             Err(Refusal::EntityDeleted) => Ok(false),
             Err(refusal) => Err(StartError::Refused { name: name.to_owned(), refusal }),
         }
@@ -143,8 +143,8 @@ impl Namespace {
         Some(found.iter().map(|found| found.describe()).collect())
     }
 
-    /// Refuses what no partition can work with; the configuration's finer limits are the front ends' to check. Targets of
-    /// forwarding that are `current` ones may stay.
+    /// Refuses names, rules and options that no partition can work with; the front ends check the configuration's stricter
+    /// limits. Forwarding targets that are in `current` are accepted even if they don't exist.
     fn check_subscription(
         &self,
         name: &str,
@@ -170,7 +170,7 @@ impl Namespace {
     }
 }
 
-/// The last declaration of each name, in the order in which the names came first.
+/// The last declaration of each name, in the order of first occurrence.
 fn distinct(subscriptions: Vec<DeclaredSubscription>) -> Vec<DeclaredSubscription> {
     let mut positions: HashMap<Box<str>, usize> = HashMap::new();
     let mut distinct: Vec<DeclaredSubscription> = Vec::with_capacity(subscriptions.len());
@@ -185,8 +185,8 @@ fn distinct(subscriptions: Vec<DeclaredSubscription>) -> Vec<DeclaredSubscriptio
     distinct
 }
 
-/// Hands declarations to a topic's partition and waits for all answers; what did not exist and was not created, and the
-/// first other refusal.
+/// Sends declarations to a topic's partition and waits for all answers. Returns the declarations that found no subscription
+/// to update, and the first other refusal.
 async fn declare(
     handle: &PartitionHandle,
     intent: Intent,

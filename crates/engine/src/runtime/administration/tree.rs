@@ -17,7 +17,7 @@ pub enum TreeNode {
     Subscription {
         /// The name of its topic.
         topic: String,
-        /// What it is.
+        /// Its description.
         description: SubscriptionDescription,
     },
 }
@@ -31,13 +31,13 @@ pub struct Sums {
     pub topics: u64,
     /// Number of subscriptions.
     pub subscriptions: u64,
-    /// Messages of all of them.
+    /// Message counts of all of them.
     pub counts: Counts,
-    /// What clients do with all of them.
+    /// Client activity on all of them.
     pub activity: Activity,
-    /// When the first message that a receiver could get now was enqueued; `None` if there is none.
+    /// Enqueued time of the oldest message that is available to receivers; `None` if there is none.
     pub oldest: Option<Timestamp>,
-    /// What happened to messages of those that exist. What topics accepted does not count again as copies of subscriptions.
+    /// Totals of all existing entities. A message accepted by a topic is not counted again for its copies.
     pub totals: Totals,
 }
 
@@ -50,8 +50,8 @@ impl Sums {
 }
 
 impl Namespace {
-    /// All queues, topics and subscriptions in the order of their names without regard to case, the subscriptions of a topic behind
-    /// it: the first `top` of those behind `after`, the name of a queue or topic and, of a subscription, its own.
+    /// Queues, topics and subscriptions in case-insensitive order of their names, the subscriptions of a topic following
+    /// it: the first `top` after `after`, which is the name of a queue or topic and optionally of a subscription.
     #[must_use]
     pub fn tree(&self, after: Option<(&str, Option<&str>)>, top: usize) -> Vec<TreeNode> {
         let mut rows = Vec::new();
@@ -87,7 +87,7 @@ impl Namespace {
         }));
     }
 
-    /// The first `top` subscriptions of a topic behind `after`, in the order of their names; none if there is no such topic.
+    /// The first `top` subscriptions of a topic after `after`, in the order of their names; none if there is no such topic.
     #[must_use]
     pub fn subscriptions_after(
         &self,
@@ -100,13 +100,13 @@ impl Namespace {
         found.iter().map(|found| found.describe()).collect()
     }
 
-    /// Why new messages are refused, if they are.
+    /// The shortage that makes the broker refuse new messages, if there is one.
     #[must_use]
     pub fn shortage(&self) -> Option<Shortage> {
         Growth::of(&*self.inner.host.spawner.shared.shard, self.budget()).shortage()
     }
 
-    /// Sums over all entities; looks at each of them.
+    /// Sums over all entities; visits each of them.
     #[must_use]
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();

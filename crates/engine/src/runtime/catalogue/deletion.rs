@@ -1,4 +1,4 @@
-//! Entities that ended: what is stored of them goes, then their names are free again.
+//! Deletion of ended entities: their stored state is deleted, then their names can be used again.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::names::name_key;
 use crate::runtime::entity::Entity;
 use crate::{End, QueueId};
 
-/// An entity whose partition takes no commands any more.
+/// An entity whose partition accepts no commands any more.
 #[derive(Debug)]
 pub(in crate::runtime) struct Ended {
     /// Its partition.
     pub(in crate::runtime) id: PartitionId,
     /// Its subscriptions, each a storage partition of its own.
     pub(in crate::runtime) subscriptions: Vec<QueueId>,
-    /// Why.
+    /// The reason.
     pub(in crate::runtime) end: End,
 }
 
 impl Ended {
-    /// Where it rests.
+    /// The storage partitions that hold it.
     pub(super) fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         let subscriptions = self.subscriptions.iter().map(|queue| PartitionId(queue.0));
         std::iter::once(self.id).chain(subscriptions)
     }
 
-    /// Adds the deletion of all that is stored of it to a batch.
+    /// Adds the deletion of its stored state to a batch.
     pub(super) fn erase(&self, batch: &mut Batch) {
         batch.delete(entity_key(self.id));
         for partition in self.partitions() {
@@ -47,8 +47,8 @@ impl Ended {
 }
 
 impl Catalogue {
-    /// Deletes entities with all that rests in them: one batch, so that a restart finds all of each or nothing. When the
-    /// store refuses, they are gone all the same, until a restart or the next batch of the catalogue.
+    /// Deletes entities with their stored state in one batch, so that a restart finds each completely or not at all. If the
+    /// store refuses, they are nevertheless gone until a restart or the catalogue's next batch.
     pub(super) async fn delete(&mut self, all_ended: Vec<Ended>) {
         let find = |ended: Ended| Some((self.directory.by_id(ended.id)?, ended));
         let (entities, all_ended): (Vec<Arc<Entity>>, Vec<Ended>) =
@@ -77,7 +77,7 @@ impl Catalogue {
                     let partitions = all_ended.iter().flat_map(Ended::partitions);
                     partitions.for_each(|partition| shared.shard.resume(partition));
                 }
-                // A request to delete one of them is answered after the next attempt, never before.
+                // A request to delete one of them is answered only after the next attempt.
                 let keys = entities.iter().map(|entity| name_key(&entity.name));
                 self.undeleted.extend(keys.zip(all_ended));
             }
@@ -86,7 +86,7 @@ impl Catalogue {
             self.directory.remove(&entity);
             entity.set_deleted();
             if let Some(task) = entity.stop() {
-                // An actor that panicked has ended its host already.
+                // An actor that panicked has failed its host already.
                 let _ = task.await;
             }
         }

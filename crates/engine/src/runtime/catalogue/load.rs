@@ -1,4 +1,4 @@
-//! The catalogue and every partition in it, read back. What is damaged costs the entity that it is about.
+//! Restores the catalogue and its partitions. Damage affects only the entity that it concerns.
 
 use std::sync::Arc;
 
@@ -18,23 +18,23 @@ use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_ov
 use crate::stored::{EntityRecord, read_entity, read_next_partition, read_set_back};
 use crate::{EntityOptions, Timestamp};
 
-/// What the catalogue says beside the entities.
+/// The catalogue's data other than the entities.
 pub(in crate::runtime) struct Loaded {
     /// The next free partition id.
     pub(in crate::runtime) next_partition: PartitionId,
     /// Whether the name of an entity, or the next free partition, can't be read.
     pub(in crate::runtime) is_damaged: bool,
-    /// The last correction by which time went back.
+    /// The last correction that set time back.
     pub(in crate::runtime) set_back: SetBack,
-    /// The latest instant at which something happened.
+    /// The latest point in time found in the store.
     pub(in crate::runtime) latest: Timestamp,
 }
 
-/// How far the instants in the store are to be believed.
+/// Which timestamps in the store are credible.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     credible: Credible,
-    /// How often the clock was set back so far.
+    /// The clock's set-back count.
     set_backs: u64,
 }
 
@@ -89,7 +89,7 @@ pub(in crate::runtime) async fn load(
     Ok(loaded)
 }
 
-/// All of the catalogue, in one page.
+/// Reads the whole catalogue as one page.
 async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
     let shard = &*shared.shard;
     let mut patience = Patience::default();
@@ -110,7 +110,7 @@ async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
     }
 }
 
-/// Waits before another attempt to read what the device did not give back.
+/// Waits before another attempt to read data that the device could not return.
 async fn pause(shared: &Shared, error: &Error, patience: &mut Patience) {
     if patience.is_fresh() {
         tracing::warn!(%error, "what is stored is read again after a pause");
@@ -119,7 +119,8 @@ async fn pause(shared: &Shared, error: &Error, patience: &mut Patience) {
     shared.clock.sleep_until(until).await;
 }
 
-/// An entity with its state and the latest instant in it, or as a damaged one. Only a store that is lost is an error.
+/// Restores an entity and the latest timestamp in its state; a damaged entity refuses every command. An error means that
+/// the store is lost.
 async fn restore_entity(
     spawner: &Arc<Spawner>,
     id: PartitionId,
@@ -157,7 +158,7 @@ async fn restore_entity(
     Ok((Entity::damaged(spawner, (name, id), options, times), Timestamp::default()))
 }
 
-/// Notes a damaged record of the catalogue. Where its bytes still look like an entity, that one is there, damaged.
+/// Records damage to a catalogue record. If its bytes still look like an entity, that entity is entered as damaged.
 fn set_aside(
     spawner: &Arc<Spawner>,
     directory: &Directory,

@@ -1,6 +1,6 @@
-//! The one task that changes the catalogue, so that declarations never race.
+//! The task that makes all changes to the catalogue, so that declarations never race.
 //!
-//! `plan` says what a batch of declarations comes to, `deletion` is what happens to entities that ended.
+//! `plan` computes the result of a batch of declarations, `deletion` removes entities that ended.
 
 pub(super) mod deletion;
 pub(super) mod load;
@@ -22,47 +22,48 @@ use crate::partition::Partition;
 use crate::stored::write_next_partition;
 use crate::{EntityOptions, Intent, QueueId};
 
-/// Declarations, or ended entities, taken into one batch.
+/// Maximum number of declarations, or of ended entities, in one batch.
 const BATCH_MAX: usize = 256;
 
-/// What the catalogue is asked for.
+/// A request to the catalogue.
 pub(super) enum CatalogueRequest {
-    /// Entities created or changed, all or none.
+    /// Creates or changes entities, all or none.
     Declare {
-        /// What is expected to be there.
+        /// The expected present state.
         intent: Intent,
-        /// By name.
+        /// Names and options.
         entities: Vec<(String, EntityOptions)>,
     },
-    /// So many storage partitions that are never given to anything else, for subscriptions; answered with the first.
+    /// Reserves this number of partition ids for subscriptions; they are never used for anything else. The answer is the
+    /// first id.
     Reserve(u64),
-    /// What is stored of an entity that ended, by its id or its name key, is gone when this is answered. The answer is
-    /// the id of what was still there, if anything was.
+    /// Answered once the stored state of an ended entity, found by id or name key, is deleted. The answer is the id of the
+    /// entity; without an id, it is an error if nothing was left.
     Erase {
-        /// Its id, when it is known to have ended.
+        /// Its id, if it is known to have ended.
         id: Option<PartitionId>,
         /// Its name key.
         key: Box<str>,
     },
 }
 
-/// A request with its return address.
+/// A request with its answer channel.
 pub(super) struct Declaration {
     pub(super) request: CatalogueRequest,
     pub(super) answer: oneshot::Sender<Result<PartitionId, StartError>>,
 }
 
-/// Keeps the catalogue of a shard; ends when its host does.
+/// Manages the catalogue of a shard; ends with its host.
 pub(super) struct Catalogue {
     pub(super) directory: Arc<Directory>,
     pub(super) spawner: Arc<Spawner>,
     pub(super) next_partition: PartitionId,
-    /// Queues and topics, beyond which none is created.
+    /// Maximum number of queues and topics.
     pub(super) entities_max: usize,
-    /// Whether a name can't be read that is stored, or the next free partition: nothing is created meanwhile.
+    /// Whether a stored name, or the next free partition id, can't be read. If so, nothing is created.
     pub(super) is_damaged: bool,
-    /// Ended entities whose deletion the store refused, with their name keys: the next batch tries again, so that no two
-    /// of the same name are ever stored.
+    /// Ended entities whose deletion the store refused, by name key. The next batch deletes them, so that the store never
+    /// holds two entities of the same name.
     pub(super) undeleted: Vec<(Box<str>, Ended)>,
 }
 
@@ -78,9 +79,9 @@ impl Catalogue {
         let mut failed = pin!(scope.failed());
         loop {
             let count = tokio::select! {
-                // Ends before declarations, so that a name that is free is known to be.
+                // Ends before declarations, so that their names are free again.
                 biased;
-                // Whoever still waits learns it from the end of the queue.
+                // Callers that still wait learn of the failure from the closed channel.
                 _ = &mut failed => return,
                 1.. = ended.recv_many(&mut all_ended, BATCH_MAX) => {
                     self.delete(std::mem::take(&mut all_ended)).await;
@@ -91,7 +92,7 @@ impl Catalogue {
             if count == 0 {
                 return;
             }
-            // What ended while the declarations were taken.
+            // Entities that ended while the declarations were received.
             while let Ok(one) = ended.try_recv() {
                 all_ended.push(one);
             }
@@ -107,7 +108,7 @@ impl Catalogue {
         for Declaration { request, answer } in requests {
             match self.plan(request, &mut changes) {
                 Ok(id) => planned.push((answer, id)),
-                // Nobody waits any more: nothing to tell.
+                // The caller may be gone.
                 Err(error) => drop(answer.send(Err(error))),
             }
         }
@@ -149,7 +150,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Lets an entity be as it is stored now.
+    /// Applies a stored change to the entity in use, or starts the new one.
     fn take_over(&self, key: Box<str>, change: Change) {
         let Change { name, id, options, times, existing, .. } = change;
         if let Some(entity) = existing {

@@ -1,4 +1,4 @@
-//! What a batch of declarations will have done once it is durable.
+//! Computes the changes of a batch of declarations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::{EntityOptions, EntityTimes, Intent, Refusal};
 
 /// See the module.
 pub(super) struct CatalogueChanges {
-    /// By name key: what is created or changed.
+    /// Created and changed entities by name key.
     pub(super) entities: BTreeMap<Box<str>, Change>,
     pub(super) next_partition: PartitionId,
-    /// Whether somebody waits for what is stored of ended entities to go.
+    /// Whether a caller waits for the deletion of ended entities.
     pub(super) erases: bool,
 }
 
-/// An entity as it is to be.
+/// A created or changed entity.
 pub(super) struct Change {
     pub(super) name: String,
     pub(super) id: PartitionId,
     pub(super) options: EntityOptions,
     pub(super) times: EntityTimes,
-    /// It as it is stored.
+    /// The new record in its stored form.
     pub(super) record: Bytes,
     pub(super) existing: Option<Arc<Entity>>,
 }
@@ -48,7 +48,7 @@ impl CatalogueChanges {
 }
 
 impl Catalogue {
-    /// Adds one request, or nothing of it when something is wrong with it.
+    /// Adds one request completely, or not at all if it is invalid.
     pub(super) fn plan(
         &self,
         request: CatalogueRequest,
@@ -103,7 +103,7 @@ impl Catalogue {
         Ok(next_partition)
     }
 
-    /// Refuses to create more entities than there may be.
+    /// Refuses to create more entities than allowed.
     fn check_count(
         &self,
         planned: &[(Box<str>, Change)],
@@ -123,7 +123,8 @@ impl Catalogue {
         }
     }
 
-    /// Refuses what can't be, given what is there, what is planned already and what is declared together with it.
+    /// Refuses a declaration that conflicts with existing entities or earlier changes. Forwarding targets may be declared
+    /// together with it.
     fn check(
         &self,
         intent: Intent,
@@ -149,7 +150,7 @@ impl Catalogue {
             let is_declared = || together.iter().any(|other| *other.key == *target && other.key != *key);
             self.options(target, changes).is_some() || is_declared()
         };
-        // A configuration is refused for a target that went, however often it was declared.
+        // A declaration in the configuration is refused if its target was deleted, even if it was accepted before.
         let current = known.as_deref().filter(|_| intent == Intent::Update);
         let current = current.and_then(EntityOptions::forwarding);
         match options.forwarding().and_then(|forwarding| forwarding.unknown_target(current, is_target)) {
@@ -158,7 +159,7 @@ impl Catalogue {
         }
     }
 
-    /// The options of an entity as they will be.
+    /// The options of an entity after the changes so far.
     fn options(&self, key: &str, changes: &CatalogueChanges) -> Option<Arc<EntityOptions>> {
         match changes.entities.get(key) {
             Some(change) => Some(Arc::new(change.options.clone())),
@@ -166,7 +167,7 @@ impl Catalogue {
         }
     }
 
-    /// What a declaration changes, if anything.
+    /// The change made by a declaration; `None` if it changes nothing.
     fn plan_entity(
         &self,
         intent: Intent,
@@ -202,7 +203,7 @@ impl Catalogue {
     }
 }
 
-/// The last declaration of each name, in the order in which the names came first.
+/// The last declaration of each name, in the order of first occurrence.
 fn distinct(intent: Intent, entities: Vec<(String, EntityOptions)>) -> Vec<DeclaredEntity> {
     let mut positions: HashMap<Box<str>, usize> = HashMap::with_capacity(entities.len());
     let mut distinct: Vec<DeclaredEntity> = Vec::with_capacity(entities.len());

@@ -1,6 +1,6 @@
-//! What clients create by attaching a link: entities that exist as long as their connection (`temporary`), and subscriptions of
-//! clients for JMS (`subscribers`). A front end asks for them with a mailbox for the answer, and keeps what it gets in return as
-//! long as the client wants them.
+//! Entities that clients create by attaching a link: temporary ones, which exist as long as their connection (`temporary`),
+//! and subscriptions of clients for JMS (`subscribers`). A front end requests them with a mailbox for the answer, and holds
+//! the returned guard as long as the client needs them.
 
 mod subscribers;
 mod temporary;
@@ -15,7 +15,7 @@ use super::{ChangeError, Mailbox, Namespace, Output, Response};
 use crate::{DEFAULT_RULE, Filter, Refusal, Rule, Selector, Timestamp};
 
 impl Namespace {
-    /// Runs a task on the runtime of the entities, whoever asks for it.
+    /// Spawns a task on the entities' runtime, whichever runtime the caller is on.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.inner.host.spawner.runtime.spawn(task));
     }
@@ -26,13 +26,13 @@ fn answer(mailbox: &Mailbox, tag: u64, result: Result<(), Refusal>) {
     mailbox.put(Output::Response { tag, response: Response::Done(result) });
 }
 
-/// The rule of a subscription that gets what matches the selector, or every message.
+/// The rule of a subscription that receives the messages that match the selector, or all messages.
 fn rule(selector: Option<Selector>) -> Rule {
     let filter = selector.map_or(Filter::True, |selector| Filter::Selector(Box::new(selector)));
     Rule { name: DEFAULT_RULE.into(), filter, action: None, created_at: Timestamp::default() }
 }
 
-/// Why something was not created or deleted, as front ends know it.
+/// Converts an error to the refusal that front ends report.
 fn refusal(error: ChangeError) -> Refusal {
     match error {
         ChangeError::NotFound { .. } => Refusal::EntityDeleted,

@@ -1,5 +1,5 @@
-//! Subscriptions of clients for JMS that have a name: durable ones, and shared ones. One task decides about all of them, one
-//! request after the other, so that two clients that ask for the same name never race; it knows who consumes from which.
+//! Named subscriptions of clients for JMS: durable ones and shared ones. One task handles all requests one by one, so that
+//! two clients with the same name never race; it tracks the consumers of each subscription.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::runtime::subscriptions::Found;
 use crate::runtime::{ChangeError, EntityKind, Mailbox, Namespace};
 use crate::{ClientAffinity, Refusal, Selector, SubscriptionOptions};
 
-/// In the words of the service (azure-sdk-for-java 28331).
+/// The error text of Service Bus (azure-sdk-for-java 28331).
 const IN_USE: Refusal = Refusal::NotAllowed(
     "Cannot create a new consumer on the subscriber because there is already a subscriber using the same name with an active consumer on the same or different topic.",
 );
@@ -27,18 +27,19 @@ const SHARED_AND_UNSHARED: Refusal = Refusal::NotAllowed(
 const STILL_CONSUMED: Refusal =
     Refusal::NotAllowed("The subscription can't be deleted while it has an active consumer.");
 
-/// A subscription as a client for JMS asks for it.
+/// A subscription as requested by a client for JMS.
 #[derive(Debug, Clone)]
 pub struct ClientSubscription {
     /// The topic.
     pub topic: String,
     /// See [`ClientAffinity::subscription_name`].
     pub name: String,
-    /// Its options should it be new, with [`SubscriptionOptions::client`].
+    /// Its options if it is created, with [`SubscriptionOptions::client`].
     pub options: SubscriptionOptions,
-    /// Which messages it gets, if not all.
+    /// Selects its messages; all if `None`.
     pub selector: Option<Selector>,
-    /// Whether the client may create subscriptions of the topic; otherwise [`Refusal::EntityDeleted`] says that there is none.
+    /// Whether the client may create subscriptions of the topic; otherwise a missing subscription is
+    /// [`Refusal::EntityDeleted`].
     pub may_create: bool,
 }
 
@@ -48,14 +49,14 @@ enum Request {
     Unsubscribe { name: String, mailbox: Mailbox, tag: u64 },
 }
 
-/// How to reach the task.
+/// The channel to the task, and the counter for consumer ids.
 #[derive(Default)]
 pub(in crate::runtime) struct Subscribers {
     requests: OnceLock<mpsc::UnboundedSender<Request>>,
     consumers: AtomicU64,
 }
 
-/// A consumer of such a subscription, as long as this is not dropped.
+/// Registers a consumer of such a subscription until it is dropped.
 pub struct SubscriberHold {
     namespace: Namespace,
     consumer: u64,
@@ -76,8 +77,9 @@ impl Drop for SubscriberHold {
 }
 
 impl Namespace {
-    /// Makes a client a consumer of a subscription, which is created if need be, or replaced if the client asks for another topic
-    /// or selector; [`super::super::Response::Done`] comes to the mailbox once it is there, durably.
+    /// Registers a client as a consumer of a subscription, which is created if it does not exist, or replaced if the client
+    /// requests another topic or selector. [`super::super::Response::Done`] is sent to the mailbox once the subscription
+    /// exists durably.
     #[must_use = "the client is no consumer any more when the hold is dropped"]
     pub fn subscribe(&self, wanted: ClientSubscription, mailbox: Mailbox, tag: u64) -> SubscriberHold {
         let consumer = self.inner.subscribers.consumers.fetch_add(1, Ordering::Relaxed);
@@ -86,18 +88,19 @@ impl Namespace {
         hold
     }
 
-    /// Deletes a subscription that has no consumer; [`super::super::Response::Done`] comes to the mailbox once it is gone, durably.
+    /// Deletes a subscription without consumers; [`super::super::Response::Done`] is sent to the mailbox once it is deleted
+    /// durably.
     pub fn unsubscribe(&self, name: &str, mailbox: Mailbox, tag: u64) {
         self.ask_subscribers(Request::Unsubscribe { name: name.to_owned(), mailbox, tag });
     }
 
-    /// The topic that has a client's subscription of this name.
+    /// The topic with a client's subscription of this name.
     #[must_use]
     pub fn topic_of_client_subscription(&self, name: &str) -> Option<String> {
         self.find(name).filter(|(_, found)| found.options.client.is_some()).map(|(topic, _)| topic)
     }
 
-    /// The first subscription of this name of any topic: names of such subscriptions are those of the namespace.
+    /// The first subscription of this name in any topic: such names are unique in the namespace.
     fn find(&self, name: &str) -> Option<(String, Found)> {
         let topics = self.inner.directory.all().into_iter().filter(|entity| entity.kind == EntityKind::Topic);
         topics.into_iter().find_map(|topic| Some((topic.name.clone(), topic.subscriptions.get(name)?)))
@@ -110,12 +113,12 @@ impl Namespace {
             self.spawn(task.run(receiver));
             requests
         });
-        // A task that is gone has ended with the runtime.
+        // The task ends only with the runtime.
         let _ = requests.send(request);
     }
 }
 
-/// What is to be done about a subscription that exists.
+/// What to do with an existing subscription.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
     Join,
@@ -123,9 +126,9 @@ enum Decision {
 }
 
 struct Task {
-    /// Weak, because the namespace holds the other end.
+    /// Weak, because the namespace holds the sender.
     namespace: Weak<Inner>,
-    /// Consumers by the key of the subscription's name.
+    /// Consumer ids by the name key of the subscription.
     active: HashMap<Box<str>, HashSet<u64>>,
 }
 
@@ -156,7 +159,7 @@ impl Task {
     ) -> Result<(), Refusal> {
         let key = name_key(&wanted.name);
         match namespace.find(&wanted.name) {
-            // Consumers of one that was deleted are none of the next.
+            // Consumers of a deleted subscription don't count for a new one of the same name.
             None => drop(self.active.remove(&key)),
             Some((topic, found)) => {
                 let is_active = self.active.get(&key).is_some_and(|consumers| !consumers.is_empty());
@@ -183,7 +186,7 @@ impl Task {
         Ok(())
     }
 
-    /// A consumer is gone; with the last one goes what is not durable.
+    /// Removes a consumer; with the last one, a subscription that is not durable is deleted.
     async fn release(&mut self, namespace: &Namespace, consumer: u64, name: &str) {
         let key = name_key(name);
         let Some(consumers) = self.active.get_mut(&key) else { return };
@@ -212,10 +215,10 @@ impl Task {
     }
 }
 
-/// What a client gets that asks for a name that exists in a topic (Jakarta Messaging 3.1, 8.3).
+/// Decides about a request for a name that exists in a topic (Jakarta Messaging 3.1, 8.3).
 ///
 /// # Errors
-/// Why it gets nothing.
+/// The refusal for the client.
 fn decide(
     (topic, known): (&str, &SubscriptionOptions),
     wanted: &ClientSubscription,
@@ -224,7 +227,7 @@ fn decide(
     let exists = || Refusal::SubscriptionExists(wanted.name.as_str().into());
     let (Some(known), Some(asked)) = (&known.client, &wanted.options.client) else { return Err(exists()) };
     let ClientAffinity { client_id, is_durable, is_shared, selector } = &**known;
-    // Names match regardless of case, client ids do not.
+    // Names are case-insensitive, client ids are not.
     if *client_id != asked.client_id || *is_durable != asked.is_durable {
         return Err(exists());
     }

@@ -1,7 +1,7 @@
-//! Queues, topics and subscriptions that exist as long as whoever asked for them.
+//! Temporary queues, topics and subscriptions: they exist as long as the hold of their creator.
 //!
-//! They are stored like others, because their messages are, and are deleted when their hold is dropped. Those that are left when the
-//! broker stopped or was killed are deleted at the next start.
+//! They are stored like others, because their messages are, and are deleted when their hold is dropped. Those left over
+//! when the broker stopped or was killed are deleted at the next start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use super::{answer, refusal, rule};
 use crate::runtime::{ChangeError, Mailbox, Namespace};
 use crate::{EntityOptions, Selector, SubscriptionOptions};
 
-/// What is to be created for a time.
+/// A temporary entity to be created.
 #[derive(Debug, Clone)]
 pub enum Temporary {
     /// A queue or topic.
@@ -28,19 +28,19 @@ pub enum Temporary {
         name: String,
         /// Its options.
         options: SubscriptionOptions,
-        /// Which messages it gets, if not all.
+        /// Selects its messages; all if `None`.
         selector: Option<Selector>,
     },
 }
 
-/// Where it is.
+/// The path of a temporary entity.
 #[derive(Debug, Clone)]
 enum Path {
     Entity(String),
     Subscription { topic: String, name: String },
 }
 
-/// The hold of its owner: what was created is deleted when this is dropped.
+/// Owns a temporary entity: it is deleted when this is dropped.
 pub struct TemporaryHold {
     namespace: Namespace,
     path: Path,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for TemporaryHold {
 
 impl Drop for TemporaryHold {
     fn drop(&mut self) {
-        // Whoever creates it looks at this afterwards, so one of the two finds it there.
+        // The creating task checks the flag after the creation, so either that task or the removal below finds the entity.
         self.is_dropped.store(true, Ordering::SeqCst);
         let (namespace, path) = (self.namespace.clone(), self.path.clone());
         self.namespace.spawn(async move { namespace.remove(&path).await });
@@ -63,7 +63,7 @@ impl Drop for TemporaryHold {
 }
 
 impl Namespace {
-    /// Creates something temporary; [`super::super::Response::Done`] comes to the mailbox once it is there, durably.
+    /// Creates a temporary entity; [`super::super::Response::Done`] is sent to the mailbox once it exists durably.
     #[must_use = "what was created is deleted when the hold is dropped"]
     pub fn create_temporary(&self, wanted: Temporary, mailbox: Mailbox, tag: u64) -> TemporaryHold {
         let path = match &wanted {
@@ -100,7 +100,7 @@ impl Namespace {
         }
     }
 
-    /// Deletes something temporary, unless it is gone already.
+    /// Deletes a temporary entity, unless it is already deleted.
     async fn remove(&self, path: &Path) {
         let result = match path {
             Path::Entity(name) => self.delete(name).await,
@@ -114,7 +114,7 @@ impl Namespace {
         }
     }
 
-    /// Deletes what is left of temporary entities and subscriptions: nobody can have a hold on them at a start.
+    /// Deletes left-over temporary entities and subscriptions: at a start no holds on them exist.
     pub(in crate::runtime) async fn remove_left_over(&self) {
         let mut left = Vec::new();
         for entity in self.inner.directory.all() {
@@ -134,7 +134,7 @@ impl Namespace {
             count = left.len(),
             "deleting temporary entities and subscriptions of earlier connections"
         );
-        // Together, so that the catalogue deletes many with one write.
+        // Concurrently, so that the catalogue deletes many in one batch.
         let runtime = &self.inner.host.spawner.runtime;
         let remove = |path: Path| {
             let namespace = self.clone();
@@ -142,7 +142,7 @@ impl Namespace {
         };
         let tasks: Vec<_> = left.into_iter().map(remove).collect();
         for task in tasks {
-            // One that panicked has said so.
+            // A panic was logged by the panic hook.
             let _ = task.await;
         }
     }

@@ -1,4 +1,4 @@
-//! A clock for those who only measure.
+//! A clock for measuring durations only.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,8 +7,8 @@ use super::Clock;
 use super::machine::{Machine, ThisMachine};
 use crate::Timestamp;
 
-/// The time since the machine started. Nothing corrects it, so it measures how long a peer was silent, and tells no
-/// date.
+/// The time since the machine started. Nothing corrects it, so it is suitable for measuring how long a peer was silent; it
+/// is not related to a date.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ElapsedClock(ThisMachine);
 

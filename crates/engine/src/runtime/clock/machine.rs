@@ -4,21 +4,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where [`super::SystemClock`] reads. Tests give it readings of their own.
+/// The source of [`super::SystemClock`]; tests provide their own.
 pub trait Machine: Send + Sync + 'static {
-    /// Milliseconds since the machine started, including those for which it was suspended. Never goes back and is never
-    /// set.
+    /// Milliseconds since the machine started, including time for which it was suspended. Never goes back and is never set.
     fn boot_ms(&self) -> u64;
 
     /// The wall clock: milliseconds since the Unix epoch. May be set at any time.
     fn wall_ms(&self) -> u64;
 
-    /// Waits for a while, in milliseconds, or for less.
+    /// Waits for at most a duration in milliseconds.
     fn pause(&self, duration_ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// Longest pause in milliseconds. The timers of the runtime stand still while the machine is suspended, so whoever waits
-/// looks again after this.
+/// Longest pause in milliseconds. The runtime's timers stand still while the machine is suspended, so waiting tasks must
+/// check the clock again after this.
 const PAUSE_MS_MAX: u64 = 10_000;
 
 /// This machine.

@@ -1,9 +1,9 @@
-//! Time. All that decides takes it from here; docs/time.md is the policy.
+//! Time. All deciding code gets the time from here; the policy is docs/time.md.
 //!
-//! - [`SystemClock`] is the broker's: `machine` is what it reads, `steering` how it follows the wall clock.
-//! - [`ElapsedClock`] only measures, for connections.
-//! - [`TravelClock`] can be moved forward by users' tests. [`ManualClock`] is for ours, and [`ScriptedMachine`] feeds a
-//!   [`SystemClock`] in them.
+//! - [`SystemClock`] is the broker's clock: `machine` is its source, `steering` how it follows the wall clock.
+//! - [`ElapsedClock`] only measures durations, for connections.
+//! - [`TravelClock`] can be moved forward by users' tests. [`ManualClock`] and [`ScriptedMachine`], which drives a
+//!   [`SystemClock`], are for our tests.
 
 mod elapsed;
 mod machine;
@@ -26,29 +26,29 @@ pub use self::system::SystemClock;
 pub use self::travel::{TooFarAhead, TravelClock};
 use crate::Timestamp;
 
-/// The broker's time. It never goes back, but for a correction by more than some minutes ([`SetBack`]).
+/// The broker's time. It never goes back, except by a correction of more than some minutes ([`SetBack`]).
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// The present time.
     fn now(&self) -> Timestamp;
 
     /// Resolves at or after `deadline`.
     fn sleep_until(&self, deadline: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// The store holds instants up to `latest`. A clock that is behind it goes on from there; one that does not follow the
-    /// time of the store does nothing.
+    /// Reports the latest timestamp in the store. A clock that is behind it continues from there; a clock that does not
+    /// follow the store's time ignores it.
     fn go_on_from(&self, _latest: Timestamp) {}
 
-    /// Now, and how often the clock was set back until now.
+    /// The present time, and the corrections that set time back so far.
     fn reading(&self) -> (Timestamp, SetBacks) {
         (self.now(), SetBacks::default())
     }
 
-    /// Resolves when it is set back the next time.
+    /// Resolves at the next correction that sets time back.
     fn next_set_back(&self) -> Pin<Box<dyn Future<Output = SetBacks> + Send>> {
         Box::pin(std::future::pending())
     }
 
-    /// Whether a start returns to the present, whatever later instants the store holds.
+    /// Whether a start uses the present time even if the store holds later timestamps.
     fn returns_to_the_present(&self) -> bool {
         false
     }
@@ -56,11 +56,11 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A clock that can be moved forward.
 pub trait Travel: Clock {
-    /// Shows at least `at` from now on, and wakes every sleeper whose deadline has come.
+    /// Moves the clock to at least `at`, and wakes every sleeper whose deadline has come.
     fn move_to(&self, at: Timestamp);
 }
 
-/// A correction by which time went back: instants between the two were never true.
+/// A correction that set time back: timestamps between the two were never valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetBack {
     /// The time before.
@@ -69,12 +69,12 @@ pub struct SetBack {
     pub to: Timestamp,
 }
 
-/// All corrections by which time went back.
+/// All corrections that set time back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetBacks {
-    /// How many there were.
+    /// Their number.
     pub count: u64,
-    /// By how much together, in milliseconds.
+    /// Their sum, in milliseconds.
     pub total_ms: u64,
     /// The last one.
     pub last: SetBack,
@@ -88,15 +88,14 @@ impl SetBacks {
     }
 }
 
-/// A clock that stands still until it is told to advance: tests fire timers of hours without waiting. Clones show
-/// the same time.
+/// A clock that moves only when advanced, so that tests fire timers of hours without waiting. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: watch::Sender<Timestamp>,
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// A clock that starts at `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self { now: watch::Sender::new(now) }
@@ -116,7 +115,7 @@ impl Clock for ManualClock {
     fn sleep_until(&self, deadline: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut now = self.now.subscribe();
         Box::pin(async move {
-            // A clock that was dropped stands still for ever.
+            // A dropped clock never moves again.
             if now.wait_for(|now| *now >= deadline).await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -1,4 +1,4 @@
-//! Clocks of a machine that tests set.
+//! A machine whose clocks are set by tests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::machine::Machine;
 
-/// A machine whose time passes when a test says so. Clones are the same machine.
+/// A machine whose time passes only by calls. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct ScriptedMachine {
     readings: watch::Sender<Readings>,
@@ -16,9 +16,9 @@ pub struct ScriptedMachine {
 #[derive(Debug, Clone, Copy)]
 struct Readings {
     boot_ms: u64,
-    /// The wall clock while nothing disturbs it.
+    /// The wall clock without the disturbance.
     true_ms: u64,
-    /// By how much it is off, and until which reading of the boot clock.
+    /// The present error of the wall clock, and the boot clock reading at which it ends.
     off: Option<(i64, u64)>,
 }
 
@@ -29,14 +29,14 @@ impl Readings {
 }
 
 impl ScriptedMachine {
-    /// A machine whose wall clock shows `wall_ms`, in milliseconds since 1970.
+    /// A machine whose wall clock starts at `wall_ms`, in milliseconds since 1970.
     #[must_use]
     pub fn new(wall_ms: u64) -> Self {
         let readings = Readings { boot_ms: 1_000, true_ms: wall_ms, off: None };
         Self { readings: watch::Sender::new(readings) }
     }
 
-    /// Time passes: on both clocks.
+    /// Advances both clocks.
     pub fn pass(&self, duration_ms: u64) {
         self.readings.send_modify(|readings| {
             readings.boot_ms = readings.boot_ms.saturating_add(duration_ms);
@@ -44,7 +44,7 @@ impl ScriptedMachine {
         });
     }
 
-    /// The wall clock is set, for good.
+    /// Sets the wall clock permanently.
     pub fn set_wall(&self, wall_ms: u64) {
         self.readings.send_modify(|readings| {
             readings.true_ms = wall_ms;
@@ -52,14 +52,14 @@ impl ScriptedMachine {
         });
     }
 
-    /// The wall clock is off for a while, then right again. Both are in milliseconds.
+    /// Adds an error to the wall clock for some time. Both arguments are in milliseconds.
     pub fn disturb(&self, off_ms: i64, for_ms: u64) {
         self.readings.send_modify(|readings| {
             readings.off = Some((off_ms, readings.boot_ms.saturating_add(for_ms)));
         });
     }
 
-    /// By how much the wall clock is off, in milliseconds.
+    /// The present error of the wall clock, in milliseconds.
     #[must_use]
     pub fn off_ms(&self) -> i64 {
         self.readings.borrow().off_ms()
@@ -79,7 +79,7 @@ impl Machine for ScriptedMachine {
     fn pause(&self, _: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut readings = self.readings.subscribe();
         Box::pin(async move {
-            // A machine that is gone stands still for ever.
+            // A dropped machine never moves again.
             if readings.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

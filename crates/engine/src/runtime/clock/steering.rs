@@ -3,39 +3,40 @@
 use super::SetBack;
 use crate::Timestamp;
 
-/// Distances up to this are followed at once, in milliseconds: NTP slews by such steps.
+/// Differences up to this are followed at once, in milliseconds: NTP slews by such steps.
 const SMALL_MS: u64 = 250;
-/// Readings are cut to milliseconds one after the other: distances up to this mean nothing.
+/// The two clocks are read one after the other and truncated to milliseconds: differences up to this are ignored.
 const NOISE_MS: u64 = 2;
-/// How long another wall clock has to stand before it is believed, in milliseconds.
+/// How long a different wall clock must be stable before it is accepted, in milliseconds.
 pub(super) const CONFIRMATION_MS: u64 = 180_000;
-/// The same within [`FRESH_MS`] of the start, if the wall clock was set since then: probably it was corrected.
+/// The same within [`FRESH_MS`] of the start, if the wall clock was set since the start: probably it was corrected.
 pub(super) const FRESH_CONFIRMATION_MS: u64 = 10_000;
-/// How long a start is fresh, in milliseconds.
+/// The period after a start in which [`FRESH_CONFIRMATION_MS`] applies, in milliseconds.
 pub(super) const FRESH_MS: u64 = 300_000;
-/// Two distances are the same if they differ by no more than this, in milliseconds.
+/// Two differences count as the same if they deviate by no more than this, in milliseconds.
 const SAME_MS: u64 = 1_000;
-/// Time that is ahead by up to this runs at half pace until the wall clock has caught up; by more, it is set back.
+/// Time that is ahead by up to this, in milliseconds, runs at half speed until the wall clock has caught up; by more, it is
+/// set back.
 pub(super) const SLOW_MS_MAX: u64 = 300_000;
-/// A wall clock before this is not set: the first of January 2023, before there was a broker.
+/// A wall clock before this is considered unset: January 1st 2023, before the broker existed.
 pub(super) const WALL_MS_MIN: u64 = 1_672_531_200_000;
 
-/// What is worth a line in the log.
+/// A notice for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// The wall clock shows a time that differs by so many milliseconds, and has to stand for so many to be believed.
+    /// The wall clock differs by `by_ms` and must be stable for `confirmation_ms` to be accepted.
     Differs { by_ms: i64, confirmation_ms: u64 },
-    /// It shows the right time again.
+    /// The wall clock agrees again.
     Vanished,
     /// Time was stepped forward.
     Forward { by_ms: u64 },
-    /// Time runs at half pace, because it is ahead.
+    /// Time runs at half speed, because it is ahead.
     Slow { by_ms: u64 },
     /// Time was set back.
     Back(SetBack),
 }
 
-/// A wall clock that is not believed yet.
+/// A different wall clock that is not accepted yet.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     distance_ms: i64,
@@ -43,26 +44,26 @@ struct Candidate {
     confirmation_ms: u64,
 }
 
-/// See the module. Instants called `boot` are readings of the boot clock in milliseconds.
+/// See the module. Values named `boot` are readings of the boot clock in milliseconds.
 #[derive(Debug)]
 pub(super) struct Steering {
     started: u64,
     observed: u64,
-    /// Broker's time less boot clock.
+    /// Broker's time minus boot clock.
     offset_ms: u64,
-    /// What the offset should be; less than it while time runs slowly.
+    /// The target of `offset_ms`, which is greater while time runs at half speed.
     wanted_ms: u64,
     candidate: Option<Candidate>,
-    /// Whether another wall clock would be one that was set since the start.
+    /// Whether a difference would mean that the wall clock was set since the start.
     would_be_set: bool,
     /// Whether the wall clock was not set at the start.
     was_unset: bool,
-    /// The latest instant shown.
+    /// The latest time returned.
     latest: u64,
 }
 
 impl Steering {
-    /// Believes the wall clock, if it is set.
+    /// Accepts the wall clock, if it is set.
     pub(super) fn new(boot: u64, wall: u64) -> Self {
         let offset_ms = wall.max(WALL_MS_MIN).saturating_sub(boot);
         Self {
@@ -77,13 +78,13 @@ impl Steering {
         }
     }
 
-    /// The broker's time; it never goes back unless it is set back.
+    /// The broker's time; it never goes back, except when it is set back.
     pub(super) fn now(&mut self, boot: u64) -> Timestamp {
         self.latest = self.latest.max(self.offset_ms.saturating_add(boot));
         Timestamp(self.latest)
     }
 
-    /// The store holds instants up to `latest`: time goes on from there if it is behind.
+    /// Continues from `latest`, the latest timestamp in the store, if the time is behind it.
     pub(super) fn go_on_from(&mut self, boot: u64, latest: Timestamp) -> Option<Notice> {
         let ahead_ms = latest.0.checked_sub(self.now(boot).0).filter(|ahead_ms| *ahead_ms > 0)?;
         self.offset_ms = self.offset_ms.saturating_add(ahead_ms);
@@ -95,10 +96,10 @@ impl Steering {
         None
     }
 
-    /// Looks at the wall clock.
+    /// Compares the time with the wall clock.
     pub(super) fn observe(&mut self, boot: u64, wall: u64) -> Option<Notice> {
         let elapsed_ms = boot.saturating_sub(std::mem::replace(&mut self.observed, boot));
-        // Half pace: half of what passed is taken back, which `now` shows as a short stand.
+        // Half speed: half of the elapsed time is subtracted; `now` never goes back meanwhile.
         self.offset_ms = self.offset_ms.saturating_sub(elapsed_ms / 2).max(self.wanted_ms);
         if wall < WALL_MS_MIN {
             return None;
@@ -126,7 +127,7 @@ impl Steering {
         }
     }
 
-    /// The wall clock has stood for long enough.
+    /// Accepts a wall clock that was stable for long enough.
     fn believe(&mut self, boot: u64, distance_ms: i64) -> Notice {
         self.candidate = None;
         let before = self.now(boot);
@@ -144,7 +145,7 @@ impl Steering {
         }
     }
 
-    /// Time should be so far from what it should have been: forward at once, backward at half pace.
+    /// Changes the target time by `distance_ms`: forward at once, backward at half speed.
     fn want(&mut self, distance_ms: i64) {
         self.wanted_ms = self.wanted_ms.saturating_add_signed(distance_ms);
         self.offset_ms = self.offset_ms.max(self.wanted_ms);

@@ -12,14 +12,13 @@ use super::steering::{Notice, Steering};
 use super::{Clock, SetBack, SetBacks};
 use crate::Timestamp;
 
-/// How often the wall clock is looked at, at most, in milliseconds.
+/// Minimum interval between readings of the wall clock, in milliseconds.
 const OBSERVE_EVERY_MS: u64 = 100;
-/// How often [`SystemClock::keep_up`] looks.
+/// Interval at which [`SystemClock::keep_up`] reads the clock.
 const KEEP_UP_EVERY: Duration = Duration::from_secs(1);
 
-/// Elapsed time from the boot clock, anchored at the wall clock. Another wall clock is believed once it has stood for some
-/// minutes: then time steps forward, or runs at half pace, or is set back. See docs/time.md. Clones show the same
-/// time.
+/// Elapsed time from the boot clock, anchored at the wall clock. A different wall clock is accepted once it was stable for
+/// some minutes: then time steps forward, runs at half speed, or is set back. See docs/time.md. Clones share the time.
 #[derive(Clone)]
 pub struct SystemClock {
     inner: Arc<Inner>,
@@ -50,7 +49,7 @@ impl SystemClock {
         Self::over(Arc::new(ThisMachine))
     }
 
-    /// A clock that reads those of `machine`.
+    /// A clock driven by the clocks of `machine`.
     #[must_use]
     pub fn over(machine: Arc<dyn Machine>) -> Self {
         let (boot, wall) = (machine.boot_ms(), machine.wall_ms());
@@ -60,7 +59,7 @@ impl SystemClock {
         Self { inner: Arc::new(Inner { machine, state, set_backs }) }
     }
 
-    /// Looks at the wall clock again and again, so that it is followed also while nobody asks for the time. Never ends.
+    /// Reads the wall clock periodically, so that it is followed even while no other task reads the time. Never ends.
     pub async fn keep_up(self) {
         loop {
             tokio::time::sleep(KEEP_UP_EVERY).await;
@@ -80,7 +79,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Now, and how often the clock has been set back.
+    /// The present time, and the corrections that set time back so far.
     fn read(&self) -> (Timestamp, SetBacks) {
         let mut state = self.state();
         let boot = self.machine.boot_ms();
@@ -144,7 +143,7 @@ impl Clock for SystemClock {
 
     fn sleep_until(&self, deadline: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let clock = Arc::clone(&self.inner);
-        // What was asked for is a duration: a clock that is set back meanwhile does not prolong it.
+        // Callers ask for a duration: a correction that sets time back does not prolong it.
         let before = clock.state().set_backs;
         Box::pin(async move {
             loop {

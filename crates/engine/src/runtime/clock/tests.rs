@@ -32,7 +32,7 @@ impl Rig {
         Self { machine, clock, start, passed_ms: 0 }
     }
 
-    /// A broker that has been up for an hour at noon.
+    /// A broker that was started an hour ago; the time is noon.
     fn settled() -> Self {
         let mut rig = Self::started_at(NOON - HOUR_MS);
         rig.pass(HOUR_MS);
@@ -40,7 +40,7 @@ impl Rig {
         rig
     }
 
-    /// Time passes, second by second.
+    /// Advances the machine second by second.
     fn pass(&mut self, duration_ms: u64) {
         let mut left_ms = duration_ms;
         let mut last = self.clock.now();
@@ -143,7 +143,7 @@ fn small_differences_are_followed_smoothly() {
     assert_eq!(rig.clock.set_backs().count, 0);
 }
 
-/// Suspend stops the processes, not the boot clock.
+/// Suspending the machine stops its processes, but not the boot clock.
 #[test]
 fn the_time_of_a_suspended_machine_counts() {
     let rig = Rig::settled();

@@ -1,4 +1,4 @@
-//! A clock that tests of the broker's users can move forward.
+//! A clock that users' tests can move forward.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,47 +10,47 @@ use crate::Timestamp;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// The machine's clock plus a distance that only grows: time goes on at its usual pace and can be made to jump ahead.
-/// Clones show the same time.
+/// The machine's clock plus an offset that only grows: time runs at its usual speed and can be made to jump forward. Clones
+/// share the time.
 #[derive(Debug, Clone)]
 pub struct TravelClock {
     system: SystemClock,
-    /// How far ahead of the machine's clock, in milliseconds.
+    /// The offset, in milliseconds.
     ahead_ms: watch::Sender<u64>,
 }
 
-/// The clock would be further ahead of the machine's than [`TravelClock::AHEAD_MS_MAX`].
+/// The offset would exceed [`TravelClock::AHEAD_MS_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the clock is {ahead_ms} ms ahead of the machine's; the limit is {} ms", TravelClock::AHEAD_MS_MAX)]
 pub struct TooFarAhead {
-    /// How far ahead it is, in milliseconds.
+    /// The present offset, in milliseconds.
     pub ahead_ms: u64,
 }
 
 impl TravelClock {
-    /// The furthest that the clock can be ahead of the machine's, over all jumps, in milliseconds: a hundred years,
-    /// beyond which dates leave the range of some clients.
+    /// Maximum offset from the machine's clock, in milliseconds, over all jumps: a hundred years, beyond which dates leave
+    /// the range of some clients.
     pub const AHEAD_MS_MAX: u64 = 36_500 * DAY_MS;
 
-    /// A clock that shows the machine's time.
+    /// A clock without an offset to the machine's time.
     #[must_use]
     pub fn new() -> Self {
         Self::over(SystemClock::new())
     }
 
-    /// A clock that shows the time of another.
+    /// A clock without an offset to another.
     #[must_use]
     pub fn over(system: SystemClock) -> Self {
         Self { system, ahead_ms: watch::Sender::new(0) }
     }
 
-    /// The clock that it is ahead of.
+    /// The underlying clock.
     #[must_use]
     pub fn system(&self) -> SystemClock {
         self.system.clone()
     }
 
-    /// Whether it can be moved forward by so much.
+    /// Checks whether the clock can be moved forward by this duration.
     ///
     /// # Errors
     /// [`TooFarAhead`].
@@ -60,8 +60,8 @@ impl TravelClock {
         if allowed { Ok(()) } else { Err(TooFarAhead { ahead_ms }) }
     }
 
-    /// Moves the time forward at once and gives the new time. [`super::super::Namespace::travel`] goes through all that is
-    /// due in between instead.
+    /// Moves the time forward at once and returns the new time. [`super::super::Namespace::travel`] fires all timers in
+    /// between instead.
     ///
     /// # Errors
     /// [`TooFarAhead`]; the time is unchanged then.
@@ -101,7 +101,7 @@ impl Clock for TravelClock {
                 tokio::select! {
                     () = system.sleep_until(at) => return,
                     changed = ahead_ms.changed() => if changed.is_err() {
-                        // A clock that was dropped jumps no more.
+                        // A dropped clock never jumps again.
                         return system.sleep_until(at).await;
                     },
                 }
@@ -153,7 +153,7 @@ mod tests {
         clock.advance(1).unwrap();
     }
 
-    // Tokio's own clock is paused here and moves only when everything waits: its reading tells what was slept for.
+    // Tokio's own clock is paused and moves only when all tasks wait, so its reading shows how long the tasks slept.
     #[tokio::test(start_paused = true)]
     async fn a_jump_wakes_those_who_are_due_at_once_and_no_others() {
         let clock = TravelClock::new();

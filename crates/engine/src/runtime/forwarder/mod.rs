@@ -1,10 +1,10 @@
-//! The task that takes messages from a queue, subscription or dead-letter queue to another entity, in their order
+//! The task that moves messages from a queue, subscription or dead-letter queue to another entity, in their order
 //! (semantics §14.1).
 //!
-//! It reads like a receiver, a bounded number ahead, and has each message moved by a joint step of target and source: the one
-//! stores it, the other completes it, both or neither. So a message is in exactly one of both whatever happens, and a
-//! forwarder that has lost its lock moves nothing. One batch is under way at a time, which keeps the order. `refused` is
-//! what becomes of those the target did not take, `route` finds it, `transfer` is what it gets.
+//! It reads like a receiver, a bounded number of messages ahead, and moves each message by a joint step: the target stores
+//! it and the source completes it, both or neither. So a message is always in exactly one of the two entities, and a
+//! forwarder that has lost its lock moves nothing. One batch is under way at a time, which keeps the order. `refused`
+//! handles messages that the target refuses, `route` finds the target, `transfer` builds the message for it.
 
 mod refused;
 mod route;
@@ -29,59 +29,59 @@ use crate::{
     Settlement, SubQueue,
 };
 
-/// Messages read ahead of the target, those under way included.
+/// Messages read ahead of the target, including those under way.
 const WINDOW_MESSAGES: u64 = 1024;
-/// The same in bytes of content; one message more is always read.
+/// The same limit in bytes of bodies; one message more is always read.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Messages handed to the target at a time.
+/// Messages sent to the target in one batch.
 const BATCH_MESSAGES: usize = 256;
-/// Contents handed over at a time, in bytes, unless a single one is larger.
+/// Bytes of bodies in one batch; a single larger body is allowed.
 const BATCH_BYTES: usize = 1 << 20;
-/// First and longest pause after an attempt that failed, in milliseconds.
+/// Shortest and longest pause after a failed attempt, in milliseconds.
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=5_000;
 
 /// See the module.
 pub(super) struct Forwarder {
-    /// The source as messages forwarded out of its dead-letter queue remember it.
+    /// Name of the source, recorded in messages forwarded out of its dead-letter queue.
     name: Arc<str>,
     source: QueuePath,
     handle: PartitionHandle,
-    /// The target's name; nobody tells it any more when forwarding is over.
+    /// The target's name; the channel is closed when forwarding is switched off.
     target: watch::Receiver<Box<str>>,
-    /// Who wants to know when nothing is left to do, before and after it was heard.
+    /// Requests for a notification when nothing is left to do: not yet received, and pending.
     requests: mpsc::UnboundedReceiver<CatchUp>,
     pending: Vec<CatchUp>,
-    /// Whether anything was done since somebody was told that nothing is left.
+    /// Whether messages were moved since the last such notification.
     has_worked: bool,
     routes: Routes,
     joint: JointSteps,
     clock: Arc<dyn Clock>,
     mailbox: Mailbox,
     outputs: MailboxReceiver,
-    /// What it reads with, and how much of that it has dealt with.
+    /// The receiver, and the messages and bytes that it has processed.
     receiver: ReceiverId,
     done: CreditLimit,
     closed: bool,
     waiting: VecDeque<Delivery>,
-    /// Contents of those that wait and of those under way to the target, in bytes.
+    /// Bytes of the bodies that wait or are under way to the target.
     held_bytes: usize,
-    /// The same, as the memory budget knows it.
+    /// The same number, as reported to the memory budget.
     share: Share,
     last_tag: u64,
     pause_ms: u64,
 }
 
-/// The step of a unit that is about the target.
+/// Index of the step for the target in a unit.
 const TARGET_STEP: usize = 0;
 
-/// Why forwarding stopped.
+/// Reasons why forwarding stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// It is over.
+    /// It was switched off, or the source is gone.
     Over,
-    /// It is tried again after a while.
+    /// It is retried after a pause.
     Pause,
-    /// It begins anew: what nobody took may find somebody who does.
+    /// The target changed: messages refused by the old target are tried again.
     NewTarget,
 }
 
@@ -120,11 +120,11 @@ impl Forwarder {
         }
     }
 
-    /// Forwards until nobody tells a target any more.
+    /// Forwards until forwarding is switched off.
     pub(super) async fn run(mut self) {
         loop {
             let stop = self.forward().await;
-            // What is in hand goes back to where it was.
+            // Unsettled messages are released in the source.
             self.send(None, Command::CloseReceiver { receiver: self.receiver });
             self.waiting.clear();
             self.report();
@@ -140,7 +140,7 @@ impl Forwarder {
         }
     }
 
-    /// Reads and hands over until something is in the way.
+    /// Reads and forwards messages until an obstacle.
     async fn forward(&mut self) -> Stop {
         if let Err(stop) = self.open().await {
             return stop;
@@ -176,7 +176,7 @@ impl Forwarder {
         }
     }
 
-    /// Opens a receiver with as much credit as may be read ahead.
+    /// Opens a receiver, with credit for the messages that may be read ahead.
     async fn open(&mut self) -> Result<(), Stop> {
         self.receiver = self.routes.next_receiver_id(&self.handle).ok_or(Stop::Over)?;
         let (receiver, source) = (self.receiver, self.source);
@@ -201,7 +201,7 @@ impl Forwarder {
         self.send(None, Command::Credit { receiver: self.receiver, limit, drain: false });
     }
 
-    /// Hands the next messages to the target.
+    /// Sends the next messages to the target.
     async fn forward_some(&mut self) -> Result<(), Stop> {
         self.has_worked = true;
         let name = self.target.borrow().clone();
@@ -225,13 +225,13 @@ impl Forwarder {
         stop
     }
 
-    /// Tells the memory budget what is held while no batch is under way.
+    /// Reports the held bytes to the memory budget while no batch is under way.
     fn report(&mut self) {
         self.held_bytes = self.waiting.iter().map(|delivery| delivery.message.content.len()).sum();
         self.share.set(self.held_bytes);
     }
 
-    /// As many messages as go together, in order.
+    /// The messages of the next batch, in order.
     fn next_batch(&mut self) -> Vec<Delivery> {
         let (mut batch, mut bytes) = (Vec::new(), 0_usize);
         while let Some(next) = self.waiting.front()
@@ -258,7 +258,7 @@ impl Forwarder {
         self.conclude(name, &batch, outcomes)
     }
 
-    /// A message arrives there and leaves here.
+    /// The unit that stores a message in the target and completes it in the source.
     fn unit(&self, delivery: &Delivery, target: &EntityRef) -> Option<Unit> {
         let messages = SmallVec::from_iter([self.transfer(delivery, &target.options)?]);
         let tokens = SmallVec::from_iter([delivery.message.lock.as_ref()?.token]);
@@ -269,7 +269,7 @@ impl Forwarder {
         Some(Unit { steps: SmallVec::from_buf([arrive, step(&self.handle, complete)]) })
     }
 
-    /// What did not move gets its outcome.
+    /// Settles the messages that were not moved.
     fn conclude(&mut self, name: &str, batch: &[Delivery], outcomes: Vec<UnitOutcome>) -> Result<(), Stop> {
         if outcomes.iter().any(Result::is_ok) {
             self.pause_ms = *PAUSE_MS.start();
@@ -286,16 +286,17 @@ impl Forwarder {
         outcomes.fold(Ok(()), Result::and)
     }
 
-    /// Lets a message that did not go on meet its outcome.
+    /// Settles a message that was not forwarded by its outcome.
     fn settle(&self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
         let why = match (outcome, self.source.sub_queue) {
             (RefusalOutcome::Later, _)
             | (RefusalOutcome::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
                 return Err(Stop::Pause);
             }
-            // It stays, and locked, so that nobody meets it again before the next start or the next target.
+            // It stays locked in the dead-letter queue, so that it is not read again until the next start or another
+            // target.
             (RefusalOutcome::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
-            // No target can have it: it becomes a transfer dead letter, which can be received.
+            // No target can accept it: it becomes a transfer dead letter, which can be received.
             (RefusalOutcome::Nowhere(why), _)
             | (RefusalOutcome::Never(why) | RefusalOutcome::NotNow(why), SubQueue::Main) => why,
         };
@@ -305,7 +306,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Waits before the next attempt, unless the target changes; false when forwarding is over.
+    /// Pauses before the next attempt, unless the target changes; false when forwarding is switched off.
     async fn pause(&mut self) -> bool {
         let until = self.clock.now().plus_ms(self.pause_ms);
         self.pause_ms = (self.pause_ms * 2).min(*PAUSE_MS.end());
@@ -324,17 +325,18 @@ impl Forwarder {
         }
     }
 
-    /// Tells all who asked that nothing is left that can be done now.
+    /// Answers all pending requests: nothing is left that can be done now.
     fn nothing_left(&mut self) {
         let Some(requested) = self.pending.pop() else { return };
         let was_left = std::mem::take(&mut self.has_worked);
         for requested in self.pending.drain(..).chain([requested]) {
-            // Whoever asked may be gone.
+            // The requester may be gone.
             let _ = requested.answer.send(CaughtUp { was_due: was_left, next: None });
         }
     }
 
-    /// Asks the source and waits for the answer; `None` when there will be none. What else arrives meanwhile is kept.
+    /// Sends a command to the source and waits for the answer; `None` if there will be none. Other outputs are processed
+    /// meanwhile.
     async fn ask(&mut self, command: Command) -> Option<Response> {
         self.last_tag += 1;
         let tag = self.last_tag;
@@ -348,12 +350,12 @@ impl Forwarder {
         }
     }
 
-    /// Tells the source.
+    /// Sends a command to the source.
     fn send(&self, tag: Option<u64>, command: Command) {
         self.handle.submit(Request { mailbox: self.mailbox.clone(), tag, command });
     }
 
-    /// Takes note of what arrived; what is about an earlier receiver is void.
+    /// Processes an output; outputs for an earlier receiver are ignored.
     fn take(&mut self, output: Output) {
         match output {
             Output::Delivery(mut delivery) if delivery.receiver == self.receiver && !self.closed => {
@@ -368,12 +370,12 @@ impl Forwarder {
     }
 }
 
-/// What the source has counted against the credit, also of a content that can't be read.
+/// The size that the source has counted against the credit, known even for a body that can't be read.
 fn counted_bytes(delivery: &Delivery) -> u64 {
     delivery.departing.as_ref().map_or(0, |departing| departing.content_bytes.into())
 }
 
-/// Those that may go on, and those that may not whatever the target says.
+/// Splits a batch into messages that may be forwarded and those at the hop limit.
 fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, RefusalOutcome)>) {
     let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
     for delivery in batch {

@@ -1,31 +1,32 @@
-//! What becomes of a message that can't go on (semantics §14.1, §9).
+//! Outcomes of messages that can't be forwarded (semantics §14.1, §9).
 
 use crate::{DeadLetter, Refusal};
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RefusalOutcome {
-    /// It stays where it is, and so do those behind it, until a later attempt.
+    /// It stays in the source, as do the messages behind it, until a later attempt.
     Later,
-    /// This target will never take it: it goes to the dead letters, or waits there for another target.
+    /// This target will never accept it: it is dead-lettered, or stays in the dead-letter queue until the target changes.
     Never(DeadLetter),
-    /// No target will ever take it: it goes to the dead letters, and from there to the transfer dead letters.
+    /// No target will accept it: it is dead-lettered, or moved from the dead-letter queue to the transfer dead-letter
+    /// queue.
     Nowhere(DeadLetter),
-    /// The target does not take it now: it goes to the dead letters, or waits there.
+    /// The target does not accept it now: it is dead-lettered, or waits in the dead-letter queue.
     NotNow(DeadLetter),
 }
 
-/// A target that can't be asked.
+/// A target that can't accept commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreachable {
-    /// There is none of this name.
+    /// It does not exist.
     Missing,
-    /// It takes no messages.
+    /// Its status does not allow sends.
     Disabled,
 }
 
 impl Unreachable {
-    /// What becomes of messages for it.
+    /// The outcome of messages for this target.
     pub(super) fn outcome(self, target: &str) -> RefusalOutcome {
         let (reason, text) = match self {
             Self::Missing => ("MessagingEntityNotFoundException", "does not exist"),
@@ -35,13 +36,13 @@ impl Unreachable {
     }
 }
 
-/// A message that was forwarded as often as allowed.
+/// The outcome of a message that reached the hop limit.
 pub(super) fn too_many_hops() -> RefusalOutcome {
     let text = format!("The message was forwarded {} times, which is the limit.", crate::HOPS_MAX);
     RefusalOutcome::Nowhere(why("MaxTransferHopCountExceeded", text))
 }
 
-/// What a target's refusal means for the message.
+/// Maps a target's refusal to the outcome of the message.
 pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
     match refusal {
         Refusal::Unavailable
@@ -69,7 +70,8 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
     }
 }
 
-/// Why a message that was to go by way of another entity is kept there; `None` if it is not to be: another attempt may go well.
+/// The dead-letter reason for a message sent via another entity, whose transfer dead-letter queue then keeps it; `None` if
+/// the refusal is transient, so that another attempt may succeed.
 pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
     match outcome(refusal, "the destination") {
         RefusalOutcome::Later => None,

@@ -1,4 +1,4 @@
-//! How a forwarder finds its target.
+//! Finds the target of a forwarder.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,11 +8,11 @@ use crate::runtime::namespace::Inner;
 use crate::runtime::{EntityRef, Namespace, PartitionHandle};
 use crate::{MessageView, ReceiverId, RuleProperties};
 
-/// Reads what rules see out of an encoded message, under what actions and receivers changed and the reason of
-/// dead-lettering.
+/// Reads the properties that rules evaluate out of an encoded message, with the changes made by actions and receivers and
+/// the dead-letter reason applied.
 pub type ReadRuleProperties = fn(&Bytes, &MessageView) -> Option<RuleProperties>;
 
-/// The namespace as forwarders know it: they don't keep it alive.
+/// The forwarders' access to the namespace; does not keep it alive.
 #[derive(Clone)]
 pub(in crate::runtime) struct Routes {
     namespace: Arc<OnceLock<Weak<Inner>>>,
@@ -20,12 +20,12 @@ pub(in crate::runtime) struct Routes {
 }
 
 impl Routes {
-    /// Routes that lead nowhere until [`Self::open`].
+    /// Routes that find nothing until [`Self::open`].
     pub(in crate::runtime) fn new(read_rule_properties: Option<ReadRuleProperties>) -> Self {
         Self { namespace: Arc::default(), read_rule_properties }
     }
 
-    /// From now on targets are found.
+    /// Sets the namespace in which targets are found.
     pub(in crate::runtime) fn open(&self, inner: &Arc<Inner>) {
         // Only the start of the namespace calls this, once.
         let _ = self.namespace.set(Arc::downgrade(inner));
@@ -35,7 +35,7 @@ impl Routes {
         Some(Namespace { inner: self.namespace.get()?.upgrade()? })
     }
 
-    /// An id never used before for a receiver of this partition; `None` when the namespace is gone.
+    /// A new id for a receiver of this partition; `None` when the namespace is gone.
     pub(super) fn next_receiver_id(&self, partition: &PartitionHandle) -> Option<ReceiverId> {
         Some(self.namespace()?.next_receiver_id(partition))
     }
@@ -45,7 +45,7 @@ impl Routes {
         self.namespace()?.entity(name)
     }
 
-    /// What rules see of a message.
+    /// The properties of a message that rules evaluate.
     pub(super) fn rule_properties(&self, content: &Bytes, view: &MessageView) -> Option<Arc<RuleProperties>> {
         self.read_rule_properties?(content, view).map(Arc::new)
     }

@@ -1,4 +1,4 @@
-//! What a target gets.
+//! Converts a delivery to the message that the target stores.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::{
 };
 
 impl Forwarder {
-    /// The message as the target is to store it; `None` for what is no forwarder's delivery.
+    /// The message for the target; `None` if the delivery is not a forwarder's.
     pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<NewMessage> {
         let departing = delivery.departing.as_deref()?;
         let (view, content) = (&delivery.message.view, &delivery.message.content);
         let earlier = view.forwarded.as_deref();
-        // What a topic's copy shows as its first number is the topic's.
+        // Copies of a topic's message show the topic's sequence number as their original one.
         let number = if departing.is_copy { view.shown_number_of_topic() } else { view.shown_number() };
         let is_dead = departing.source.sub_queue != SubQueue::Main;
         let source = if is_dead {
-            // In lower case, as NServiceBus' tests assert of the service.
+            // In lower case, because NServiceBus' tests assert this of Service Bus.
             Some(Arc::from(name_key(&self.name)))
         } else {
             earlier.and_then(|earlier| earlier.dead_letter_source.clone())
@@ -34,8 +34,8 @@ impl Forwarder {
         let read = || self.routes.rule_properties(content, view);
         let origin = Origin {
             forwarded: Arc::new(forwarded),
-            // Time does not count among dead letters (semantics §9): from there a message goes with its whole life, which
-            // begins anew at the target (azure-sdk-for-net 6748, MassTransit 4827).
+            // Messages don't expire in dead-letter queues (semantics §9). Forwarded from there, a message has its full time
+            // to live again at the target (azure-sdk-for-net 6748, MassTransit 4827).
             expires_at: if is_dead { Timestamp::NEVER } else { view.expires_at },
             changes: view.changes.clone(),
             modified: view.modified.clone(),
@@ -65,9 +65,9 @@ impl Forwarder {
     }
 }
 
-/// When an action wants a message to become available: ignored where the action is, honoured where the message goes on to
-/// (semantics §12.6). So is a message id that an action set: duplicates are looked for at the target by what the message shows,
-/// never among the copies of the subscription.
+/// The scheduled enqueue time set by an action: ignored in the subscription, honoured at the forwarding target (semantics
+/// §12.6). Likewise, a message id set by an action counts for duplicate detection at the target, never among the copies of
+/// the subscription.
 fn scheduled_by_action(changes: &PropertyChanges) -> Option<Timestamp> {
     changes.scheduled_enqueue_time_ms.flatten().map(Timestamp)
 }

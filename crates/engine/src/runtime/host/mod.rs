@@ -1,9 +1,9 @@
-//! A shard in use: its leased store, the actors of the entities that live there, and the tasks they share.
+//! A shard in use: its leased store, the actors of its entities, and the tasks they share.
 //!
-//! A host is one failure scope ([`scope`]). Whatever shows that nothing more can be promised about the shard (the lease is
-//! lost, a batch is in doubt, a task panicked) ends the host as a whole: its actors refuse all who wait with
-//! [`crate::Refusal::Unavailable`], which clients retry, close their receivers and end; so do the catalogue and the committer.
-//! The process goes on. What follows is up to the owner of the [`super::Namespace`], who learns it as a [`LostShard`].
+//! A host is one failure scope ([`scope`]). If the shard can't be trusted any more (the lease is lost, a batch is in doubt, a
+//! task panicked), the whole host ends: its actors refuse all waiting requests with [`crate::Refusal::Unavailable`], which
+//! clients retry, close their receivers and end; so do the catalogue and the committer. The process continues; the owner of
+//! the [`super::Namespace`] receives a [`LostShard`] and decides.
 
 mod scope;
 mod set_back;
@@ -29,10 +29,10 @@ use super::namespace::Common;
 use super::random::RandomSource;
 use super::{NamespaceOptions, StartError};
 
-/// Declarations that wait for the catalogue; further callers wait to hand theirs over.
+/// Capacity of the catalogue's queue; further callers wait for room in it.
 const DECLARATIONS_WAITING_MAX: usize = 1024;
 
-/// A shard that its host lost: its entities refuse everything, and clients are told to retry.
+/// A shard lost by its host: its entities refuse every request as retryable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("shard {} was lost (epoch {epoch}): {reason}", shard.0)]
 pub struct LostShard {
@@ -40,19 +40,19 @@ pub struct LostShard {
     pub shard: ShardId,
     /// The epoch in which it was owned.
     pub epoch: Epoch,
-    /// What became of the lease, or what went wrong.
+    /// The reason for the loss.
     pub reason: Error,
 }
 
 /// See the module.
 pub(super) struct ShardHost {
     shard: ShardId,
-    /// What entities start their actors with.
+    /// Starts the actors of entities.
     pub(super) spawner: Arc<Spawner>,
     declarations: mpsc::Sender<Declaration>,
-    /// Whether the names of all entities are known.
+    /// Whether the names of some entities can't be read.
     pub(super) is_catalogue_damaged: bool,
-    /// Tasks that would go on without the host.
+    /// Tasks that would otherwise outlive the host.
     watching: [AbortHandle; 2],
 }
 
@@ -114,15 +114,15 @@ impl ShardHost {
         })
     }
 
-    /// Its entities have stopped: that the store is closed now is no loss.
+    /// Stops watching for the loss of the shard. After the entities have stopped, closing the store is no loss.
     pub(super) fn stop_watching(&self) {
         self.watching.iter().for_each(AbortHandle::abort);
     }
 
-    /// Asks the catalogue, and waits for its answer.
+    /// Sends a request to the catalogue and waits for its answer.
     ///
     /// # Errors
-    /// The catalogue's, or [`Error::Unavailable`] once the host has ended.
+    /// The catalogue's error, or [`Error::Unavailable`] once the host has ended.
     pub(super) async fn ask_catalogue(&self, request: CatalogueRequest) -> Result<PartitionId, StartError> {
         let gone = || Error::Unavailable { reason: "the shard was lost".to_owned() };
         let (answer, answered) = oneshot::channel();
@@ -130,12 +130,12 @@ impl ShardHost {
         answered.await.map_err(|_| gone())?
     }
 
-    /// What became of the shard, if it is lost.
+    /// The loss of the shard, if it is lost.
     pub(super) fn lost(&self) -> Option<LostShard> {
         self.spawner.shared.scope.failure().map(|reason| self.lost_because(reason))
     }
 
-    /// Resolves when the shard is lost; requests that wait are refused from then on.
+    /// Resolves when the shard is lost; from then on waiting requests are refused.
     pub(super) async fn when_lost(&self) -> LostShard {
         let reason = self.spawner.shared.scope.failed().await;
         self.lost_because(reason)
@@ -146,7 +146,7 @@ impl ShardHost {
     }
 }
 
-/// What the actors of a host share.
+/// The state shared by the actors of a host.
 fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, joint: JointSteps) -> Shared {
     Shared {
         shard: Arc::clone(lease.shard()),
@@ -167,7 +167,7 @@ fn shared(lease: &Lease, common: &Common, ended: mpsc::UnboundedSender<Ended>, j
     }
 }
 
-/// Ends everything that runs on a host once its shard is lost.
+/// Ends all tasks of a host once its shard is lost.
 async fn end_when_lost(
     shard: ShardId,
     spawner: Arc<Spawner>,
@@ -180,10 +180,10 @@ async fn end_when_lost(
     following.abort();
     let mut actors = directory.end_all_of(&spawner);
     for task in tasks {
-        // One that panicked is gone as well.
+        // A task that panicked has ended as well.
         let _ = task.await;
     }
-    // What the catalogue created before it ended.
+    // Entities that the catalogue created before it ended.
     actors.extend(directory.end_all_of(&spawner));
     for actor in actors {
         let _ = actor.await;

@@ -1,9 +1,9 @@
-//! The failure scope of a shard host: whatever shows that the shard is lost is noted here once, and ends the whole host.
+//! The failure scope of a shard host: records the first error that loses the shard, and ends the whole host.
 
 use peeklock_storage::{Error, Lease};
 use tokio::sync::watch;
 
-/// Shared by everything that runs on a host; cheap to clone.
+/// Shared by all tasks of a host; cheap to clone.
 #[derive(Debug, Clone)]
 pub(in crate::runtime) struct FailureScope {
     lease: Lease,
@@ -15,7 +15,8 @@ impl FailureScope {
         Self { lease, failure: watch::Sender::new(None) }
     }
 
-    /// The shard is lost. Only the first reason is kept: the store's, if it gives one, since it knows most.
+    /// Records that the shard is lost. Only the first reason is kept; the store's own reason, if it has one, takes
+    /// precedence.
     pub(in crate::runtime) fn fail(&self, reason: Error) {
         let reason = self.lease.loss().unwrap_or(reason);
         self.failure.send_if_modified(|failure| {
@@ -27,7 +28,7 @@ impl FailureScope {
         });
     }
 
-    /// Why the shard is lost, if it is.
+    /// The reason why the shard is lost, if it is.
     pub(super) fn failure(&self) -> Option<Error> {
         self.failure.borrow().clone()
     }
@@ -39,7 +40,7 @@ impl FailureScope {
         failure.unwrap_or_else(|| Error::Stopped { reason: "the namespace is gone".to_owned() })
     }
 
-    /// Fails when the lease is lost. Resolves with the reason why the shard is lost, whatever it is.
+    /// Fails the scope when the lease is lost. Resolves with the reason for the loss, whichever it is.
     pub(in crate::runtime) async fn watch(&self) -> Error {
         tokio::select! {
             biased;
@@ -52,7 +53,7 @@ impl FailureScope {
     }
 
     /// Fails the scope if the task that holds the guard panics: a partition whose state is in doubt must not leave the rest
-    /// of its host running as if nothing had happened.
+    /// of its host running.
     pub(in crate::runtime) fn guard(self) -> PanicGuard {
         PanicGuard(self)
     }

@@ -1,4 +1,4 @@
-//! What follows when the clock was set back: instants that it has not reached yet are in the store and in memory.
+//! Follows corrections that set time back: the store and the state in memory contain timestamps that are now in the future.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::runtime::entity::Spawner;
 use crate::stored::write_set_back;
 
 impl SetBack {
-    /// Which instants in the store count when it is opened at `now`.
+    /// Which timestamps in the store are credible when it is opened at `now`.
     pub(in crate::runtime) fn credible(self, now: Timestamp) -> Credible {
         Credible { after: now.max(self.to), until: self.from, counts_as: self.to }
     }
 
-    /// This one and a later one as one.
+    /// Combines this correction with a later one.
     fn and_then(self, later: Self) -> Self {
         Self { from: self.from.max(later.from), to: later.to }
     }
 }
 
-/// Notes each correction in the store, so that the next start knows which instants were never true, and lets every entity
-/// read itself back. Never ends.
+/// Stores each correction, so that the next start knows which timestamps were never valid, and makes every entity read its
+/// state back. Never ends.
 pub(super) async fn follow_set_backs(spawner: Arc<Spawner>, directory: Arc<Directory>, mut known: SetBack) {
     let clock = Arc::clone(&spawner.shared.clock);
     let mut followed = 0;

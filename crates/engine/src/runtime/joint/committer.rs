@@ -1,4 +1,4 @@
-//! The task that carries out joint steps, one round after the other.
+//! The task that carries out joint steps, in rounds.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::runtime::PartitionHandle;
 use crate::runtime::growth::Growth;
 use crate::runtime::host::FailureScope;
 
-/// Units of one round, unless a single job has more: participants wait for the whole round.
+/// Maximum number of units in one round, unless a single job has more: participants wait for the whole round.
 const ROUND_UNITS_MAX: usize = 512;
 
 /// See the module.
@@ -23,12 +23,12 @@ pub(in crate::runtime) struct Committer {
     pub(in crate::runtime) shard: Arc<dyn Shard>,
     pub(in crate::runtime) scope: FailureScope,
     pub(in crate::runtime) growth: Growth,
-    /// For what actions of rules draw.
+    /// For random values in actions of rules.
     pub(in crate::runtime) random: StdRng,
 }
 
 impl Committer {
-    /// Runs until nobody can hand in a job any more, or the shard is lost.
+    /// Runs until all [`super::JointSteps`] are dropped, or the shard is lost.
     pub(in crate::runtime) async fn run(mut self, mut jobs: Jobs) {
         let scope = self.scope.clone();
         let _guard = scope.clone().guard();
@@ -49,7 +49,7 @@ impl Committer {
                 waiting.push_back(job);
             }
             self.round(take_round(&mut waiting)).await;
-            // Under load the next round is ready at once: the participants come first.
+            // Under load the next round is ready at once: the participants get their turn first.
             tokio::task::yield_now().await;
         }
     }
@@ -69,13 +69,13 @@ impl Committer {
     }
 }
 
-/// A job that was carried out, and waits for the store.
+/// A carried-out job that waits for the store.
 struct Waiting {
     answer: Answer,
     outcomes: Vec<(UnitOutcome, usize)>,
 }
 
-/// Answers jobs once their batches are durable. `outcomes` name the batch of each unit.
+/// Answers jobs once their batches are durable. `outcomes` contain the batch index of each unit.
 async fn answer_when_durable(commits: Vec<peeklock_storage::Commit>, answers: Vec<Waiting>) {
     let mut results = Vec::with_capacity(commits.len());
     for commit in commits {
@@ -92,7 +92,7 @@ async fn answer_when_durable(commits: Vec<peeklock_storage::Commit>, answers: Ve
     }
 }
 
-/// The answer to the participants of a refused batch.
+/// The refusal for the participants of a refused batch.
 const fn refusal(error: &Error) -> Refusal {
     match error {
         Error::Full { .. } | Error::TooLarge { .. } => Refusal::StorageFull,
@@ -113,10 +113,11 @@ fn take_round(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     round
 }
 
-/// Where participants stand in their list, by the identity of their handles.
+/// Indexes of participants in their list, by the identity of their handles.
 type Places = HashMap<usize, usize>;
 
-/// Borrows the state of every partition that the jobs concern, or learns why it is not to be had. All are asked before the first is awaited.
+/// Borrows the state of every partition that the jobs concern, or returns why it can't be borrowed. All requests are sent
+/// before the first is awaited.
 async fn borrow_all(jobs: &[Job]) -> (Vec<Result<Participant, Refusal>>, Places) {
     let mut asked: Vec<(PartitionHandle, Option<oneshot::Receiver<Lent>>)> = Vec::new();
     let mut places = Places::new();

@@ -1,4 +1,4 @@
-//! How an actor lends the state of its partition to the committer.
+//! Lends the state of a partition from its actor to the committer.
 
 use peeklock_storage::{Commit, PartitionId};
 use tokio::sync::oneshot;
@@ -6,31 +6,31 @@ use tokio::sync::oneshot;
 use crate::partition::Partition;
 use crate::{Effect, Event, Timestamp};
 
-/// Asks an actor for the state of its partition.
+/// Asks an actor to lend the state of its partition.
 #[derive(Debug)]
 pub(in crate::runtime) struct LoanRequest {
     pub(in crate::runtime) lent: oneshot::Sender<Lent>,
 }
 
-/// The state of a partition as its actor lends it. Everything that it decided before is submitted.
+/// The state of a partition, lent by its actor. All its earlier decisions are submitted.
 #[derive(Debug)]
 pub(in crate::runtime) struct Lent {
     pub(in crate::runtime) id: PartitionId,
     pub(in crate::runtime) partition: Partition,
-    /// When the step takes place for this partition.
+    /// The time of the step for this partition.
     pub(in crate::runtime) now: Timestamp,
-    /// How it gets back.
+    /// Channel to return it.
     pub(in crate::runtime) back: oneshot::Sender<Returned>,
 }
 
-/// The state as it comes back.
+/// A returned state.
 #[derive(Debug)]
 pub(in crate::runtime) struct Returned {
     pub(in crate::runtime) partition: Partition,
-    /// What happened to it, in order.
+    /// The joint batches that changed it, in order.
     pub(in crate::runtime) parts: Vec<Part>,
-    /// Nothing of what happened last was submitted, so the state is to be read back: a prepared command was refused, which is
-    /// a defect.
+    /// Whether changes were not submitted, so that the state must be read back: a prepared command was refused, which is a
+    /// defect.
     pub(in crate::runtime) is_broken: bool,
 }
 

@@ -1,12 +1,12 @@
 //! Joint steps: commands for several partitions that take effect as a whole, in one batch of the store.
 //!
-//! One task for each shard, the *committer*, carries them out one round after the other. It borrows the state of every
-//! partition that a round concerns ([`loan`]): an actor that has lent its state handles nothing and submits nothing until it
-//! is back, so nothing can come between deciding and submitting, and since one task alone borrows, nobody waits for
-//! somebody who waits. Each *unit* of a round is prepared in all its partitions, and carried out if none refuses
-//! ([`round`]). All that was carried out becomes one batch, whose commit every participant awaits like one of its own.
+//! One task for each shard, the *committer*, carries them out in rounds. It borrows the state of every partition in a round
+//! ([`loan`]): an actor that has lent its state handles and submits nothing until the state is returned, so nothing can
+//! come between deciding and submitting. Only this task borrows, so there are no circular waits. Each *unit* of a round is
+//! prepared in all its partitions, and carried out if none refuses ([`round`]). The results become one batch, whose commit
+//! every participant awaits like its own.
 //!
-//! Forwarders move messages by it, one unit for each message; a client's transaction is one unit ([`transaction`]).
+//! Forwarders use one unit for each message; a client's transaction is one unit ([`transaction`]).
 
 mod committer;
 mod loan;
@@ -28,24 +28,24 @@ pub(super) struct Unit {
     pub(super) steps: SmallVec<[UnitStep; 2]>,
 }
 
-/// What a unit asks of one partition.
+/// The part of a unit for one partition.
 #[derive(Debug)]
 pub(super) struct UnitStep {
     pub(super) entity: PartitionHandle,
     pub(super) command: Command,
-    /// Where messages go that the entity does not take: to the transfer dead-letter queue there.
+    /// The entity whose transfer dead-letter queue keeps messages that `entity` refuses.
     pub(super) via: Option<PartitionHandle>,
 }
 
 /// Why a unit did not take effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnitFailure {
-    /// The step that was refused first.
+    /// Index of the first step that was refused.
     pub(super) step: usize,
     pub(super) refusal: Refusal,
 }
 
-/// What became of one unit.
+/// The outcome of one unit.
 pub(super) type UnitOutcome = Result<(), UnitFailure>;
 
 /// Units that are answered together.
@@ -55,17 +55,17 @@ pub(super) struct Job {
     pub(super) answer: Answer,
 }
 
-/// Who wants to know what became of a job.
+/// The destination of a job's answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Each unit apart.
+    /// One outcome for each unit.
     Outcomes(oneshot::Sender<Vec<UnitOutcome>>),
-    /// A transaction: a single unit.
+    /// The answer for a transaction, which is a single unit.
     Transaction(CommitAnswer),
 }
 
-/// The answer to the commit of a transaction, sent when it is dropped. Nobody knows what became of one that was dropped without
-/// an outcome, because the committer panicked: it is refused like everything that is under way when the shard is lost.
+/// The answer to the commit of a transaction, sent when it is dropped. If the committer panicked, the outcome is unknown:
+/// the commit is refused like everything under way when the shard is lost.
 #[derive(Debug)]
 pub(super) struct CommitAnswer {
     mailbox: Mailbox,
@@ -87,10 +87,10 @@ impl Drop for CommitAnswer {
 }
 
 impl Answer {
-    /// Gives the answer, once what took effect is durable.
+    /// Sends the answer, once the changes are durable.
     fn give(self, outcomes: Vec<UnitOutcome>) {
         match self {
-            // Whoever asked may be gone.
+            // The requester may be gone.
             Self::Outcomes(answer) => drop(answer.send(outcomes)),
             Self::Transaction(mut answer) => {
                 let refused = outcomes.into_iter().find_map(Result::err);
@@ -100,7 +100,7 @@ impl Answer {
     }
 }
 
-/// Where jobs are handed in; cheap to clone.
+/// Accepts jobs for the committer; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct JointSteps(mpsc::UnboundedSender<Job>);
 
@@ -111,14 +111,14 @@ impl JointSteps {
         (Self(jobs), Jobs(receiver))
     }
 
-    /// Hands in a job. Without a committer it is refused.
+    /// Submits a job. If the committer has ended, it is refused.
     pub(super) fn submit(&self, job: Job) {
         if let Err(refused) = self.0.send(job) {
             refuse(refused.0, &Refusal::Unavailable);
         }
     }
 
-    /// Carries out units; each is answered apart. `None` when the namespace is about to end.
+    /// Carries out units and returns their outcomes; `None` when the namespace is about to end.
     pub(super) async fn carry_out(&self, units: Vec<Unit>) -> Option<Vec<UnitOutcome>> {
         let (answer, answered) = oneshot::channel();
         self.submit(Job { units, answer: Answer::Outcomes(answer) });
@@ -126,7 +126,7 @@ impl JointSteps {
     }
 }
 
-/// The committer's end of [`JointSteps`]. What is still in it when the committer ends is refused.
+/// The receiving end of [`JointSteps`]. Jobs left in it when the committer ends are refused.
 #[derive(Debug)]
 pub(super) struct Jobs(mpsc::UnboundedReceiver<Job>);
 

@@ -1,4 +1,4 @@
-//! One round: units prepared and carried out on borrowed states, and as few batches as hold what comes of it.
+//! One round: prepares and carries out units on borrowed states, and submits the results in as few batches as possible.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
 use crate::{Command, Durability, Refusal};
 
-/// A partition that takes part, and what happened to it since the last batch.
+/// A participating partition, and its changes since the last batch.
 #[derive(Debug)]
 pub(super) struct Participant {
     lent: Lent,
     outputs: Outputs,
-    /// Whether the next batch is about it.
+    /// Whether the next batch has changes of it.
     is_concerned: bool,
     parts: Vec<Part>,
     is_broken: bool,
@@ -28,13 +28,13 @@ impl Participant {
         Self { lent, outputs: Outputs::default(), is_concerned: false, parts: Vec::new(), is_broken: false }
     }
 
-    /// Adds what happened to a batch.
+    /// Adds the changes to a batch.
     fn persist(&mut self, batch: &mut Batch) {
         let id = self.lent.id;
         if self.outputs.events.iter().any(|event| event.durability() != Durability::Volatile) {
             persist(id, &self.outputs.events, batch);
         }
-        // Whatever the batch says of it, the commit comes after those that were submitted before.
+        // Orders the commit after the partition's earlier ones, even if the batch stores nothing about it.
         touch(id, batch);
     }
 
@@ -46,17 +46,17 @@ impl Participant {
 
     fn give_back(self) {
         let Lent { partition, back, .. } = self.lent;
-        // An actor waits for its state, unless the process is about to end.
+        // The actor waits for its state, unless the process is about to end.
         let _ = back.send(Returned { partition, parts: self.parts, is_broken: self.is_broken });
     }
 }
 
-/// A command for the participant at a place, or why it can't have it.
+/// A command for the participant with this index.
 #[derive(Debug)]
 struct Step {
     place: usize,
     command: Command,
-    /// Where what it does not take goes.
+    /// The participant whose transfer dead-letter queue keeps refused messages.
     via: Option<usize>,
 }
 
@@ -83,8 +83,8 @@ impl<'a> Round<'a> {
         Self { shard, limits, random, shortage, participants, batch_bytes: 0, commits: Vec::new() }
     }
 
-    /// Prepares a unit in all its partitions, and carries it out if none refuses; with the number of the batch that holds it.
-    /// `place` finds participants.
+    /// Prepares a unit in all its partitions, and carries it out if none refuses. Returns the outcome and the index of its
+    /// batch. `place` finds the index of a participant.
     pub(super) fn unit(
         &mut self,
         unit: Unit,
@@ -105,7 +105,7 @@ impl<'a> Round<'a> {
         (outcome, self.commits.len())
     }
 
-    /// Whether every partition can carry out its steps.
+    /// Checks whether every partition can carry out its steps.
     fn prepare(&mut self, steps: &[Step]) -> UnitOutcome {
         let bytes = self.weigh(steps)?;
         if bytes > self.limits.batch_bytes_max {
@@ -130,7 +130,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// An estimate of what the steps write, in bytes.
+    /// The estimated size of the steps' writes, in bytes.
     fn weigh(&self, steps: &[Step]) -> Result<usize, UnitFailure> {
         let mut bytes = 0_usize;
         for (step, Step { place, command, .. }) in steps.iter().enumerate() {
@@ -147,7 +147,7 @@ impl<'a> Round<'a> {
         Ok(bytes)
     }
 
-    /// Carries out what was prepared.
+    /// Carries out prepared steps.
     fn carry_out(&mut self, steps: Vec<Step>) -> UnitOutcome {
         for (step, Step { place, command, .. }) in steps.into_iter().enumerate() {
             let Some(Ok(participant)) = self.participants.get_mut(place) else { continue };
@@ -162,7 +162,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Drops everything that is not submitted yet: whoever takes part has to read its state back.
+    /// Discards everything not submitted yet; the participants must read their states back.
     fn give_up(&mut self) {
         self.batch_bytes = 0;
         for place in &mut self.participants {
@@ -178,7 +178,7 @@ impl<'a> Round<'a> {
         self.commits.push(failed);
     }
 
-    /// Submits what happened so far as one batch.
+    /// Submits the changes so far as one batch.
     fn flush(&mut self) {
         self.batch_bytes = 0;
         let mut batch = Batch::new();
@@ -197,7 +197,7 @@ impl<'a> Round<'a> {
         self.commits.push(commit);
     }
 
-    /// Submits what is left and gives back all states; the commits of all batches.
+    /// Submits the rest and returns all states; returns the commits of all batches.
     pub(super) fn end(mut self) -> Vec<Commit> {
         self.flush();
         self.participants.into_iter().flatten().for_each(Participant::give_back);
@@ -205,8 +205,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Turns a step that was refused into one that keeps its messages in the transfer dead-letter queue of the entity by way of
-/// which they went; false if that is not to be.
+/// Turns a refused step into one that keeps its messages in the transfer dead-letter queue of the entity they were sent
+/// via; false if that does not apply.
 fn keep_undelivered(step: &mut Step, refusal: &Refusal) -> bool {
     let Some(via) = step.via.take() else { return false };
     let Some(why) = forwarder::why_undeliverable(refusal) else { return false };

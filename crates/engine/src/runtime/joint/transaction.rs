@@ -1,4 +1,4 @@
-//! A client's transaction: what it asked for so far.
+//! A client's transaction: the commands so far.
 
 use smallvec::SmallVec;
 
@@ -6,8 +6,7 @@ use super::{Answer, CommitAnswer, Job, JointSteps, Unit, UnitStep};
 use crate::runtime::{Mailbox, Namespace, PartitionHandle};
 use crate::{Command, NewMessage};
 
-/// Work that takes effect as a whole or not at all, at its commit. Nothing of it is visible before; dropped, it never
-/// happened.
+/// Commands that take effect at the commit, all or none. Nothing is visible before; a dropped transaction is rolled back.
 #[derive(Debug)]
 pub struct Transaction {
     joint: JointSteps,
@@ -16,7 +15,7 @@ pub struct Transaction {
 }
 
 impl Namespace {
-    /// A transaction without work.
+    /// An empty transaction.
     #[must_use]
     pub fn begin_transaction(&self) -> Transaction {
         let unit = Unit { steps: SmallVec::new() };
@@ -25,14 +24,14 @@ impl Namespace {
 }
 
 impl Transaction {
-    /// Adds a `Send`, `Settle`, `CancelScheduled` or `SetSessionState`, which [`Command::Provisional`] has found possible. Any
-    /// other command makes the commit fail.
+    /// Adds a `Send`, `Settle`, `CancelScheduled` or `SetSessionState` that [`Command::Provisional`] has found possible.
+    /// Any other command makes the commit fail.
     pub fn add(&mut self, entity: &PartitionHandle, command: Command) {
         self.content_bytes = self.content_bytes.saturating_add(command.describe().writes.content_bytes());
         self.unit.steps.push(UnitStep { entity: entity.clone(), command, via: None });
     }
 
-    /// Adds messages for `target` that go by way of another entity: what the target does not take at the commit goes to the
+    /// Adds messages sent to `target` via another entity: messages that the target refuses at the commit are stored in the
     /// transfer dead-letter queue of `via` (semantics §14.2).
     pub fn add_transfer(
         &mut self,
@@ -57,14 +56,14 @@ impl Transaction {
         self.unit.steps.is_empty()
     }
 
-    /// Sum of the contents that it keeps in memory, in bytes.
+    /// Bytes of the bodies that it holds in memory.
     #[must_use]
     pub const fn content_bytes(&self) -> usize {
         self.content_bytes
     }
 
-    /// Carries it out. `mailbox` gets [`crate::runtime::Response::Done`] with `tag`, once all of it is durable, or the
-    /// reason why nothing of it happened.
+    /// Carries it out. `mailbox` receives [`crate::runtime::Response::Done`] with `tag`, once everything is durable, or
+    /// with the reason why nothing was done.
     pub fn commit(self, mailbox: Mailbox, tag: u64) {
         self.joint.submit(Job {
             units: vec![self.unit],

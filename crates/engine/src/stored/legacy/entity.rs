@@ -1,4 +1,4 @@
-//! Queues and topics: version 1 is from before there was administration.
+//! Queues and topics: version 1 was written before administration existed.
 
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ struct Version1 {
 
 #[derive(Deserialize)]
 enum Kind {
-    /// Before sessions and idle deletion.
+    /// From before sessions and AutoDeleteOnIdle.
     PlainQueue(PlainQueue),
     Queue(QueueVersion1),
     Topic(TopicVersion1),

@@ -1,6 +1,5 @@
-//! Heads of messages: version 2 has the length of the header and what rules see, version 3 also the way of a forwarded message,
-//! version 5 also partition keys and what an action changed. Version 4 is what stood in place of a message that went to
-//! another entity.
+//! Heads of messages: version 2 adds the length of the header and the properties for rules, version 3 the forwarding
+//! information, version 5 partition keys and an action's changes. Version 4 is the tombstone of a forwarded message.
 
 use std::sync::Arc;
 
@@ -51,7 +50,7 @@ struct Reason {
     description: Option<Arc<str>>,
 }
 
-/// Behind the head since version 2.
+/// Follows the head since version 2.
 #[derive(Deserialize)]
 struct More {
     header_bytes: u32,
@@ -65,7 +64,7 @@ struct Way {
     dead_letter_source: Option<Arc<str>>,
 }
 
-/// Behind the head since version 5.
+/// Follows the head since version 5.
 #[derive(Deserialize)]
 struct Rest {
     header_bytes: u32,
@@ -125,7 +124,7 @@ impl From<Head> for Record {
     }
 }
 
-/// A head with what was stored behind it.
+/// Combines a head with the fields that follow it.
 fn with_more(head: Head, more: More, way: Option<Way>) -> Record {
     let mut record = Record::from(head);
     record.edit_extra(|extra| {
@@ -162,11 +161,11 @@ pub(in crate::stored) fn read_head(bytes: &[u8]) -> Result<Record, String> {
     }
 }
 
-/// What stands in place of a message that went to another entity, until its source has removed it: where the body is, and the
-/// length of that. `None` if something else is there.
+/// Reads a tombstone of a forwarded message that its source has not removed yet: the body and its length. `None` for other
+/// records.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The reason why they can't be decoded.
 pub(crate) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
     if version(bytes) != Ok(4) {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Records as earlier versions wrote them: one version byte, then the fields by position (postcard). They are only read.
+//! Records of earlier versions: one version byte, then the fields by position (postcard). They are only read.
 //!
-//! The structs here are frozen: they are what those versions stored, whatever the broker computes with today. The bytes of each
-//! version are pinned in the tests beside the records' new forms and here.
+//! The structs are frozen: they match the stored records of those versions, independently of the broker's present types. The
+//! bytes of each version are pinned by tests here and next to the records' new forms.
 
 mod entity;
 mod message;
@@ -28,12 +28,12 @@ fn version(bytes: &[u8]) -> Result<u8, String> {
     bytes.first().copied().ok_or_else(|| "the record is empty".to_owned())
 }
 
-/// Refuses a version that no version of the broker up to this one has written.
+/// Refuses an unknown version.
 fn unknown<T>(version: u8) -> Result<T, String> {
     Err(format!("format version {version} is unknown"))
 }
 
-/// Reads a record of which there was one version.
+/// Reads a record with a single version.
 fn read_version_1<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     match version(bytes)? {
         1 => read_fields(bytes),
@@ -41,7 +41,7 @@ fn read_version_1<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> 
     }
 }
 
-/// Reads the fields behind the version byte, and nothing more.
+/// Reads the fields after the version byte, which must extend to the end of the bytes.
 fn read_fields<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     let fields = bytes.get(1..).unwrap_or_default();
     match postcard::take_from_bytes(fields) {

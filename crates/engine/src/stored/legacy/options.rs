@@ -1,4 +1,4 @@
-//! Options of entities, as records of entities (version 2) and of subscriptions (versions 2 and 3) had them.
+//! Options in records of entities (version 2) and of subscriptions (versions 2 and 3).
 
 use serde::Deserialize;
 

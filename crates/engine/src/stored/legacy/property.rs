@@ -1,4 +1,4 @@
-//! Properties of messages. Kinds of values were added at the end only, so the same structs read all versions.
+//! Properties of messages. Kinds of values were only ever added at the end, so the same structs read all versions.
 
 use peeklock_rules::{
     CorrelationFilter, Given, PropertyChanges, PropertyValue, RuleProperties, TextProperty,
@@ -90,7 +90,7 @@ pub(super) fn properties(stored: Properties) -> Vec<(Box<str>, PropertyValue)> {
     stored.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-/// What rules see of a message, before they knew partition keys; also what a correlation filter sets.
+/// Properties for rules, from before partition keys were included; also those of a correlation filter.
 #[derive(Deserialize)]
 pub(super) struct Seen {
     correlation_id: Option<Box<str>>,
@@ -139,7 +139,7 @@ impl From<Seen> for CorrelationFilter {
     }
 }
 
-/// What rules see of a message.
+/// Properties for rules.
 #[derive(Deserialize)]
 pub(super) struct SeenWithPartitionKeys {
     seen: Seen,
@@ -182,7 +182,7 @@ impl From<Text> for TextProperty {
     }
 }
 
-/// What the action of a rule changed.
+/// Changes made by the action of a rule.
 #[derive(Deserialize)]
 pub(super) struct Changes {
     texts: Vec<(Text, Option<Box<str>>)>,

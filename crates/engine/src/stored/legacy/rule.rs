@@ -15,7 +15,7 @@ pub(super) struct RuleWithAction {
     created_at_ms: u64,
 }
 
-/// Before rules had actions.
+/// From before rules had actions.
 #[derive(Deserialize)]
 pub(super) struct RuleWithoutAction {
     name: Box<str>,

@@ -1,4 +1,4 @@
-//! Subscriptions: version 1 is from before there was administration, version 2 from before rules had actions.
+//! Subscriptions: version 1 was written before administration existed, version 2 before rules had actions.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ fn topic() -> EntityRecord {
     EntityRecord { name: "News".to_owned(), times: TIMES, options: options.into() }
 }
 
-/// The form on disk must not change by accident.
+/// The stored form must not change by accident.
 #[test]
 fn records_are_pinned() {
     let expected: [(EntityRecord, &[u8]); 2] = [
@@ -177,7 +177,7 @@ prop_compose! {
     }
 }
 
-// The strategies name every option, so that one that is added is stored or does not build.
+// The strategies name every option, so a new option does not compile without a test of its storage.
 prop_compose! {
     fn queues()(
         numbers in any::<[u64; 4]>(),

@@ -38,7 +38,7 @@ fn dead_lettered() -> Record {
     message(SubQueue::DeadLetter, MessageState::Deferred, extra)
 }
 
-/// What rules see, with values of some kinds.
+/// Properties for rules, with values of several kinds.
 fn seen() -> RuleProperties {
     RuleProperties {
         label: Some("l".into()),
@@ -70,7 +70,7 @@ fn scheduled() -> Record {
     message(SubQueue::Main, MessageState::Scheduled, extra)
 }
 
-/// The form on disk must not change by accident.
+/// The stored form must not change by accident.
 #[test]
 fn records_are_pinned() {
     let plain = Record::new(Timestamp(300), None, 6);
@@ -110,7 +110,7 @@ fn records_by_position_stay_readable() {
     let version_1 = b"\x01\x01\x01\xac\x02\x01\x05\x06\x07\x01\x01\x01\x01p\x03\xa1\x01v\x01\x01\x01\
         r\x00\x00\x01\x01S\x01\x09";
     assert_eq!(read_head(version_1), Ok(dead_lettered()));
-    // Scheduled, with the length of the header and what rules see of it, before they knew partition keys.
+    // Scheduled, with the length of the header and the properties for rules, from before partition keys were included.
     let scheduled_with = |edit: fn(&mut Extra)| {
         let mut record = scheduled();
         record.edit_extra(edit);

@@ -1,4 +1,4 @@
-//! Records as they are on the disk: pinned, by this version and by earlier ones, and damaged.
+//! Stored records: pinned bytes of this version and earlier ones, and damaged records.
 
 mod entity;
 mod message;

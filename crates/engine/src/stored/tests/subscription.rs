@@ -76,7 +76,7 @@ fn of_given_values() -> Subscription {
     subscription_with(vec![rule], SubscriptionOptions::default())
 }
 
-/// The form on disk must not change by accident.
+/// The stored form must not change by accident.
 #[test]
 fn records_are_pinned() {
     let expected: [(Subscription, &[u8]); 3] = [
@@ -146,7 +146,7 @@ fn subscriptions_stored_before_there_was_administration_stay_readable() {
     assert_eq!(read(stored), Ok(Subscription { times: EntityTimes::default(), ..subscription() }));
 }
 
-/// What an earlier version of the language accepted, or a disk changed.
+/// SQL that only an earlier version of the language accepted, or that was damaged on disk.
 #[test]
 fn sql_that_can_not_be_read_is_refused_with_rule_and_place() {
     let stored = written(&subscription_with(

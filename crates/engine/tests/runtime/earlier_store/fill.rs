@@ -1,4 +1,4 @@
-//! Some of everything that is stored.
+//! Creates at least one stored record of each kind.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use peeklock_storage::LocalStore;
 use super::{SCHEDULED, baskets, client, forwards, large, news, once, orders, rule_properties, source};
 use crate::broker::{Broker, Client, QUEUE, START, token};
 
-/// Leaves some of everything behind.
+/// Stores records of each kind.
 pub(super) async fn fill(broker: &Broker<LocalStore>) {
     declare(broker).await;
     fill_orders(broker).await;
@@ -22,7 +22,7 @@ pub(super) async fn fill(broker: &Broker<LocalStore>) {
     fill_once(broker).await;
     fill_news(broker).await;
     forward(broker).await;
-    // Written now; before, its options let no message in.
+    // Only now: with its final options it refuses messages.
     broker.namespace.update("baskets", baskets()).await.unwrap();
 }
 
@@ -150,7 +150,7 @@ async fn fill_news(broker: &Broker<LocalStore>) {
     sent(&mut news, scheduled).await;
 }
 
-/// Waits for what forwarders move: a message of the queue, and two copies of the subscription.
+/// Waits until the forwarders have moved one message of the queue and two copies of the subscription.
 async fn forward(broker: &Broker<LocalStore>) {
     let mut source = client(broker, "source", None);
     sent(&mut source, message("goes on")).await;

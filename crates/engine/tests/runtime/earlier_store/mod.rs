@@ -1,4 +1,4 @@
-//! A data directory that an earlier version wrote, opened by this one. `fixtures/` has one directory for each form of records.
+//! A data directory written by an earlier version, opened by this one. `fixtures/` has one directory for each record format.
 
 mod fill;
 mod verify;
@@ -16,10 +16,10 @@ use peeklock_storage::{LocalOptions, LocalStore, ShardId, Store};
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock};
 
-/// Directories that this version must open, by what their records are: by position, or with tags.
+/// Directories that this version must open, named after their record format: fields by position, or tagged.
 const FIXTURES: [&str; 1] = ["by-position"];
 const SEGMENT_BYTES: u32 = 64 << 10;
-/// Far enough away for every run of the tests.
+/// After every run of the tests.
 const SCHEDULED: Timestamp = Timestamp(4_000_000_000_000);
 
 fn fixture(name: &str) -> PathBuf {
@@ -46,7 +46,7 @@ async fn close(broker: Broker<LocalStore>) {
     broker.store.close();
 }
 
-/// Messages of these tests are a label, and a size between two colons: `red:9:`.
+/// Bodies of these tests are a label and, between two colons, a size: `red:9:`.
 fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let mut seen = rule_properties(std::str::from_utf8(content).ok()?);
     if let Some(changes) = &view.changes {
@@ -154,7 +154,7 @@ async fn everything_in_an_earlier_store_is_there() {
     }
 }
 
-/// What this version wrote over the records of an earlier one is read beside them.
+/// Records written by this version next to records of an earlier one are readable.
 #[tokio::test]
 async fn an_earlier_store_that_was_written_to_opens_again() {
     for name in FIXTURES {
@@ -186,7 +186,7 @@ async fn what_is_written_today_reads_the_same() {
     close(broker).await;
 }
 
-/// Run before records get another form: `cargo test -p peeklock-engine --test runtime write_a_fixture -- --ignored`.
+/// Run before the record format changes: `cargo test -p peeklock-engine --test runtime write_a_fixture -- --ignored`.
 #[tokio::test]
 #[ignore = "writes a fixture instead of testing"]
 async fn write_a_fixture() {

@@ -1,4 +1,4 @@
-//! What is there of all that `fill` left behind.
+//! Checks that everything `fill` stored is present.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
@@ -31,7 +31,7 @@ fn contents(messages: &[Received]) -> Vec<&str> {
     messages.iter().map(|message| std::str::from_utf8(&message.content).unwrap()).collect()
 }
 
-/// Everything is as it was left.
+/// Checks that everything is unchanged.
 pub(super) async fn everything(broker: &Broker<LocalStore>) {
     assert_eq!((broker.namespace.damage_count(), broker.namespace.quarantined_count()), (0, 0));
     options(broker);
@@ -138,7 +138,7 @@ async fn topic(broker: &Broker<LocalStore>) {
     assert_eq!(contents(&scheduled), ["red:8:"]);
 }
 
-/// Whether the action of the rule was carried out.
+/// Checks whether the rule's action was applied.
 fn check_changes(view: &MessageView, expected: bool) {
     let Some(changes) = &view.changes else { return assert!(!expected, "unchanged") };
     assert!(expected);
@@ -162,7 +162,7 @@ async fn forwarded(broker: &Broker<LocalStore>) {
     }
 }
 
-/// What is stored has its effects: states of sessions, ids for duplicate detection, rules, schedules and numbers.
+/// Stored state is effective: session states, ids for duplicate detection, rules, schedules and sequence numbers.
 pub(super) async fn work_goes_on(broker: &Broker<LocalStore>) {
     let (mut holder, receiver) = accept(broker, "a").await;
     holder.submit(Command::GetSessionState { receiver });

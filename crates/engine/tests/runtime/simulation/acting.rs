@@ -1,4 +1,4 @@
-//! What an administrator does with stored messages by number: all of one command happens, or nothing of it.
+//! Administrators' actions on stored messages by number: each command takes effect completely or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::transactions::Work;
 use super::world::{Address, Asked, Taken, World};
 
 impl World {
-    /// Acts on up to `picks.len()` of the messages that may be in a place.
+    /// Acts on up to `picks.len()` messages that may be in the place.
     pub(super) fn act(&mut self, from: Place, sub_queue: SubQueue, picks: &[usize], act: Act) {
         let Some(address) = self.find(from) else { return };
         let auditor = self.auditor(address.queue);
@@ -22,7 +22,7 @@ impl World {
         if picked.is_empty() {
             return;
         }
-        // Taking these by number may fail from here on.
+        // Receiving these by number may fail from now on.
         self.deferred.retain(|deferred| {
             deferred.address.queue != address.queue || !picked.contains_key(&deferred.number)
         });
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// Deletes messages in one place and sends as many to another, as a whole.
+    /// Deletes messages in one place and sends as many to another, atomically.
     fn move_messages(
         &mut self,
         from: &Address,
@@ -71,7 +71,7 @@ impl World {
             self.auditor(target.queue).sending(&content);
             work.sent.push((target.queue, content));
         }
-        // Numbers are given out at the commit, after those of sends that were asked for later.
+        // Sequence numbers are assigned at the commit, after those of sends that were requested later.
         self.auditor(target.queue).order_unknown(sent);
         let tag = self.ask(Asked::Commit(work));
         transaction.commit(self.mailbox(), tag);
@@ -98,7 +98,7 @@ impl World {
         match result {
             Ok(()) | Err(Refusal::StorageFull | Refusal::Unavailable | Refusal::MessageDamaged(_)) => {}
             Err(Refusal::EntityDeleted | Refusal::EntityDisabled) => self.deferred.push(taken),
-            // What was asked for later, in a transaction, may overtake it while the queue is read back.
+            // A later request, in a transaction, may overtake it while the queue is reloaded.
             Err(Refusal::MessageNotFound(_))
                 if self.auditor(taken.address.queue).is_acted_on(&taken.content) => {}
             Err(refusal) => panic!("{} was deferred and stays so: {refusal}", taken.content),
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// Messages of which it is not known whether they are there until the answer comes.
+    /// Messages whose presence is unknown until the response arrives.
     fn removing(&mut self, queue: QueueId, contents: Vec<String>) -> Work {
         contents.iter().for_each(|content| self.auditor(queue).leaving(content));
         let completed = contents.into_iter().map(|content| (queue, content)).collect();

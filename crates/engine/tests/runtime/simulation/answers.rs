@@ -1,4 +1,4 @@
-//! What the broker answers, and whom it concerns.
+//! Responses of the broker, and their effect on the simulation's knowledge.
 
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{ReceiverId, Refusal};
@@ -37,7 +37,7 @@ impl World {
     }
 
     fn answered(&mut self, tag: u64, asked: Asked, response: Response) {
-        // What was asked of a busy topic, or as a transaction, is settled by a restart.
+        // Requests to a busy topic and transactions have an unknown outcome until a restart.
         let is_settled =
             !matches!(asked, Asked::Send { .. } | Asked::State(_) | Asked::Delete { .. } | Asked::Other);
         self.in_doubt |= is_settled && self.reads_fail && is_busy(&response);
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Whether the answer is that of an entity that can't be read back now.
+/// Whether the response is that of an entity that can't be reloaded at present.
 fn is_busy(response: &Response) -> bool {
     let refusal = match response {
         Response::Sent(result) => result.as_ref().err(),

@@ -1,5 +1,5 @@
-//! The wall clock of the machine is off for a while. What is stored keeps its order, and while the broker runs nothing
-//! shows.
+//! The wall clock of the machine is wrong for a while. Stored timestamps keep their order, and a running broker is
+//! not affected.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use peeklock_engine::{MessageView, QueueId, SequenceNumber, Timestamp};
 
 use super::world::World;
 
-/// Locks hold no longer than this: what queues have by default.
+/// The longest lock duration, and the default of queues.
 pub(super) const LOCK_MS: u64 = 60_000;
-/// A wall clock that is off for less is never believed.
+/// The broker must ignore a wall clock that is wrong for less than this.
 pub(super) const TRANSIENT_MS_MAX: u64 = 170_000;
-/// The same soon after a start.
+/// The same shortly after a start.
 const FRESH_TRANSIENT_MS_MAX: u64 = 9_000;
 const FRESH_MS: u64 = 310_000;
-/// How often the broker looks at the wall clock at most.
+/// Minimum interval between the broker's checks of the wall clock.
 const LOOK_MS: u64 = 100;
 
 /// What is known of the broker's time.
 #[derive(Debug, Default)]
 pub(super) struct Time {
-    /// What it showed last, since the last start.
+    /// The last observed time since the last start.
     last: Option<Timestamp>,
-    /// The latest that it ever showed.
+    /// The latest time ever observed.
     pub(super) latest: Timestamp,
     /// When the broker started, by the boot clock.
     started_ms: u64,
-    /// Whether a start believed a wall clock that was behind: then it may be behind until that is corrected.
+    /// Whether the broker started with a wall clock that was behind: its time may lag until that clock is corrected.
     may_lag: bool,
-    /// When messages were enqueued.
+    /// Enqueue times of messages.
     enqueued: BTreeMap<(QueueId, SequenceNumber), Timestamp>,
 }
 
 impl Time {
     pub(super) fn restarted(&mut self, now: Timestamp, boot_ms: u64) {
         (self.last, self.started_ms) = (Some(now), boot_ms);
-        // What is not stored any more binds nobody.
+        // Messages that are not stored any more don't constrain the order.
         self.enqueued.clear();
     }
 
-    /// Numbers and instants have one order, and no instant changes.
+    /// Sequence numbers and enqueue times have the same order, and no enqueue time changes.
     pub(super) fn enqueued(&mut self, view: &MessageView) {
         let (queue, number, at) = (view.queue, view.sequence_number, view.enqueued_at);
         let known = *self.enqueued.entry((queue, number)).or_insert(at);
@@ -55,7 +55,7 @@ impl Time {
 }
 
 impl World {
-    /// The wall clock is off for so short a time that nobody may notice.
+    /// The wall clock is wrong so briefly that the broker must not notice.
     pub(super) fn disturb(&mut self, off_ms: i64, for_ms: u64) {
         let machine = &self.broker.clock.machine;
         if machine.off_ms() == 0 {
@@ -65,14 +65,15 @@ impl World {
         }
     }
 
-    /// The broker starts while the wall clock is behind, and hears of it later.
+    /// The broker starts while the wall clock is behind, and notices it later.
     pub(super) async fn crash_behind(&mut self, behind_ms: u64) {
         let machine = self.broker.clock.machine.clone();
         machine.disturb(-behind_ms.cast_signed(), FRESH_TRANSIENT_MS_MAX);
         self.crash(self.sent).await;
     }
 
-    /// A start believes a wall clock that is ahead of all that is stored: that is no case for claims about order.
+    /// A start believes a wall clock that is ahead of everything stored, and no order is promised then; so that error is ended
+    /// first.
     pub(super) fn before_start(&mut self) {
         let machine = &self.broker.clock.machine;
         if machine.off_ms() > 0 {
@@ -85,7 +86,7 @@ impl World {
         }
     }
 
-    /// It never goes back, is never ahead, and is right unless a start was misled.
+    /// The broker's time never decreases, is never ahead, and is correct unless a start was misled by the wall clock.
     pub(super) fn observe_clock(&mut self) {
         let clock = &self.broker.clock;
         let (now, off_ms) = (clock.now(), clock.machine.off_ms());

@@ -1,4 +1,4 @@
-//! What is left when all is over: in the broker, and in the store.
+//! Final checks of the broker and the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::topic::SUBSCRIPTIONS;
 use super::world::{Address, Asked, QUEUES, World};
 use crate::broker::peek;
 
-/// Reads of a partition that may have failed before the first of them is tried again.
+/// Maximum number of reads of a partition that may have failed before the first of them is retried.
 const READS_UNDER_WAY_MAX: u32 = 8;
 /// The longest pause between attempts to read, in milliseconds.
 const PAUSE_MS_MAX: u64 = 5_000;
@@ -21,7 +21,7 @@ impl World {
     /// Lets everything finish, restarts in good order and looks at what is left.
     pub(super) async fn end(mut self) {
         if self.reads_fail {
-            // The attempts that pauses put off succeed.
+            // Retries postponed by a pause succeed now.
             self.broker.store.clear_faults();
             for _ in 0..READS_UNDER_WAY_MAX {
                 self.broker.clock.advance(PAUSE_MS_MAX);
@@ -32,7 +32,7 @@ impl World {
         self.broker.store.release_all();
         self.slow.release().await;
         self.observe().await;
-        // Whoever waits for a session would wait for ever.
+        // Receivers that wait for a session would wait for ever.
         let sessions = self.find(Place::Sessions).expect("the queue stays");
         let there = self.receivers.iter().filter(|(_, reader)| reader.address.queue == sessions.queue);
         let waiting = there.map(|(receiver, _)| *receiver).filter(|receiver| !self.sessions.holds(*receiver));
@@ -44,17 +44,17 @@ impl World {
         self.observe().await;
         assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
         if self.only_forwards() {
-            // A restart would heal what only memory knows.
+            // Before the restart, which would hide errors of the state in memory.
             self.end_forwarding().await;
             self.observe().await;
         }
-        // All that could be delivered has been: what is missing now is lost.
+        // Every deliverable message has been delivered: one that is missing now is lost.
         self.receivers.values_mut().for_each(|reader| reader.credit = 0);
         self.ending = true;
         self.broker.namespace.shutdown().await;
         self.listen();
         self.observe_forwarding().await;
-        // Nothing is under way that could be lost; nothing is refused from here on.
+        // Nothing is in progress that a crash could lose, and nothing is refused from here on.
         self.broker.store.crash(0);
         self.reboot().await;
         self.observe().await;
@@ -64,7 +64,7 @@ impl World {
         self.end_forwarding().await;
     }
 
-    /// What receivers with a selector are asked about, until nothing is left to ask.
+    /// Waits until receivers with a selector have no more messages to examine.
     async fn answer_questions(&mut self) {
         let questions = |world: &Self| world.receivers.values().map(|reader| reader.questions).sum::<u64>();
         let mut before = None;
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Every session has the state that it should have.
+    /// Checks that every session has the expected state.
     async fn compare_states(&mut self) {
         let address = self.find(Place::Sessions).expect("the queue stays");
         for session in self.sessions.with_states() {
@@ -92,7 +92,7 @@ impl World {
         let places = (0..QUEUES.len()).map(Place::Queue).chain(subscriptions);
         let places = places.chain([Place::Sessions, Place::Temporary]);
         let topic = self.find(Place::Topic).expect("the topic stays").queue;
-        // Of messages whose acceptance is in doubt, and that wait on the topic, only the store knows.
+        // Only the store knows about messages with unknown acceptance that wait on the topic.
         let (least, most) = self.topic.scheduled(self.now(), self.time.latest);
         let waiting = self.stored(Space::Head, topic);
         assert!((least..=most).contains(&waiting), "{waiting} scheduled messages, not {least} to {most}");
@@ -130,7 +130,7 @@ impl World {
         keys.iter().filter(|key| key.space == space && key.partition.0 == queue.0).count()
     }
 
-    /// Nothing is stored but what the messages left need.
+    /// Checks that the store contains only what the remaining messages need.
     fn compare_stored(&self, heads: &BTreeMap<QueueId, usize>, bodies: &BTreeMap<QueueId, usize>) {
         let mut stored: BTreeMap<(Space, QueueId), usize> = BTreeMap::new();
         for key in self.broker.store.keys().iter().filter(|key| key.partition.0 > 0) {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// All messages of a queue or subscription with their contents.
+    /// All messages of a queue or subscription, with their bodies.
     pub(super) async fn browse(
         &mut self,
         address: &Address,
@@ -161,7 +161,7 @@ impl World {
             self.slow.release().await;
             let messages = match self.outputs.try_recv() {
                 Ok(Output::Response { response: Response::Received(Ok(messages)), .. }) => messages,
-                // There is nothing else.
+                // The response of a queue without any other message.
                 Ok(Output::Response {
                     response: Response::Received(Err(Refusal::MessageDamaged(number))),
                     ..

@@ -7,7 +7,7 @@ use super::forwarding::network::Node;
 use super::play_on_disk;
 use super::steps::{Act, DiskStep, ForwardStep, How, Place, Step, TopicStep};
 
-/// The message is durable, but its topic takes part in a joint step when the power fails, so it was not answered.
+/// The message is durable, but its topic takes part in a joint commit when the power fails, so it was not answered.
 #[test]
 fn a_message_that_was_stored_and_not_answered_may_be_there_after_a_restart() {
     let transact = |to: &[usize], completes| Step::Transact { to: to.to_vec(), completes };
@@ -43,13 +43,13 @@ fn a_message_that_was_stored_and_not_answered_may_be_there_after_a_restart() {
     ]);
 }
 
-/// A deletion is refused, the declaration behind it finds the subscription there and is answered once the topic has been read
-/// back, and the power fails before anybody hears of it: the answer to the deletion says that it did not happen.
+/// A deletion is refused; the declaration after it finds the subscription and is answered once the topic has been reloaded;
+/// the power fails before the responses are read. The response to the deletion says that it did not happen.
 #[test]
 fn a_deletion_that_found_no_room_is_not_in_doubt_after_a_power_cut() {
     let send = |to| Step::Send { to, flavours: vec![0], delay_ms: None };
     let commit = |batches| Step::Commit { batches, refused: None };
-    // The power fails when the queue is read back, which comes after the topic: so many calls later.
+    // The power fails while the queue is reloaded, after the topic: tries each file-system call.
     for pass in 0..READ_BACK_CALLS_MAX {
         play_on_disk(&[
             send(Place::Queue(0)),
@@ -69,11 +69,12 @@ fn a_deletion_that_found_no_room_is_not_in_doubt_after_a_power_cut() {
     }
 }
 
-/// Calls of the file system by which a topic and a queue are read back, at most.
+/// Maximum number of file-system calls that reload a topic and a queue.
 const READ_BACK_CALLS_MAX: u64 = 24;
 
-/// A rule is added and a message is published under it when the topic has been read back; both are answered, and the power fails
-/// before anybody hears of it.
+/// A rule is added and a message is published under it once the topic has been reloaded; both are answered, and the power
+/// fails
+/// before the responses are read.
 #[test]
 fn a_message_meets_the_change_that_was_answered_before_it_also_when_others_are_in_doubt() {
     let publish = |flavour| Step::Send { to: Place::Topic, flavours: vec![flavour], delay_ms: None };
@@ -111,7 +112,7 @@ fn a_message_meets_the_change_that_was_answered_before_it_also_when_others_are_i
     ]);
 }
 
-/// A scheduled message is due while its topic can't be read back, and after the restart the clock has not come as far again.
+/// A scheduled message is due while its topic can't be reloaded; after the restart the clock hasn't reached that time again.
 #[test]
 fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait_after_a_restart() {
     let publish = |delay_ms| Step::Send { to: Place::Topic, flavours: vec![0], delay_ms };
@@ -131,7 +132,7 @@ fn a_scheduled_message_that_is_due_in_a_topic_that_can_not_be_read_back_may_wait
     ]);
 }
 
-/// A message scheduled on a topic is due while the store is full: it stays scheduled until the keeper finds room.
+/// A message scheduled on a topic is due while the store is full: it stays scheduled until the log's keeper has freed space.
 #[test]
 fn a_scheduled_message_that_is_due_while_the_store_is_full_may_wait_and_comes_when_there_is_room() {
     let publish = |delay_ms| Step::Send { to: Place::Topic, flavours: vec![0], delay_ms };
@@ -159,7 +160,7 @@ fn forward(to: Node, count: usize) -> Step {
     Step::Forward(ForwardStep::Send { to, ids: vec![0; count], delay_ms: None, ttl_ms: None })
 }
 
-/// Nothing is submitted while the store is full, so only the keeper's own rounds tell that it no longer is.
+/// Nothing is submitted while the store is full, so only the keeper's own rounds detect that it has space again.
 #[test]
 fn forwarding_goes_on_when_a_store_that_was_full_has_room_again() {
     let commit = || Step::Commit { batches: 1, refused: None };
@@ -175,7 +176,7 @@ fn forwarding_goes_on_when_a_store_that_was_full_has_room_again() {
     ]);
 }
 
-/// The window of duplicates is over for a clock that was behind at a start.
+/// An id expires too early if the clock was behind at a start.
 #[test]
 fn a_duplicate_may_be_forgotten_too_early_by_what_the_clock_was_behind_at_a_start() {
     play_on_disk(&[
@@ -189,7 +190,7 @@ fn a_duplicate_may_be_forgotten_too_early_by_what_the_clock_was_behind_at_a_star
     ]);
 }
 
-/// A message that no rule wants needs no commit: its answer overtook those of changes that had just become durable.
+/// A message that matches no rule needs no commit: its response overtook those of changes that had just become durable.
 #[test]
 fn answers_leave_in_the_order_of_their_commands() {
     let transact = |to: &[usize], completes| Step::Transact { to: to.to_vec(), completes };
@@ -221,7 +222,7 @@ fn answers_leave_in_the_order_of_their_commands() {
     ]);
 }
 
-/// The message of a transaction that was asked for after the deletion arrived before it, in the same millisecond.
+/// The message of a transaction that was requested after the deletion arrived before it, in the same millisecond.
 #[test]
 fn a_deletion_may_take_the_message_of_a_transaction_that_went_before_it() {
     let send = |to| Step::Send { to, flavours: vec![0], delay_ms: None };
@@ -243,7 +244,7 @@ fn a_deletion_may_take_the_message_of_a_transaction_that_went_before_it() {
     ]);
 }
 
-/// The segment that a large batch asked for is the one being filled: it is as large as the batch and not cleaned yet.
+/// The segment opened for a large batch is being filled: it is as large as the batch and not cleaned yet.
 #[test]
 fn a_large_batch_does_not_count_against_the_bound_of_the_disk_before_its_segment_is_sealed() {
     let expiring = ForwardStep::Send { to: Node::Pages, ids: vec![0; 302], delay_ms: None, ttl_ms: Some(1) };
@@ -259,7 +260,7 @@ fn a_large_batch_does_not_count_against_the_bound_of_the_disk_before_its_segment
     ]);
 }
 
-/// The topic was reading its state back when the power failed; nobody but a dead process would have waited for that.
+/// The topic was reloading its state when the power failed: that reload belongs to a dead process and never ends.
 #[test]
 fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
     let send = |to, flavours: &[usize]| Step::Send { to, flavours: flavours.to_vec(), delay_ms: None };
@@ -297,8 +298,9 @@ fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
     ]);
 }
 
-/// A topic whose batch found no room is read back. A request to make a deferred message available waits meanwhile, and a
-/// transaction that moves the message, which was asked for later, comes first.
+/// A topic whose batch was refused for lack of space is reloaded. A request to make a deferred message available waits for
+/// that,
+/// and a transaction that moves the message, requested later, comes first.
 #[test]
 fn a_transaction_may_overtake_a_request_that_waits_for_a_topic_to_be_read_back() {
     let commit = |batches, refused| Step::Commit { batches, refused };

@@ -1,4 +1,4 @@
-//! Sending, receiving and settling, alike everywhere.
+//! Sending, receiving and settling, common to all places.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use super::sessions::session_id;
 use super::steps::{How, Place};
 use super::world::{Asked, LockedMessage, Reader, Taken, World};
 
-/// For how long messages are postponed, in milliseconds.
+/// How long messages are postponed, in milliseconds.
 const POSTPONED_MS: u64 = 20_000;
 
-/// Whether receivers with a selector want a message.
+/// Whether receivers with a selector accept a message.
 fn is_selected(content: &[u8]) -> bool {
     content.iter().map(|byte| u32::from(*byte)).sum::<u32>().is_multiple_of(2)
 }
 
-/// Whether the refusal says that nothing was done.
+/// Whether the refusal means that nothing was done.
 fn is_certain(refusal: &Refusal) -> bool {
     *refusal != Refusal::Unavailable
 }
@@ -34,7 +34,7 @@ impl World {
         let due = delay_ms.map(|delay_ms| self.now().plus_ms(delay_ms));
         let mut messages = SmallVec::new();
         let mut contents = Vec::new();
-        // Some messages have a key, all of one batch the same.
+        // Some messages have a partition key, the same one for all of a batch.
         let first = flavours.first().filter(|flavour| flavour.is_multiple_of(2));
         let partition_key = first.map(|flavour| PartitionKey::of(&session_id(*flavour, false)));
         for (position, flavour) in flavours.iter().enumerate() {
@@ -63,7 +63,7 @@ impl World {
         self.submit(&address, Command::Send { messages }, Some(asked));
     }
 
-    /// The partition that a message has for good: the given one, if it is not known.
+    /// The partition of a message, which never changes: `unless_known` if it is not known yet.
     pub(super) fn partition(
         &mut self,
         queue: QueueId,
@@ -90,7 +90,7 @@ impl World {
                     let partition = partition.expect("a partition that there is");
                     assert_eq!(self.partition(queue, number, partition), partition);
                     self.auditor(queue).accepted(content, Some(number));
-                    // It gets another number when its time comes.
+                    // It gets another number when it becomes due.
                     if !scheduled {
                         self.sessions.accepted(number, content);
                     }
@@ -105,7 +105,8 @@ impl World {
         }
     }
 
-    /// Deletes the oldest messages that nobody holds. Which these are is not known here: any message sent so far may go.
+    /// Deletes the oldest unlocked messages. The simulation doesn't know which these are: any message sent so far may be
+    /// deleted.
     pub(super) fn delete(&mut self, from: Place, count_max: u32) {
         let Some(address) = self.find(from) else { return };
         let (sent, enqueued_until) = (self.sent, self.now());
@@ -115,7 +116,7 @@ impl World {
         self.submit(&address, delete, Some(Asked::Delete { queue: address.queue }));
     }
 
-    /// A joint step that was asked for later may have gone before the deletion.
+    /// A joint step that was requested later may have been executed before the deletion.
     pub(super) fn deleted(&mut self, queue: QueueId) {
         let sent = self.sent;
         self.auditor(queue).deleting(sent);
@@ -123,7 +124,7 @@ impl World {
 
     pub(super) fn receive(&mut self, from: Place, sub_queue: SubQueue, mode: ReceiveMode, credit: u64) {
         let Some(address) = self.find(from) else { return };
-        // In some places nothing is ever received destructively: there every loss shows.
+        // In some places no message is received destructively, so that every loss is detected.
         let strict = matches!(from, Place::Queue(0) | Place::Subscription(0));
         let mode = if strict { ReceiveMode::PeekLock } else { mode };
         let receiver = self.broker.namespace.next_receiver_id(&address.partition);
@@ -141,7 +142,7 @@ impl World {
         self.submit(&address, Command::Credit { receiver, limit, drain: false }, None);
     }
 
-    /// A receiver with a selector is asked which messages it wants.
+    /// A receiver with a selector gets messages to examine.
     pub(super) fn examine(&mut self, receiver: ReceiverId, messages: &[Received]) {
         let Some(reader) = self.receivers.get_mut(&receiver) else { return };
         reader.questions += 1;
@@ -149,7 +150,7 @@ impl World {
         let matching = messages.iter().filter(|message| is_selected(&message.content));
         let matching = matching.map(|message| message.view.sequence_number).collect();
         let (address, sent) = (reader.address.clone(), self.sent);
-        // Those behind it may come first to receivers without a selector.
+        // The messages behind them may be delivered first to receivers without a selector.
         self.auditor(address.queue).order_unknown(sent);
         self.submit(&address, Command::Examined { receiver, matching }, None);
     }
@@ -162,7 +163,7 @@ impl World {
         }
     }
 
-    /// What a receiver could still have been given goes back.
+    /// Messages that the receiver could still have received return to the queue.
     pub(super) fn closed(&mut self, reader: &Reader) {
         let sent = self.sent;
         self.auditor(reader.address.queue).order_unknown(sent);
@@ -196,7 +197,7 @@ impl World {
         if let Some(lock) = lock {
             let (token, number) = (lock.token, view.sequence_number);
             self.locks.push(LockedMessage { address, sub_queue, content, number, token, session });
-            // Most of what is to be deleted by being received leaves at once, some does later or never.
+            // Most destructively received messages are completed at once, some later or never.
             if mode == ReceiveMode::ReceiveAndDelete && !number.0.is_multiple_of(4) {
                 self.settle(self.locks.len() - 1, How::Complete);
             }
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// Takes a deferred message by its number.
+    /// Receives a deferred message by its number.
     pub(super) fn take_deferred(&mut self, which: usize, mode: ReceiveMode) {
         if self.deferred.is_empty() {
             return;
@@ -295,7 +296,7 @@ impl World {
                 }
             }
             Err(Refusal::MessageNotFound(_)) => panic!("{content} was deferred and is not found"),
-            // It may have been removed for an answer that then could not be given.
+            // It may have been deleted although its response then could not be sent.
             Err(Refusal::StorageFull | Refusal::Unavailable) => {}
             Err(_) if takes => auditor.did_not_leave(&content),
             Err(_) => {}

@@ -1,15 +1,16 @@
-//! Random histories with crashes, full disks and slow reads, watched by auditors. A failure prints its seed and
-//! shrinks; `PROPTEST_CASES` sets how many are tried.
+//! Random histories with crashes, full disks and slow reads, checked by auditors. A failure prints its seed and
+//! shrinks; `PROPTEST_CASES` sets the number of histories.
 //!
-//! - `steps` is what may happen, `strategies` how often it does, `world` lets it happen, `messages` is what is common to all places.
-//! - `options` of queues change.
-//! - `rules` are those of the topic, and the copies that come of them.
-//! - `topic`, `sessions`, `temporary` and `forwarding` do what is special to each, and know what must be true there.
-//! - `rot` changes what is on the disk, and knows what that may cost.
-//! - `transactions` happen as a whole or not at all.
-//! - `acting` is what administrators do with stored messages by number.
-//! - `clock` lets the wall clock of the machine be off, and knows what the broker's must show.
-//! - `end` looks at what is left, in the broker and in the store.
+//! - `steps` are the possible steps, `strategies` their frequencies; `world` executes them; `messages` is common to all
+//!   places.
+//! - `options`: options of queues change.
+//! - `rules`: the topic's rules, and the copies that they make.
+//! - `topic`, `sessions`, `temporary` and `forwarding`: the steps and invariants of each.
+//! - `rot`: corrupts bytes on the disk, and knows which effects are allowed.
+//! - `transactions`: take effect completely or not at all.
+//! - `acting`: administrators' actions on stored messages by number.
+//! - `clock`: makes the machine's wall clock wrong, and checks the broker's.
+//! - `end`: final checks of the broker and the store.
 
 mod acting;
 mod answers;
@@ -59,7 +60,7 @@ fn play_on(storage: Storage, history: &[Step]) {
     });
 }
 
-/// The whole broker over the real log on a disk that fails: the same claims, whatever the disk does.
+/// The whole broker over the real log on a failing disk: the same invariants hold.
 mod whatever_the_disk_does {
     use super::*;
 
@@ -93,8 +94,8 @@ mod whatever_the_disk_does {
     }
 }
 
-/// Everywhere: nothing accepted is lost, nothing completed comes back, nothing refused is there, no sequence number is
-/// given out twice, first deliveries keep their order, and what is stored at the end is what is left.
+/// In every area no accepted message is lost, no completed one comes back, no refused one is present, no sequence number is
+/// assigned twice, first deliveries keep their order, and the store finally contains exactly what is left.
 mod whatever_happens {
     use super::*;
 
@@ -106,25 +107,28 @@ mod whatever_happens {
             play(&history);
         }
 
-        /// Each subscription gets what its rules said when the message was published, in the order of the topic.
+        /// Each subscription gets the copies that its rules required when the message was published, in the order of the
+        /// topic.
         #[test]
         fn subscriptions_get_what_they_had_coming(history in steps(&[Area::Topic])) {
             play(&history);
         }
 
-        /// One holder each, who gets all in order and finds the state that was set last.
+        /// Each has one receiver at a time, which gets all messages in order and the state that was set last.
         #[test]
         fn sessions_stay_whole(history in steps(&[Area::Sessions])) {
             play(&history);
         }
 
-        /// It goes only when idle for long enough or when asked for, as a whole, and nothing of it shows up in the next of its name.
+        /// It is deleted only when idle for long enough or on request, as a whole, and nothing of it appears in the next of
+        /// its name.
         #[test]
         fn a_temporary_queue_goes_as_a_whole(history in steps(&[Area::Temporary])) {
             play(&history);
         }
 
-        /// Each is in one place, comes in the order of its source, and is lost only by its own end.
+        /// Each message is in one place, arrives in the order of its source, and is removed only by completion, expiry or a
+        /// deletion.
         #[test]
         fn forwarded_messages_arrive_once(history in steps(&[Area::Forwarding])) {
             play(&history);

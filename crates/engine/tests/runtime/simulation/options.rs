@@ -1,4 +1,4 @@
-//! Options of queues that change while messages are there: none is lost by it, and an update that was answered is in effect.
+//! Options of queues change while they contain messages: no message is lost, and an answered update is in effect.
 
 use peeklock_engine::runtime::ChangeError;
 use peeklock_engine::{EntityStatus, Kept, QueueId, QueueOptions, Refusal};
@@ -12,23 +12,23 @@ use super::world::{Asked, QUEUES, World};
 /// The position of the partitioned queue among the queues.
 pub(super) const PARTITIONED: usize = 1;
 
-/// An update that was not answered yet.
+/// An update that is not answered yet.
 struct Update {
     queue: QueueId,
     status: EntityStatus,
     answer: JoinHandle<Result<(), ChangeError>>,
 }
 
-/// What is known of the options of queues.
+/// What is known about the queues' options.
 #[derive(Default)]
 pub(super) struct Updates {
     under_way: Option<Update>,
-    /// Queues in the order of their updates, each with its status if that is certain: others have their first options.
+    /// Queues in the order of their updates, each with its status if that is certain; other queues have their first options.
     known: Vec<(QueueId, Option<EntityStatus>)>,
 }
 
 impl Updates {
-    /// A start gives all queues their first options.
+    /// A start resets all queues to their first options.
     pub(super) fn restarted(&mut self) {
         *self = Self::default();
     }
@@ -39,7 +39,7 @@ impl Updates {
         known.map_or(Some(EntityStatus::Active), |(_, status)| *status)
     }
 
-    /// Whether a message may have been accepted or refused because of the status.
+    /// Whether the status permits this response to a send.
     pub(super) fn may_answer<T>(&self, queue: QueueId, sent: &Result<T, Refusal>) -> bool {
         match (sent, self.status(queue)) {
             (_, None) => true,
@@ -55,18 +55,18 @@ impl Updates {
     }
 }
 
-/// The options of a queue from each start on.
+/// The options of a queue after each start.
 pub(super) fn first_options(index: usize) -> QueueOptions {
     QueueOptions {
         kept: Kept { enable_partitioning: index == PARTITIONED, ..Kept::default() },
-        // What expires stays where it can be seen.
+        // Expired messages stay visible.
         dead_lettering_on_message_expiration: true,
         ..QueueOptions::default()
     }
 }
 
 impl World {
-    /// Updates one queue; that takes until it is durable.
+    /// Updates one queue; the update is finished when it is durable.
     pub(super) fn change_options(&mut self, index: usize, new: NewOptions) {
         let Some(address) = self.find(Place::Queue(index)).filter(|_| self.updates.under_way.is_none())
         else {
@@ -94,7 +94,7 @@ impl World {
             return;
         };
         let is_about = |asked: &Asked| matches!(asked, Asked::Send { queue: about, .. } if *about == queue);
-        // What was submitted before the update was answered may be answered as before.
+        // Requests submitted before the update was answered may be answered by the previous status.
         let is_certain = !self.asked.values().any(is_about);
         match answer.await.expect("an update does not panic") {
             Ok(()) if is_certain => self.updates.known.push((queue, Some(status))),

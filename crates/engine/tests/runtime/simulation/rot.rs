@@ -1,4 +1,4 @@
-//! Bytes that change on the disk: they cost the messages whose contents they belong to, and nobody else notices.
+//! Bytes that change on the disk: only the messages whose bodies contain them are affected.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::steps::Place;
 use super::world::{QUEUES, World};
 
 impl World {
-    /// Flips a byte of a content that rests in a queue.
+    /// Flips a byte of the body of a message in a queue.
     pub(super) fn rot(&mut self, which: usize, byte: usize) {
         let queues = (0..QUEUES.len()).filter_map(|queue| self.find(Place::Queue(queue)));
         let partitions: Vec<u64> = queues.map(|address| address.queue.0).collect();
@@ -18,7 +18,7 @@ impl World {
         }
     }
 
-    /// Nothing is noted as damaged but messages whose contents have changed.
+    /// Checks that only messages with changed bodies are recorded as damaged.
     pub(super) fn observe_damage(&mut self) {
         for damage in self.broker.namespace.damage() {
             let index = QUEUES.iter().position(|name| *name == damage.entity);
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// How many messages are in quarantine, by queue.
+    /// Number of messages in quarantine, by queue.
     pub(super) fn quarantined(&self) -> BTreeMap<QueueId, usize> {
         let queues = QUEUES.iter().enumerate().map(|(index, name)| {
             let queue = self.find(Place::Queue(index)).expect("the queue stays").queue;

@@ -1,14 +1,14 @@
-//! The rules of the topic's subscriptions: what each says of a message, and how its copies are told apart.
+//! The rules of the topic's subscriptions: the outcome of each for a message, and the identity of its copies.
 
 use peeklock_engine::{
     CorrelationFilter, DEFAULT_RULE, Failure, Filter, PropertyValue, Received, Rule, RuleProperties,
     SqlAction, SqlFilter, Timestamp,
 };
 
-/// Of messages, by flavour.
+/// Labels of messages, by flavour.
 const LABELS: [Option<&str>; 3] = [Some("x"), Some("y"), None];
 
-/// Names of rules, in the order in which they are asked as far as they have actions.
+/// Names of rules; those with actions are evaluated in this order.
 pub(super) const RULES: [&str; 9] =
     [DEFAULT_RULE, "acts", "acts on y", "fails", "fails to act on x", "is x", "nothing", "x", "y"];
 
@@ -24,12 +24,12 @@ pub(super) enum Share {
 }
 
 impl Share {
-    /// Whatever there is.
+    /// All possible values.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         [Self::Plain, Self::Failed].into_iter().chain((0..RULES.len()).map(Self::Changed))
     }
 
-    /// What tells a copy apart from all others.
+    /// Text that identifies the copy among all others.
     pub(super) fn of(self, content: &str) -> String {
         match self {
             Self::Plain => content.to_owned(),
@@ -39,7 +39,7 @@ impl Share {
     }
 }
 
-/// What a rule says of a message of this flavour.
+/// The outcome of a rule for a message of this flavour.
 pub(super) fn says(rule: usize, flavour: usize) -> Option<Share> {
     let label = LABELS[flavour];
     match RULES[rule] {
@@ -53,7 +53,7 @@ pub(super) fn says(rule: usize, flavour: usize) -> Option<Share> {
     }
 }
 
-/// Only what has a label has anything that rules see.
+/// Only a message with a label has rule properties.
 pub(super) fn rule_properties(flavour: usize) -> Option<RuleProperties> {
     let label = LABELS[flavour]?;
     let user = vec![("n".into(), PropertyValue::Integer(flavour as i64))];
@@ -80,8 +80,9 @@ pub(super) fn rule(index: usize) -> Rule {
     Rule { name: RULES[index].into(), filter, action, created_at: Timestamp::default() }
 }
 
-/// A message as [`Share::of`] calls it: by its content, the rule that it names, or its failure. A copy that was changed has
-/// all its changes, or it is another one.
+/// The identity of a message, as [`Share::of`] returns it: its body, with the rule that it names or its failure. A changed
+/// copy
+/// must have all the changes of its rule.
 pub(super) fn identity(message: &Received) -> String {
     let content = String::from_utf8(message.content.to_vec()).expect("what was sent is text");
     let failures = [Some(Failure::FILTER), Some(Failure::ACTION)];

@@ -1,4 +1,4 @@
-//! A queue with sessions: who holds which, what each must be given next, and its state.
+//! A queue with sessions: which receiver holds which session, the messages it must get next, and the session's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ pub(super) fn session_id(index: usize, is_upper: bool) -> String {
     if is_upper { id.to_ascii_uppercase() } else { id.to_owned() }
 }
 
-/// A question about a session's state.
+/// A request about a session's state.
 pub(super) enum StateAsked {
     Set { session: String, value: Option<Bytes> },
     Get { session: String },
 }
 
-/// A session held by one of our receivers.
+/// A session held by one of the simulation's receivers.
 #[derive(Debug)]
 struct Holding {
     session: String,
@@ -33,14 +33,14 @@ struct Holding {
     seen: BTreeSet<SequenceNumber>,
 }
 
-/// What a session's state may be.
+/// Possible values of a session's state.
 #[derive(Debug, Default)]
 struct State {
-    /// As answered last.
+    /// The last answered value.
     value: Option<Bytes>,
-    /// Not answered yet.
+    /// Values requested and not answered yet.
     under_way: Vec<Option<Bytes>>,
-    /// Under way when the broker went down.
+    /// Values not answered when the broker crashed.
     in_doubt: Vec<Option<Bytes>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Sessions {
     messages: BTreeMap<String, BTreeMap<SequenceNumber, String>>,
     states: BTreeMap<String, State>,
     next_state: u64,
-    /// Messages that were deferred and made available again: they may come behind later ones.
+    /// Messages that were deferred and made available again: they may be delivered after later ones.
     out_of_order: BTreeSet<SequenceNumber>,
 }
 
@@ -60,7 +60,7 @@ impl Sessions {
         self.held.contains_key(&receiver)
     }
 
-    /// This message may come behind later ones from now on.
+    /// The message may be delivered after later ones from now on.
     pub(super) fn out_of_order(&mut self, number: SequenceNumber) {
         self.out_of_order.insert(number);
     }
@@ -69,19 +69,19 @@ impl Sessions {
         self.held.remove(&receiver);
     }
 
-    /// Whether the lock may have ended by time; one that was not heard of yet may.
+    /// Whether the lock may have expired, or its acceptance is not known yet.
     pub(super) fn may_be_lost(&self, receiver: ReceiverId, now: Timestamp) -> bool {
         self.held.get(&receiver).is_none_or(|holding| holding.until <= now)
     }
 
-    /// A message was accepted under this number.
+    /// A message was accepted with this number.
     pub(super) fn accepted(&mut self, number: SequenceNumber, content: &str) {
         if let Some((_, session)) = content.split_once('@') {
             self.messages.entry(session.to_owned()).or_default().insert(number, content.to_owned());
         }
     }
 
-    /// The holder of a session got a message: it is of that session, and nothing before it was left out.
+    /// The holder of a session got a message: checks that it belongs to the session and that none before it was skipped.
     pub(super) fn delivered(
         &mut self,
         receiver: ReceiverId,
@@ -112,7 +112,7 @@ impl Sessions {
     pub(super) fn state_set(&mut self, session: &str, value: Option<Bytes>, result: Result<(), Refusal>) {
         let state = self.states.entry(session.to_owned()).or_default();
         if result == Err(Refusal::StorageFull) {
-            // A full disk is known before it is the request's turn.
+            // A full disk refuses a request before its turn.
             let refused = state.under_way.iter().position(|under_way| *under_way == value);
             state.under_way.remove(refused.expect("a state under way"));
             return;
@@ -128,7 +128,7 @@ impl Sessions {
         }
     }
 
-    /// Answers come in order, so what is read is what was answered last.
+    /// Responses come in order, so the value read is the one that was answered last.
     pub(super) fn state_read(&mut self, session: &str, result: Result<Option<Bytes>, Refusal>) {
         let Ok(read) = result else { return };
         let state = self.states.entry(session.to_owned()).or_default();
@@ -138,12 +138,12 @@ impl Sessions {
         state.in_doubt.clear();
     }
 
-    /// Sessions whose state may be set.
+    /// Sessions that may have a state.
     pub(super) fn with_states(&self) -> Vec<String> {
         self.states.keys().cloned().collect()
     }
 
-    /// How many states are set, once all are known.
+    /// Number of sessions with a state, once all values are known.
     pub(super) fn states_set(&self) -> usize {
         self.states.values().filter(|state| state.value.is_some()).count()
     }
@@ -201,7 +201,7 @@ impl World {
         self.submit(&address, command, asked);
     }
 
-    /// Asks for a session by id, or for the next one available.
+    /// Requests a session by id, or the next one available.
     pub(super) fn accept(&mut self, id: Option<String>, wait_ms: u64, credit: u64) -> ReceiverId {
         let address = self.find(Place::Sessions).expect("the queue stays");
         let receiver = self.broker.namespace.next_receiver_id(&address.partition);
@@ -237,7 +237,7 @@ impl World {
         if !self.receivers.contains_key(&receiver) {
             return;
         }
-        // However it is spelled, it is one session.
+        // Session ids are case-insensitive.
         let id = id.to_ascii_lowercase();
         let other = self.sessions.held.iter().find(|(_, holding)| *holding.session == *id);
         assert!(other.is_none(), "{receiver:?} got session {id}, which has a holder: {other:?}");

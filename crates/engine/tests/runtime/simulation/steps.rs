@@ -1,14 +1,14 @@
-//! What may happen.
+//! The possible steps.
 
 use peeklock_engine::{EntityStatus, ReceiveMode, SubQueue};
 use peeklock_storage::local::{Call, Event};
 
 use super::forwarding::network::Node;
 
-/// Sessions by index, and the labels of messages to a topic.
+/// Number of session ids, and of labels of messages to a topic.
 pub(super) const FLAVOURS: usize = 3;
 
-/// Where messages go, or come from.
+/// Where messages are sent to or received from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Queue(usize),
@@ -18,7 +18,7 @@ pub(super) enum Place {
     Temporary,
 }
 
-/// One thing that happens.
+/// One step of a history.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Send {
@@ -49,19 +49,19 @@ pub(super) enum Step {
     Advance {
         duration_ms: u64,
     },
-    /// So many batches become durable; one of them may be refused.
+    /// `batches` batches become durable; one of them may be refused.
     Commit {
         batches: usize,
         refused: Option<usize>,
     },
     Read,
     FullOnce,
-    /// `seed` picks what the disk loses.
+    /// `seed` determines what the disk loses.
     Crash {
         seed: u64,
     },
     Disk(DiskStep),
-    /// The wall clock is off for a while.
+    /// The wall clock is wrong for a while.
     Disturb {
         off_ms: i64,
         for_ms: u64,
@@ -98,29 +98,29 @@ pub(super) enum Step {
     },
 }
 
-/// What happens to the log and its disk, where the store is the log.
+/// Events of the log and its disk, if the store is the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum DiskStep {
     /// A round of the keeper.
     Keep,
-    /// Nothing is submitted for a while.
+    /// No batch is submitted for a while.
     Idle,
     Clean {
         is_eager: bool,
     },
-    /// After so many more calls of the file system (of one kind, if `Some`), one meets this.
+    /// After `pass` more calls of the file system (of one kind, if `Some`), the event happens.
     Plan {
         call: Option<Call>,
         pass: u64,
         event: Event,
     },
-    /// The next reads fail, so many of them with this `errno`.
+    /// The next so many reads fail with this `errno`.
     FailReads(u64, i32),
     /// A byte of a stored message changes, in a segment that is only read: which message, and which byte.
     Rot(usize, usize),
 }
 
-/// What happens in the network of those who forward.
+/// Steps in the network of forwarding entities.
 #[derive(Debug, Clone)]
 pub(super) enum ForwardStep {
     Send {
@@ -156,7 +156,7 @@ pub(super) enum ForwardStep {
     },
 }
 
-/// What a queue gets by an update.
+/// New options of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewOptions {
     pub(super) lock_ms: u64,
@@ -165,7 +165,7 @@ pub(super) struct NewOptions {
     pub(super) status: EntityStatus,
 }
 
-/// What an administrator does with stored messages.
+/// Actions of an administrator on stored messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
     Delete,
@@ -174,12 +174,12 @@ pub(super) enum Act {
     Move(usize),
 }
 
-/// How a lock ends.
+/// How a lock is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Complete,
     Abandon,
-    /// Abandoned for a while.
+    /// Abandoned, and unavailable for a while.
     Postpone,
     Defer,
     DeadLetter,
@@ -196,7 +196,7 @@ pub(super) enum TopicStep {
     ListRules { name: usize },
 }
 
-/// What those do who want a session, or hold one.
+/// Requests for a session, or by the receiver that holds one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SessionStep {
     Accept { id: Option<usize>, wait_ms: u64, credit: u64 },
@@ -206,7 +206,7 @@ pub(super) enum SessionStep {
     GetState { which: usize },
 }
 
-/// One part of the namespace that a history is about.
+/// A part of the namespace that a history covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
     Queues,

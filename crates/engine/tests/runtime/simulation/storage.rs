@@ -1,4 +1,4 @@
-//! What a simulated broker stores in: memory, or the real log on a simulated disk.
+//! The store of a simulated broker: memory, or the real log on a simulated disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,18 @@ use super::strategies::EMFILE;
 
 const DIRECTORY: &str = "/data";
 const SEGMENT: &str = ".segment";
-/// So small that a history fills, frees and cleans many.
+/// So small that a history fills, frees and cleans many segments.
 const SEGMENT_BYTES: u32 = 8 << 10;
 
-/// Rounds in which keeper and cleaner come to rest.
+/// Rounds after which keeper and cleaner have nothing left to do.
 const ROUNDS_MAX: usize = 64;
-/// Bytes of sealed segments per byte of live records, and segments beside with garbage that is tolerated.
+/// Maximum bytes of sealed segments per byte of live records, plus some segments whose garbage is tolerated.
 const BYTES_PER_LIVE_BYTE: u64 = 4;
 const SEGMENTS_BESIDE: u64 = 9;
-/// The one being filled, two prepared, and one that a larger batch asked for.
+/// The one being filled, two prepared ones, and one opened for a larger batch.
 const OPEN_SEGMENTS_MAX: usize = 4;
 
-/// A store whose commits the simulation lets through one by one.
+/// A store whose batches the simulation commits one by one.
 #[derive(Clone)]
 pub(super) enum Storage {
     Memory(MemoryStore),
@@ -40,21 +40,21 @@ pub(super) struct Machine(Arc<Mutex<MachineState>>);
 #[derive(Default)]
 struct MachineState {
     disk: SimulatedDisk,
-    /// How often a byte was flipped.
+    /// How many bytes were flipped.
     rotten: u64,
     open: Option<Arc<SteppedShard>>,
 }
 
-/// A stepped store that commits at once unless it is held.
+/// A stepped store that commits at once unless its batches are held.
 struct SteppedShard {
     store: SteppedStore,
-    /// The power cuts and kills before it was opened.
+    /// Number of power cuts and kills of the disk before it was opened.
     ends: u64,
     is_held: AtomicBool,
 }
 
 impl SteppedShard {
-    /// Does all there is to do.
+    /// Writes all queued batches, and runs a round of the keeper.
     fn finish(&self) {
         while self.store.write(usize::MAX) > 0 {}
         self.store.keep();
@@ -79,7 +79,7 @@ impl Machine {
     fn acquire(&self) -> Lease {
         let mut state = self.0.lock().unwrap();
         assert!(state.open.is_none(), "the last process still has the directory open");
-        // Some reads are answered at once, others later.
+        // Some reads are completed at once, others later.
         state.disk.set_cached(|offset| offset / 512 % 2 == 0);
         let options = LocalOptions {
             segment_bytes: SEGMENT_BYTES,
@@ -95,7 +95,7 @@ impl Machine {
         shard.store.lease(leased)
     }
 
-    /// Ends the process; what it had not written is lost for certain.
+    /// Ends the process and loses everything that it had not written.
     fn crash(&self, seed: u64) {
         let disk = self.disk();
         // One in four is a killed process: the page cache survives.
@@ -105,7 +105,7 @@ impl Machine {
             disk.crash(seed);
         }
         let open = self.0.lock().unwrap().open.take();
-        // Whatever is queued is answered: the disk is gone.
+        // Queued batches are answered with errors, because the disk is gone.
         open.iter().for_each(|open| while open.store.write(usize::MAX) > 0 {});
     }
 
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// Flips a byte of a content of one of these partitions; which content that was.
+    /// Flips a byte of a body in one of these partitions; returns the body.
     fn rot(&self, which: usize, byte: usize, partitions: &[u64]) -> Option<(PartitionId, Vec<u8>)> {
         let mut values = self.open()?.store.sealed_values(Space::Body);
         values.retain(|(key, ..)| partitions.contains(&key.partition.0));
@@ -149,7 +149,7 @@ impl Storage {
         }
     }
 
-    /// Holds back what is submitted from now on.
+    /// Holds batches submitted from now on.
     pub(super) fn hold(&self) {
         match self {
             Self::Memory(store) => store.hold(),
@@ -159,7 +159,7 @@ impl Storage {
         }
     }
 
-    /// Commits the oldest of what is held back; nothing may be.
+    /// Commits the oldest held batch, if there is one.
     pub(super) fn release_one(&self) {
         match self {
             Self::Memory(store) => {
@@ -171,7 +171,7 @@ impl Storage {
         }
     }
 
-    /// Ends all trouble: nothing is held back any more, and nothing fails.
+    /// Releases all held batches, and clears all faults.
     pub(super) fn release_all(&self) {
         match self {
             Self::Memory(store) => store.release_all(),
@@ -183,21 +183,21 @@ impl Storage {
         }
     }
 
-    /// A round of the keeper, which comes by without being asked: only then is a full store open for messages again.
+    /// A round of the keeper, which otherwise runs by itself: only then does a full store accept messages again.
     pub(super) fn patrol(&self) {
         if let Self::Log(machine) = self {
             machine.open().iter().for_each(|open| open.store.keep());
         }
     }
 
-    /// Nothing that is planned happens.
+    /// Cancels all planned faults.
     pub(super) fn clear_faults(&self) {
         if let Self::Log(machine) = self {
             machine.disk().clear_faults();
         }
     }
 
-    /// Whether the store says that it is full.
+    /// Whether the store reports that it is full.
     pub(super) fn is_full(&self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -215,7 +215,7 @@ impl Storage {
         }
     }
 
-    /// The next batch finds no room.
+    /// The next batch is refused for lack of space.
     pub(super) fn fill_up(&self) {
         match self {
             Self::Memory(store) => store.fail_next(Error::Full { reason: "simulated".to_owned() }),
@@ -223,7 +223,7 @@ impl Storage {
         }
     }
 
-    /// Ends the process without warning; `seed` picks what a disk loses of what was not synced.
+    /// Ends the process without warning; `seed` determines which unsynced data a disk loses.
     pub(super) fn crash(&self, seed: u64) {
         match self {
             Self::Memory(store) => store.crash(),
@@ -231,7 +231,7 @@ impl Storage {
         }
     }
 
-    /// Whether the outcome of the last commits is unknown, so that the process has to end.
+    /// Whether the last commits have an unknown outcome, so that the process has to end.
     pub(super) fn is_in_doubt(&self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -248,7 +248,7 @@ impl Storage {
         }
     }
 
-    /// Flips a byte of a content of one of these partitions, in a segment that is only read; which content that was.
+    /// Flips a byte of a body in one of these partitions, in a read-only segment; returns the body.
     pub(super) fn rot(
         &self,
         which: usize,
@@ -261,7 +261,7 @@ impl Storage {
         }
     }
 
-    /// Once the keeper and the cleaner have nothing left to do, the disk is in proportion to what lives.
+    /// Checks that disk usage is in proportion to live records once the keeper and the cleaner have nothing left to do.
     pub(super) fn assert_disk_is_bounded(&self) {
         let Self::Log(machine) = self else { return };
         let Some(open) = machine.open() else { return };
@@ -277,7 +277,7 @@ impl Storage {
         assert!(open_segments <= OPEN_SEGMENTS_MAX, "{open_segments} segments are open");
     }
 
-    /// Everything stored.
+    /// The keys of all stored records.
     pub(super) fn keys(&self) -> Vec<Key> {
         match self {
             Self::Memory(store) => store.snapshot().into_keys().collect(),

@@ -1,4 +1,4 @@
-//! How often what may happen does.
+//! Frequencies of the possible steps.
 
 use peeklock_engine::{EntityStatus, ReceiveMode, SubQueue};
 use peeklock_storage::local::{Call, Event};
@@ -16,18 +16,18 @@ use super::world::QUEUES;
 
 type Weighted = Vec<(u32, BoxedStrategy<Step>)>;
 
-/// Histories in which those parts have equal shares.
+/// Histories in which these areas have equal shares.
 pub(super) fn steps(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
     histories(areas, anywhere().boxed(), 1..80)
 }
 
-/// The same, longer and with a disk that fails.
+/// The same, longer and with a failing disk.
 pub(super) fn steps_on_disk(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> + use<> {
     let anywhere = prop_oneof![3 => anywhere(), 1 => disk_step().prop_map(Step::Disk)];
     histories(areas, anywhere.boxed(), 1..160)
 }
 
-/// Calls that change something.
+/// File-system calls that change something.
 const CHANGES: [Call; 9] = [
     Call::OpenDirectory,
     Call::SyncDirectory,
@@ -57,7 +57,7 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
         pass,
         event: Event::PowerCut(seed),
     });
-    // Fewer than it takes to give a message up.
+    // Fewer failures than make the engine give up a message.
     let fail_reads = (1..6_u64, prop::sample::select(vec![EIO, EMFILE]))
         .prop_map(|(count, errno)| DiskStep::FailReads(count, errno));
     prop_oneof![

@@ -1,4 +1,4 @@
-//! A queue that is deleted when nobody uses it or somebody asks for it, and declared again under the same name.
+//! A queue that is deleted when idle or on request, and declared again under the same name.
 
 use peeklock_engine::runtime::{ChangeError, StartError};
 use peeklock_engine::{QueueId, QueueOptions, Timestamp};
@@ -12,21 +12,21 @@ pub(super) const TEMPORARY: &str = "replies";
 
 const IDLE_MS: u64 = 60_000;
 
-/// Which one was deleted, and how that went.
+/// The queue to be deleted, if it existed, and the outcome.
 type Deletion = (Option<QueueId>, Result<(), ChangeError>);
 
 #[derive(Debug, Default)]
 pub(super) struct Temporary {
     declaring: Option<JoinHandle<Result<(), StartError>>>,
-    /// Which one was to be deleted, if any, and how that went.
+    /// The deletion in progress.
     deleting: Option<JoinHandle<Deletion>>,
-    /// Whether it may be gone because somebody asked for it.
+    /// Whether it may have been deleted on request.
     asked: bool,
-    /// Deleted for good.
+    /// Deleted queues.
     gone: Vec<QueueId>,
-    /// All that ever had the name.
+    /// All queues that ever had the name.
     known: Vec<QueueId>,
-    /// The one that has it, and when it was used last, if that is certain.
+    /// The current queue of that name, and its last use if that is certain.
     present: Option<(QueueId, Option<Timestamp>)>,
 }
 
@@ -35,14 +35,14 @@ impl Temporary {
         self.known.contains(&queue)
     }
 
-    /// A queue answered to what was submitted then, so it was used then or later.
+    /// A queue responded to a request submitted at `at`, so it was used then or later.
     pub(super) fn used(&mut self, queue: QueueId, at: Timestamp) {
         if let Some((_, used)) = self.present.as_mut().filter(|(present, _)| *present == queue) {
             *used = Some(at);
         }
     }
 
-    /// Uses may have been forgotten.
+    /// Earlier uses may have been lost.
     pub(super) fn restarted(&mut self) {
         self.declaring = None;
         self.deleting = None;
@@ -53,7 +53,7 @@ impl Temporary {
 }
 
 impl World {
-    /// Declares it; that takes until it is durable.
+    /// Declares it; the declaration is finished when it is durable.
     pub(super) fn declare_temporary(&mut self) {
         if self.temporary.declaring.is_none() {
             let namespace = self.broker.namespace.clone();
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Deletes it; that takes until it is durable.
+    /// Deletes it; the deletion is finished when it is durable.
     pub(super) fn delete_temporary(&mut self) {
         if self.temporary.deleting.is_none() {
             let namespace = self.broker.namespace.clone();

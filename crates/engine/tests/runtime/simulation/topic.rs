@@ -1,8 +1,8 @@
-//! A topic whose subscriptions come, go and change their rules: which message each of them has coming.
+//! A topic whose subscriptions are created, deleted and change their rules: the messages that each of them must get.
 //!
-//! Changes and messages reach the topic in the order in which they are submitted and are answered in that order, so what
-//! was answered says what a message met that is answered next. A scheduled message is published some time after it is
-//! due: what all states since then agree on is sure.
+//! Changes and messages reach the topic in the order of submission and are answered in that order, so the responses so far
+//! determine the state that decides the next answered message. A scheduled message is published some time after it is
+//! due: certain is only what all states since then agree on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::world::{Asked, World};
 
 pub(super) const TOPIC: &str = "news";
 pub(super) const SUBSCRIPTIONS: [&str; 3] = ["all", "some", "others"];
-/// The rule with which each is declared.
+/// The rule with which each subscription is declared.
 const FIRST_RULES: [usize; 3] = [0, 7, 0];
-/// Of the subscriptions, which has messages dead-lettered for which a rule fails.
+/// For each subscription, whether a failing rule dead-letters the message.
 const KEEPS_FAILURES: [bool; 3] = [true, true, false];
 
-/// Ids that the namespace never comes to.
+/// The first of the ids that the namespace never assigns.
 const FIRST_ID: u64 = 1 << 32;
 
 pub(super) type Rules = BTreeSet<usize>;
 
-/// A subscription as it should be.
+/// The expected state of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subscription {
     name: usize,
@@ -43,32 +43,32 @@ pub(super) enum Change {
     RemoveRule { queue: QueueId, rule: usize },
 }
 
-/// A message under way, or scheduled.
+/// A message that is being sent, or is scheduled.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) content: String,
     pub(super) flavour: usize,
     pub(super) due: Option<Timestamp>,
-    /// Of the request that sent it.
+    /// Tag of the request that sent it.
     pub(super) tag: u64,
     pub(super) accepted: bool,
-    /// It may have been accepted before an end in doubt.
+    /// It may have been accepted before a restart in doubt.
     pub(super) is_doubtful: bool,
-    /// What subscriptions had coming of it at every moment since it was due.
+    /// Copies that subscriptions had to get of it in every state since it was due.
     surely: Option<BTreeSet<(QueueId, Share)>>,
 }
 
-/// What is known of the topic.
+/// What is known about the topic.
 #[derive(Debug)]
 pub(super) struct Topic {
-    /// As answered.
+    /// According to the responses so far.
     pub(super) subscriptions: Subscriptions,
-    /// Not answered yet, by tag.
+    /// Changes not answered yet, with their tags.
     pub(super) under_way: VecDeque<(u64, Change)>,
     pub(super) messages: Vec<Message>,
     next_queue: u64,
     next_rank: u64,
-    /// The rules that are there after an end in doubt, while they are being listed.
+    /// The rules found after a restart in doubt, while they are being listed.
     pub(super) found: Option<BTreeMap<QueueId, Rules>>,
 }
 
@@ -79,12 +79,12 @@ impl Default for Topic {
     }
 }
 
-/// Carries out a change; false if there is a reason to refuse it.
+/// Applies a change; returns false if there is a reason to refuse it.
 fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     match change {
         Change::Declare { queue, name } => {
             let rules = Rules::from([FIRST_RULES[*name]]);
-            // Found by name under another number, it stays as it is: whoever declares may not know it yet.
+            // An existing subscription of that name with another number stays: the declaration may not know it yet.
             let taken = subscriptions.iter().any(|(other, known)| other != queue && known.name == *name);
             if !taken {
                 subscriptions.entry(*queue).or_insert(Subscription { name: *name, rules });
@@ -101,7 +101,7 @@ fn apply(subscriptions: &mut Subscriptions, change: &Change) -> bool {
     }
 }
 
-/// Who gets a message of this flavour, and as what, in the order in which a subscription gets its copies.
+/// The subscriptions that get a message of this flavour, and as what, in the order of each subscription's copies.
 pub(super) fn wanting(subscriptions: &Subscriptions, flavour: usize) -> BTreeSet<(QueueId, Share)> {
     let of = |(queue, subscription): (&QueueId, &Subscription)| {
         let (queue, keeps_failures) = (*queue, KEEPS_FAILURES[subscription.name]);
@@ -126,7 +126,7 @@ impl Topic {
         });
     }
 
-    /// What the topic may be like now: as answered, and with every number of changes that are under way.
+    /// Possible states of the topic: as answered, and after each of the changes in progress.
     pub(super) fn states(&self) -> Vec<Subscriptions> {
         let mut states = vec![self.subscriptions.clone()];
         for (_, change) in &self.under_way {
@@ -137,23 +137,23 @@ impl Topic {
         states
     }
 
-    /// The topic once all changes under way are done.
+    /// The topic after all changes in progress.
     fn ahead(&self) -> Subscriptions {
         self.states().pop().unwrap_or_default()
     }
 
     pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>, is_in_doubt: bool) {
         if result == Err(Refusal::StorageFull) {
-            // A full disk is known before it is the change's turn. It did not happen, also where others are in doubt.
+            // A full disk refuses the change before its turn: it did not happen, even if others are in doubt.
             self.under_way.retain(|(under_way, _)| *under_way != tag);
             return;
         }
         if is_in_doubt && result.is_err() {
-            // It stays under way: what is found after the restart decides.
+            // It stays in progress: the state found after the restart decides.
             return;
         }
         if is_in_doubt {
-            // What was refused before it did not happen: the topic has been read back since.
+            // Changes refused before it did not happen: the topic has been reloaded since.
             self.under_way.retain(|(under_way, _)| *under_way >= tag);
         }
         let (expected, change) = self.under_way.pop_front().expect("a change under way");
@@ -180,7 +180,7 @@ impl Topic {
         }
         let known = self.subscriptions.get(&queue);
         match result {
-            // Which changes have happened is found out after the restart.
+            // The restart shows which changes have happened.
             Ok(_) if is_in_doubt => {}
             Ok(rules) => {
                 let names: BTreeSet<&str> = rules.iter().map(|rule| &*rule.name).collect();
@@ -193,25 +193,26 @@ impl Topic {
         }
     }
 
-    /// Whether a deletion of it is under way or done.
+    /// Whether its deletion is in progress or done.
     pub(super) fn may_be_deleted(&self, queue: QueueId) -> bool {
         queue.0 >= FIRST_ID && !self.ahead().contains_key(&queue)
     }
 
-    /// Those that must be there.
+    /// Subscriptions that must exist.
     pub(super) fn queues(&self) -> impl Iterator<Item = QueueId> {
         self.subscriptions.keys().copied()
     }
 
-    /// How many messages rest on the topic itself, once nothing is under way: at least, and at most. An earlier start may have
-    /// shown a `latest` instant after `now`, and published what was due.
+    /// Minimum and maximum number of messages scheduled on the topic, once nothing is in progress. At an earlier start the
+    /// time may
+    /// have been `latest`, after `now`, so that due messages were published.
     pub(super) fn scheduled(&self, now: Timestamp, latest: Timestamp) -> (usize, usize) {
         let due_after =
             |at| self.messages.iter().filter(move |message| message.due.is_some_and(|due| due > at));
         (due_after(latest).filter(|message| message.accepted).count(), due_after(now).count())
     }
 
-    /// Requests that were never written have not happened.
+    /// Requests that were never written did not happen.
     pub(super) fn restarted(&mut self) {
         self.under_way.clear();
         self.messages.retain(|message| message.accepted || message.is_doubtful);
@@ -242,7 +243,7 @@ impl World {
         }
     }
 
-    /// Declares a subscription, also one that is there.
+    /// Declares a subscription, even if it exists.
     pub(super) fn declare_subscription(&mut self, name: usize) {
         let known = self.topic.ahead().iter().find(|(_, found)| found.name == name).map(|(queue, _)| *queue);
         let queue = known.unwrap_or_else(|| {
@@ -276,7 +277,7 @@ impl World {
         self.topic.under_way.push_back((self.last_tag(), change));
     }
 
-    /// An answer to messages sent: those not scheduled have met the rules as answered so far.
+    /// A response to sent messages: unscheduled ones were decided by the rules as answered so far.
     pub(super) fn published(
         &mut self,
         contents: &[String],
@@ -312,8 +313,9 @@ impl World {
         }
     }
 
-    /// Follows what scheduled messages may meet; those due are published once nothing is under way to the disk and the store has
-    /// room, unless the topic can't be read back.
+    /// Tracks the states that may decide scheduled messages; due ones are published once no batch is in progress and the store
+    /// has
+    /// space, unless the topic can't be reloaded.
     pub(super) fn observe_topic(&mut self) {
         let store = &self.broker.store;
         let settled = store.held() == 0 && !store.is_full() && !self.in_doubt && !self.reads_fail;
@@ -349,7 +351,7 @@ impl World {
         );
     }
 
-    /// After a restart the topic is as answered.
+    /// After a restart the topic must be as answered.
     pub(super) fn compare_subscriptions(&mut self) {
         let mut names: Vec<&str> =
             self.topic.subscriptions.values().map(|known| SUBSCRIPTIONS[known.name]).collect();

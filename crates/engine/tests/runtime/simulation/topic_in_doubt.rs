@@ -1,5 +1,5 @@
-//! What a topic is after an end in doubt: some number of the requests that were under way, the oldest first, have
-//! happened. What is found after the restart says how many.
+//! The state of a topic after a restart in doubt: of the requests that were in progress, some number of the oldest have
+//! happened. The state found after the restart shows how many.
 
 use peeklock_engine::{Command, QueueId};
 
@@ -8,7 +8,7 @@ use super::topic::{SUBSCRIPTIONS, Subscriptions, TOPIC, Topic, wanting};
 use super::world::{Asked, World};
 
 impl Topic {
-    /// The states that the requests under way led through, each with the tag of the request that led there.
+    /// The states after each request in progress, with the tag of that request.
     fn stages(&self) -> Vec<(u64, Subscriptions)> {
         let tags = self.under_way.iter().map(|(tag, _)| *tag);
         std::iter::once(0).chain(tags).zip(self.states()).collect()
@@ -16,7 +16,7 @@ impl Topic {
 }
 
 impl World {
-    /// Finds out how far the topic got, and takes that as answered.
+    /// Determines which requests have happened, and treats them as answered.
     pub(super) async fn resolve_topic(&mut self) {
         let stages = self.topic.stages();
         self.list_rules_found().await;
@@ -33,7 +33,7 @@ impl World {
         self.topic.under_way.clear();
     }
 
-    /// Lists the rules of all subscriptions that are there.
+    /// Lists the rules of all existing subscriptions.
     async fn list_rules_found(&mut self) {
         self.topic.found = Some(Default::default());
         let topic = self.find(Place::Topic).expect("the topic stays");
@@ -48,7 +48,7 @@ impl World {
         self.listen();
     }
 
-    /// Messages that were not answered met the state before their request, if that was reached.
+    /// Unanswered messages were decided by the state before their request, if that was reached.
     fn doubt_messages(&mut self, stages: &[(u64, Subscriptions)], last: usize) {
         let mut messages = std::mem::take(&mut self.topic.messages);
         messages.retain_mut(|message| {

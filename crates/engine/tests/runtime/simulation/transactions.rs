@@ -1,4 +1,4 @@
-//! Transactions over queues and subscriptions: all of one happens, or nothing of it, whenever the broker ends.
+//! Transactions over queues and subscriptions: each takes effect completely or not at all, whenever the broker ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use peeklock_engine::{Command, NewMessage, QueueId, Refusal, Settlement};
 use super::steps::Place;
 use super::world::{Address, Asked, QUEUES, World};
 
-/// What one transaction asked for.
+/// The operations of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) sent: Vec<(QueueId, String)>,
@@ -16,7 +16,7 @@ pub(super) struct Work {
 }
 
 impl World {
-    /// Sends to queues and completes some of what is locked, as a whole.
+    /// Sends to queues and completes some locked messages, in one transaction.
     pub(super) fn transact(&mut self, to: &[usize], completes: usize) {
         let mut transaction = self.broker.namespace.begin_transaction();
         let mut work = Work::default();
@@ -28,7 +28,7 @@ impl World {
             let messages = [message].into_iter().collect();
             transaction.add(&address.partition, Command::Send { messages });
             self.auditor(address.queue).sending(&content);
-            // Numbers are given out at the commit, after those of sends that were asked for later.
+            // Sequence numbers are assigned at the commit, after those of sends that were requested later.
             let sent = self.sent;
             self.auditor(address.queue).order_unknown(sent);
             work.sent.push((address.queue, content));
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Finds out after a restart what became of the transactions that were not answered.
+    /// Determines after a restart the outcome of transactions that were not answered.
     pub(super) async fn resolve_transactions(&mut self) {
         let doubtful = std::mem::take(&mut self.doubtful);
         if doubtful.is_empty() {
@@ -90,15 +90,15 @@ impl World {
             let there = self.browse(&address).await;
             found.insert(address.queue, there.into_iter().map(|((content, _), _)| content).collect());
         }
-        // What was browsed was taken out of the inbox there.
+        // `browse` has read those responses from the mailbox itself.
         self.asked.retain(|_, asked| !matches!(asked, Asked::Other));
         for work in doubtful {
-            // What the disk has changed may be there and not shown.
+            // A message corrupted on the disk may be present without being returned.
             let is_there = |(queue, content): &(QueueId, String)| {
                 let is_rotten = self.auditors.get(queue).is_some_and(|auditor| auditor.is_rotten(content));
                 found.get(queue).filter(|_| !is_rotten).map(|all| all.contains(content))
             };
-            // What may have left otherwise as well tells nothing.
+            // A message that may have been removed otherwise proves nothing.
             let tells = |(queue, content): &&(QueueId, String)| {
                 self.auditors.get(queue).is_some_and(|auditor| auditor.left_at_most_once(content))
             };

@@ -1,4 +1,4 @@
-//! A namespace, one client with one mailbox, and all that is known about both.
+//! A namespace, one client with one mailbox, and everything that is known about both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::slow_reads::SlowReads;
 pub(super) const QUEUES: [&str; 2] = [QUEUE, "invoices"];
 pub(super) const SESSIONS: &str = "baskets";
 
-/// Small enough that many contents have to be read back.
+/// Small enough that many bodies have to be read back.
 const BODY_CACHE_BYTES: usize = 600;
 
-/// What an answer will be about.
+/// The subject of an expected response.
 pub(super) enum Asked {
     Send {
         queue: QueueId,
@@ -77,21 +77,21 @@ pub(super) enum Asked {
     Other,
 }
 
-/// Where commands about a queue or subscription go.
+/// Where commands for a queue or subscription are sent.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) partition: PartitionHandle,
     pub(super) queue: QueueId,
 }
 
-/// A lock.
+/// A locked message.
 pub(super) struct LockedMessage {
     pub(super) address: Address,
     pub(super) sub_queue: SubQueue,
     pub(super) content: String,
     pub(super) number: SequenceNumber,
     pub(super) token: LockToken,
-    /// Under whose session it was taken.
+    /// The receiver of the session under which it was locked.
     pub(super) session: Option<ReceiverId>,
 }
 
@@ -122,11 +122,11 @@ pub(super) struct World {
     pub(super) asked: BTreeMap<u64, Asked>,
     next_tag: u64,
     pub(super) receivers: BTreeMap<ReceiverId, Reader>,
-    /// Whether the disk was full since the last start: only then may the broker close receivers and refuse.
+    /// Whether the disk was full since the last start: only then may the broker close receivers and refuse requests.
     pub(super) was_full: bool,
     /// Whether reads were made to fail since the last start: only then may an entity be busy.
     pub(super) reads_fail: bool,
-    /// Whether the store failed with an unknown outcome: what was not answered may or may not have happened.
+    /// Whether the store failed with an unknown outcome: unanswered requests may or may not have taken effect.
     pub(super) in_doubt: bool,
     pub(super) ending: bool,
     pub(super) locks: Vec<LockedMessage>,
@@ -140,9 +140,9 @@ pub(super) struct World {
     pub(super) time: Time,
     /// The partition of each message that was accepted or delivered, by its number in its queue.
     pub(super) partitions: BTreeMap<(QueueId, SequenceNumber), KeyPartition>,
-    /// Transactions of which it is not known whether they happened.
+    /// Transactions with unknown outcome.
     pub(super) doubtful: Vec<Work>,
-    /// Messages sent so far.
+    /// Number of messages sent so far.
     pub(super) sent: u64,
 }
 
@@ -153,7 +153,7 @@ async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, 
     let broker = Broker::reading(store, lease, clock, BODY_CACHE_BYTES, seed, properties, queue).await;
     broker.namespace.declare(QUEUES[PARTITIONED], first_options(PARTITIONED)).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
-    // Messages of a session stay where they are however often it is lost.
+    // Messages of a session are not dead-lettered, however often its lock is lost.
     let options =
         QueueOptions { requires_session: true, max_delivery_count: 1_000, ..QueueOptions::default() };
     broker.namespace.declare(SESSIONS, options).await.unwrap();
@@ -214,7 +214,7 @@ impl World {
             Step::FullOnce => self.fill_up(),
             Step::Crash { seed } => self.crash(*seed).await,
             Step::Disk(step) => {
-                // A write, an allocation or the opening of a prepared file that fails may look like a full disk.
+                // A failing write, allocation or opening of a prepared file may look like a full disk.
                 self.was_full |= matches!(step, DiskStep::Plan { .. } | DiskStep::FailReads(..));
                 match step {
                     DiskStep::FailReads(..) if std::mem::replace(&mut self.reads_fail, true) => {}
@@ -250,13 +250,13 @@ impl World {
         }
     }
 
-    /// The next batch finds no room.
+    /// The next batch is refused for lack of space.
     fn fill_up(&mut self) {
         self.was_full = true;
         self.broker.store.fill_up();
     }
 
-    /// Lets the broker do all it can, and takes note.
+    /// Lets the broker do all it can, and records the results.
     pub(super) async fn observe(&mut self) {
         quiet().await;
         self.in_doubt |= self.broker.store.is_in_doubt();
@@ -298,7 +298,7 @@ impl World {
         address.partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
     }
 
-    /// Notes what an answer will be about; its tag.
+    /// Records the subject of a request; returns its tag.
     pub(super) fn ask(&mut self, asked: Asked) -> u64 {
         self.next_tag += 1;
         self.asked.insert(self.next_tag, asked);
@@ -314,7 +314,7 @@ impl World {
         content(self.sent, suffix)
     }
 
-    /// Loses what is not durable; answers that were on their way may or may not have arrived, here they have.
+    /// Loses what is not durable. Responses in transit may or may not arrive in a crash; here they have arrived.
     pub(super) async fn crash(&mut self, seed: u64) {
         quiet().await;
         self.listen();
@@ -339,7 +339,7 @@ impl World {
             self.closed(reader);
         }
         (self.was_full, self.reads_fail) = (false, false);
-        // Participants of a joint step answer what is durable only when it is over.
+        // Participants of a joint step report durable batches only when it is finished.
         let was_in_doubt = std::mem::take(&mut self.in_doubt) || !self.doubtful.is_empty();
         self.locks.clear();
         self.auditors.values_mut().for_each(|auditor| auditor.order_unknown(self.sent));
@@ -363,7 +363,7 @@ impl World {
         self.resolve_transactions().await;
     }
 
-    /// Deferred messages are asked for where they are now: the handles of the broker before lead nowhere.
+    /// Sets the current addresses of deferred messages: handles of the previous broker are invalid.
     fn find_deferred_again(&mut self) {
         let queues = (0..QUEUES.len()).map(Place::Queue);
         let subscriptions = (0..super::topic::SUBSCRIPTIONS.len()).map(Place::Subscription);
@@ -375,7 +375,7 @@ impl World {
         });
     }
 
-    /// The tag of the question asked last.
+    /// The tag of the latest request.
     pub(super) fn last_tag(&self) -> u64 {
         self.next_tag
     }

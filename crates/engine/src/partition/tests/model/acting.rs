@@ -1,4 +1,4 @@
-//! What an administrator does with messages by number.
+//! An administrator's actions on messages by number.
 
 use super::Rule;
 use super::comparison::Comparison;
@@ -7,7 +7,7 @@ use super::turn::Turn;
 use crate::{Command, DeadLetter, MessageAction, MessageState, QueuePath, Refusal, SequenceNumber, SubQueue};
 
 impl Queue {
-    /// All or none; none may be locked.
+    /// All or none; no message may be locked.
     pub(super) fn act(
         &mut self,
         turn: &Turn,
@@ -55,7 +55,7 @@ impl Queue {
 }
 
 impl Comparison {
-    /// Of the messages of a queue, the latest, whatever their state; and one that is not there.
+    /// Picks from the latest messages of a queue, whatever their state, and one that does not exist.
     pub(super) fn act(
         &self,
         picks: &[usize],

@@ -1,4 +1,4 @@
-//! What the model does on each command.
+//! The model's reaction to each command.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -63,7 +63,7 @@ impl Model {
         })
     }
 
-    /// What is about sessions and subscriptions.
+    /// Commands for sessions and subscriptions.
     fn carry_out_rarer(&mut self, command: Command) -> Option<Reply> {
         let page = |skip: u32, top: u32| (skip as usize, top as usize);
         Some(match command {
@@ -143,7 +143,7 @@ impl Model {
         Ok(messages.iter().map(send).collect())
     }
 
-    /// Whether each message may be sent as far as its own sizes go; then the room that all of them take, in bytes.
+    /// Checks each message's own sizes; returns the size of all of them, in bytes.
     pub(super) fn check_sizes(&self, messages: &[NewMessage]) -> Result<u64, Refusal> {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
@@ -192,7 +192,7 @@ impl Model {
         number
     }
 
-    /// No answer if the receiver has to wait for a session.
+    /// No answer if the receiver must wait for a session.
     fn open(
         &mut self,
         receiver: ReceiverId,
@@ -220,7 +220,7 @@ impl Model {
         self.queues.get_mut(&ENTITY).unwrap().cancel(&self.turn, numbers)
     }
 
-    /// All who watch want to send.
+    /// All watchers are senders here.
     fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
         let refusal = match (self.queues.contains_key(&queue.0), self.check_takes()) {
             (false, _) => Refusal::EntityDeleted,
@@ -293,7 +293,7 @@ impl Model {
         queue.delete_messages(turn, source.sub_queue, (count_max, until), receiver)
     }
 
-    /// A state may be as large as a message, and takes room like one; one that shrinks always fits.
+    /// A state may be as large as a message, and counts toward the size like one; a state that shrinks always fits.
     fn set_state(&mut self, receiver: ReceiverId, state: Option<Bytes>) -> Result<(), Refusal> {
         let total_bytes = self.size_bytes();
         let (message_bytes, limit_bytes) =

@@ -1,4 +1,4 @@
-//! A partition and a [`Model`] that carry out the same history, and what a user would remember of it.
+//! A partition and a [`Model`] that carry out the same history, and the client's view of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::{
     Reply, RequestId, SequenceNumber, Timestamp, TopicOptions,
 };
 
-/// How many commands see that an entity ended, before somebody creates it anew.
+/// Number of commands sent to an ended entity before it is created again.
 const REFUSED_AFTER_THE_END: usize = 3;
 
-/// Both, and what a user would remember.
+/// Both, and the client's view.
 pub(in crate::partition::tests) struct Comparison {
     pub(super) partition: Partition,
     pub(super) model: Model,
@@ -34,13 +34,13 @@ pub(in crate::partition::tests) struct Comparison {
     last_request: u64,
     pub(super) last_receiver: u64,
     pub(super) last_queue: u64,
-    /// Locks taken, and where.
+    /// Locks, with their queues.
     pub(super) tokens: Vec<(QueueId, LockToken)>,
-    /// Tokens of sessions, and which.
+    /// Tokens of sessions, with the session ids.
     pub(super) session_tokens: Vec<(String, LockToken)>,
-    /// What each receiver got so far, since limits count from the opening.
+    /// Messages and bytes received by each receiver, since limits count from the opening.
     pub(super) got: BTreeMap<u64, CreditLimit>,
-    /// What receivers with a selector are asked about.
+    /// The messages that receivers with a selector are to examine.
     pub(super) asked: BTreeMap<u64, Vec<SequenceNumber>>,
     refused: usize,
 }
@@ -66,7 +66,7 @@ impl Comparison {
         }
     }
 
-    /// Carries out a history; an error tells where the two disagree.
+    /// Carries out a history; an error describes the difference between the two.
     pub(in crate::partition::tests) fn run(
         (options, moves, seed): &History,
         broken: Option<Rule>,
@@ -125,7 +125,7 @@ impl Comparison {
         }
     }
 
-    /// What ended was deleted, and somebody creates its like.
+    /// Creates the entity again after it ended and was deleted.
     fn begin_anew(&mut self) {
         let options = self.model.options.clone();
         self.partition = Partition::new(QUEUE, options.clone());
@@ -136,7 +136,7 @@ impl Comparison {
         self.refused = 0;
     }
 
-    /// Other options; what can never change stays.
+    /// Changed options; immutable ones stay.
     fn changed(&self, to: &Options) -> EntityOptions {
         match &self.model.options {
             EntityOptions::Queue(queue) => QueueOptions {
@@ -170,7 +170,7 @@ impl Comparison {
         if !matches!(&self.model.options, EntityOptions::Queue(queue) if !queue.requires_session) {
             told_of_the_end(&mut got);
             told_of_the_end(&mut expected);
-            // Nothing is promised about the order in which different receivers hear of it.
+            // The order between different receivers is not guaranteed.
             got.sort_by_key(audience);
             expected.sort_by_key(audience);
         }
@@ -190,7 +190,7 @@ impl Comparison {
         equal("states", command, &self.session_states(), &self.model.session_states())
     }
 
-    /// What receivers keep in mind.
+    /// Updates the view of the receivers.
     fn remember(&mut self, effects: &[Effect]) {
         for effect in effects {
             if let Effect::Examine { receiver, views } = effect {
@@ -213,7 +213,7 @@ impl Comparison {
         self.tokens.extend(tokens_of(effects).into_iter().map(|((queue, _), token)| (QueueId(queue), token)));
     }
 
-    /// Length of a delivered message's content: it is in this turn's events or in the store.
+    /// Length of a delivered message's body, which is in this turn's events or in the store.
     fn bytes_of(&self, view: &MessageView) -> u64 {
         let mut stored = self.outputs.events.iter().filter_map(crate::Event::stored_body);
         let recent = stored.find(|(body, _)| *body == view.body).map(|(_, content)| content.len());
@@ -253,7 +253,8 @@ impl Comparison {
         self.queues().flat_map(of).collect()
     }
 
-    /// Stores what happened, and checks that it restores to what there is; the model tells which uses are stored.
+    /// Stores the events and checks that the stored data restores to the present state; the model determines which uses are
+    /// stored.
     fn end_turn(&mut self) -> Result<(), String> {
         let mut batch = Batch::new();
         persist(ID, &self.outputs.events, &mut batch);
@@ -263,7 +264,7 @@ impl Comparison {
             return Ok(());
         }
         if self.broken.is_none() {
-            // This takes long, and says nothing about the model.
+            // This takes long, and is independent of the model.
             self.store.check(&self.partition);
         }
         let used = self.queues().map(|queue| (queue.id, queue.used_at_stored)).collect();
@@ -271,7 +272,7 @@ impl Comparison {
     }
 }
 
-/// Who hears of an effect. Everybody hears of theirs in order.
+/// The recipient of an effect. Each recipient gets its effects in order.
 const fn audience(effect: &Effect) -> (u8, u64) {
     match effect {
         Effect::Reply { request, .. } => (0, request.0),
@@ -283,7 +284,7 @@ const fn audience(effect: &Effect) -> (u8, u64) {
     }
 }
 
-/// When all ends, nobody cares what else ended at the same instant.
+/// When the whole entity ends, other reasons for closing at the same time are irrelevant.
 fn told_of_the_end(effects: &mut [Effect]) {
     if !effects.iter().any(|effect| matches!(effect, Effect::Ended(_))) {
         return;
@@ -295,7 +296,7 @@ fn told_of_the_end(effects: &mut [Effect]) {
     }
 }
 
-/// The texts of some refusals are for people; the model does not know them.
+/// The texts of some refusals are for people; the model ignores them.
 pub(super) fn mask(refusal: &mut Refusal) {
     match refusal {
         Refusal::InvalidArgument(text) => text.clear(),
@@ -315,7 +316,7 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
         }
         let Effect::Reply { reply, .. } = effect else { continue };
         match reply {
-            // Which of its spellings names a session is not promised, except to a client that asks for it by id.
+            // Which of its spellings a session has in answers is only guaranteed for requests by id.
             Reply::Opened(Ok(Some(accepted))) => accepted.id = accepted.id.to_ascii_lowercase().into(),
             Reply::Sessions(Ok(ids)) => {
                 ids.iter_mut().for_each(|id| *id = id.to_ascii_lowercase().into());
@@ -336,7 +337,7 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
     effects
 }
 
-/// What exactly went wrong with a rule, too, is for people.
+/// The description of a rule's failure is for people as well.
 fn mask_failure(view: &mut MessageView) {
     let Some(why) = &view.dead_letter else { return };
     let reason = why.reason.as_deref();
@@ -346,7 +347,7 @@ fn mask_failure(view: &mut MessageView) {
     }
 }
 
-/// Locks that effects tell of, by queue and message.
+/// Locks in effects, by queue and message.
 fn tokens_of(effects: &[Effect]) -> BTreeMap<(u64, SequenceNumber), LockToken> {
     let mut tokens = BTreeMap::new();
     let mut note = |view: &MessageView, lock: &Option<crate::Lock>| {
@@ -366,7 +367,7 @@ fn tokens_of(effects: &[Effect]) -> BTreeMap<(u64, SequenceNumber), LockToken> {
     tokens
 }
 
-/// Locks of sessions that effects tell of, by the request that they answer.
+/// Session lock tokens in effects, by the request that they answer.
 fn session_tokens_of(effects: &[Effect]) -> BTreeMap<RequestId, LockToken> {
     let tokens = effects.iter().filter_map(|effect| match effect {
         Effect::Reply { request, reply: Reply::Opened(Ok(Some(accepted))) } => {

@@ -1,18 +1,18 @@
-//! The moves of a history, before anybody knows what there will be.
+//! The moves of a history, independent of the state in which they are carried out.
 
 use crate::{EntityStatus, QueueOptions, ReceiveMode, SubQueue, SubscriptionOptions, TopicOptions};
 
-/// Length of a property that leaves 4 KiB of a header, where counting begins.
+/// Length of a property that leaves 4 KiB of a header, from where on the length is recorded.
 pub(in crate::partition::tests) const LARGE: usize = 61_440;
 
-/// One move of a history. Numbers called `pick` choose among what is there, counted from the latest; those called
-/// `queue` choose a queue or subscription.
+/// One move of a history. Numbers named `pick` choose among existing objects, counted from the latest; those named `queue`
+/// choose a queue or subscription.
 #[derive(Debug, Clone)]
 pub(in crate::partition::tests) enum Move {
     Send(Vec<Draft>),
     Cancel(Vec<usize>),
-    /// The request for a session is used where one is required, or where none is, `wrongly`; before, time passes
-    /// unnoticed.
+    /// The requested session is used where one is required or, with `wrongly`, where none is; before, time passes without a
+    /// tick.
     Open {
         queue: usize,
         sub_queue: SubQueue,
@@ -31,7 +31,7 @@ pub(in crate::partition::tests) enum Move {
     Close(usize),
     /// A receiver gets a selector.
     Select(usize),
-    /// What a receiver is asked about is answered: a bit says whether a message matches.
+    /// A receiver's examination is answered: each bit says whether a message matches.
     Examined(usize, u8),
     /// With a property to change: number of its name, length of its value.
     Settle(Vec<usize>, Verb, Option<(u8, usize)>),
@@ -51,7 +51,7 @@ pub(in crate::partition::tests) enum Move {
         sub_queue: SubQueue,
         session: Option<usize>,
     },
-    /// As of so many milliseconds ago; for a receiver, where that is.
+    /// As of a number of milliseconds ago; optionally for a receiver, whose queue is used.
     DeleteMessages {
         queue: usize,
         sub_queue: SubQueue,
@@ -59,7 +59,7 @@ pub(in crate::partition::tests) enum Move {
         before_ms: u64,
         receiver: Option<usize>,
     },
-    /// What an administrator does: with the latest of all messages of a queue, by the number of the action.
+    /// An administrator's action on the latest messages of a queue, by the number of the action.
     Act {
         picks: Vec<usize>,
         queue: usize,
@@ -75,7 +75,7 @@ pub(in crate::partition::tests) enum Move {
         skip: u32,
         top: u32,
     },
-    /// A subscription by name; 1 to 3 make it wrong.
+    /// A subscription by name; `wrong` from 1 to 3 makes it invalid.
     Declare {
         intent: crate::Intent,
         name: usize,
@@ -94,10 +94,10 @@ pub(in crate::partition::tests) enum Move {
         top: u32,
     },
     Wait(u64),
-    /// Time passes, and nobody has looked at the clock yet when the next command comes.
+    /// Time passes without a tick before the next command.
     Pass(u64),
     SetOptions(Options),
-    /// Commands that take effect together, or none of them. Those that settle choose among locks that are held.
+    /// Commands that take effect together or not at all. Those that settle choose among held locks.
     Unit(Vec<Move>),
     EndTurn,
     Restart,
@@ -111,9 +111,9 @@ pub(in crate::partition::tests) struct Draft {
     pub(super) delay_ms: Option<u64>,
     pub(super) session: Option<usize>,
     pub(super) label: Option<usize>,
-    /// The message id, where duplicates are looked for.
+    /// The message id, with duplicate detection.
     pub(super) id: Option<usize>,
-    /// The partition key, where there are partitions.
+    /// The partition key, in a partitioned entity.
     pub(super) key: Option<usize>,
     /// A user property: whether its name is in upper case, its value.
     pub(super) user: Option<(bool, i64)>,
@@ -131,7 +131,7 @@ pub(in crate::partition::tests) struct SessionRequestDraft {
 pub(in crate::partition::tests) enum LockDraft {
     Exclusive,
     NonExclusive,
-    /// With one of the tokens given out, counted from the latest, or with none that ever was.
+    /// With one of the issued tokens, counted from the latest, or an unknown one.
     TakeOver(usize),
 }
 
@@ -139,7 +139,7 @@ pub(in crate::partition::tests) enum LockDraft {
 pub(in crate::partition::tests) struct RuleDraft {
     pub(super) name: usize,
     pub(super) filter: FilterDraft,
-    /// Its number in the list of actions.
+    /// Its index in the list of actions.
     pub(super) action: Option<usize>,
 }
 
@@ -148,9 +148,9 @@ pub(in crate::partition::tests) enum FilterDraft {
     True,
     False,
     Correlation(Option<usize>, Option<i64>),
-    /// By its number in the list of conditions.
+    /// By index in the list of conditions.
     Sql(usize),
-    /// Of a label, or else of a size.
+    /// On a label, otherwise on a size.
     Selector(Option<usize>, i64),
 }
 
@@ -158,14 +158,14 @@ pub(in crate::partition::tests) enum FilterDraft {
 pub(in crate::partition::tests) enum Verb {
     Complete,
     Abandon,
-    /// For so many milliseconds.
+    /// For a number of milliseconds.
     Postpone(u64),
     Defer,
     DeadLetter,
     Release,
 }
 
-/// What any kind of entity may be told.
+/// Options of any kind of entity.
 #[derive(Debug, Clone)]
 pub(in crate::partition::tests) struct Options {
     pub(super) lock_duration_ms: u64,

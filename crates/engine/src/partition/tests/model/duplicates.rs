@@ -1,9 +1,9 @@
-//! Duplicates in the model: what was sent before.
+//! Duplicate detection in the model: the sent messages.
 
 use super::{ENTITY, Model, Rule};
 use crate::{EntityOptions, MessageKey, NewMessage, SequenceNumber};
 
-/// A message that was accepted.
+/// An accepted message.
 #[derive(Debug, Clone)]
 pub(super) struct Remembered {
     key: Option<MessageKey>,
@@ -21,7 +21,7 @@ impl Model {
         }
     }
 
-    /// What was accepted long enough ago does not count any more.
+    /// Removes messages that were accepted before the window.
     pub(super) fn forget(&mut self) {
         let (now, window_ms) = (self.turn.now, self.window_ms());
         let late = u64::from(self.turn.breaks(Rule::TheWindowEndsAtItsInstant));
@@ -33,7 +33,7 @@ impl Model {
         }
     }
 
-    /// The number of the message that this one repeats.
+    /// The number of the original if this message is a duplicate.
     pub(super) fn original_of(&self, new: &NewMessage) -> Option<SequenceNumber> {
         if new.message_key.is_none() && self.turn.keeps(Rule::NoIdIsLikeNoOther) {
             return None;

@@ -1,4 +1,4 @@
-//! How locks and stays end, in the model.
+//! The end of locks and the removal of messages, in the model.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Rule, Turn, sql};
 use crate::{DeadLetter, LockToken, MessageState, Properties, Refusal, Settlement, SubQueue, Timestamp};
 
 const HEADER_BYTES_MAX: usize = 65_536;
-/// A shorter header counts as none.
+/// A shorter header counts as empty.
 const HEADER_BYTES_COUNTED_MIN: u32 = 4096;
 
 impl Queue {
@@ -16,7 +16,7 @@ impl Queue {
         self.numbers_where(|message| message.lock.is_some_and(|lock| lock.token == token)).pop()
     }
 
-    /// What is said to whoever comes with a lock that is not there.
+    /// The refusal for a lock that does not exist.
     fn lock_lost(&self, turn: &Turn) -> Refusal {
         if self.options.requires_session && turn.keeps(Rule::ALockInASessionIsLostWithIt) {
             Refusal::SessionLockLost
@@ -25,7 +25,7 @@ impl Queue {
         }
     }
 
-    /// Locks of their own, not those of sessions, end by time.
+    /// Message locks expire by themselves, except those of sessions.
     pub(super) fn end_locks(&mut self, turn: &Turn) {
         let grace = u64::from(turn.breaks(Rule::ALockEndsAtItsInstant));
         let lost = self.numbers_where(|message| {
@@ -97,7 +97,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Unless it was moved or removed, or is deferred.
+    /// Unless it was moved, removed or deferred.
     fn hold_back(&mut self, turn: &Turn, number: u64, until: Timestamp, was_dead: bool) {
         let Some(message) = self.messages.get_mut(&number) else { return };
         let is_dead = message.view.sub_queue != SubQueue::Main;
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Messages that were held back until now.
+    /// Makes messages available whose hold-back time has passed.
     pub(super) fn free_held_back(&mut self, turn: &Turn) {
         let grace = u64::from(turn.breaks(Rule::APostponedMessageComesAtItsInstant));
         for message in self.messages.values_mut() {
@@ -120,7 +120,7 @@ impl Queue {
         self.unlock(turn, number, counts, true);
     }
 
-    /// A lock ended by time: a failed delivery, unless the message never left.
+    /// Ends an expired lock: a failed delivery, unless the message never reached its receiver.
     pub(super) fn lose(&mut self, turn: &Turn, number: u64, counts: bool) {
         if self.messages[&number].counts || turn.breaks(Rule::WhatNeverLeftDoesNotCount) {
             self.fail(turn, number, counts);
@@ -129,7 +129,7 @@ impl Queue {
         }
     }
 
-    /// Ends a lock: is it overdue, did it fail too often, or does it go back?
+    /// Ends a lock: the message has expired, reached the maximum delivery count, or is available again.
     pub(super) fn unlock(&mut self, turn: &Turn, number: u64, counts: bool, failed: bool) {
         let maximum = self.options.max_delivery_count;
         let description = format!("Message could not be consumed after {maximum} delivery attempts.");
@@ -195,7 +195,7 @@ impl Queue {
     }
 }
 
-/// Whether failed deliveries of a message are counted where it rests.
+/// Whether failed deliveries are counted in the message's sub-queue.
 fn counted(turn: &Turn, message: &Message) -> bool {
     message.view.sub_queue == SubQueue::Main || turn.breaks(Rule::DeadLettersKeepTheirCount)
 }

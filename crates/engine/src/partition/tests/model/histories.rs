@@ -1,4 +1,4 @@
-//! Random histories of a queue or topic: small times and sizes, so that their ends meet often.
+//! Random histories of a queue or topic, with small times and sizes, so that limits coincide often.
 
 use proptest::prelude::*;
 use proptest::strategy::Union;
@@ -9,7 +9,7 @@ use super::options::{options, other_options};
 use super::topic_moves::{about_topics, declare};
 use crate::{EntityOptions, ReceiveMode, SubQueue};
 
-/// The kind of entity that a history is about.
+/// The kind of entity in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Queue,
@@ -114,7 +114,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     ]
 }
 
-/// What every queue or subscription can be asked.
+/// Commands for every queue or subscription.
 fn common(kind: Kind) -> Weighted {
     let modify = sometimes(6, (0..3u8, prop_oneof![6 => Just(1), 1 => Just(2), 2 => Just(LARGE)]));
     let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
@@ -181,7 +181,7 @@ fn common(kind: Kind) -> Weighted {
     ]
 }
 
-/// What is about sessions.
+/// Commands for sessions.
 fn about_sessions() -> Weighted {
     let list = (0..40usize, sometimes(7, 0..4u64), 0..2u32, 0..4u32);
     vec![
@@ -232,7 +232,7 @@ fn about_sessions() -> Weighted {
     ]
 }
 
-/// Commands that take effect together, and seldom one that can't.
+/// Commands that take effect together, and rarely one that can't.
 fn unit(kind: Kind) -> impl Strategy<Value = Move> {
     let verb = prop_oneof![
         4 => Just(Verb::Complete),
@@ -263,7 +263,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
     }
     moves.extend(if units { Vec::new() } else { super::selecting::moves() });
     moves.push((6, Just(Move::EndTurn).boxed()));
-    // Waits for sessions are rare enough without a status that ends them; subscriptions with sessions meet those.
+    // Waits for sessions are rare enough without a status that ends them; subscriptions with sessions cover that status.
     moves.push(match kind {
         Kind::Sessions => (1, options(idles).prop_map(Move::SetOptions).boxed()),
         Kind::Queue | Kind::Topic => (3, other_options(idles).prop_map(Move::SetOptions).boxed()),
@@ -288,7 +288,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
 
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
 
-/// As they are, in a queue in which little fits.
+/// The same histories, in a queue with little room.
 fn nearly_full((mut options, moves, seed): History) -> History {
     if let EntityOptions::Queue(queue) = &mut options {
         queue.max_size_bytes = queue.max_size_bytes.min(FULL_BYTES);
@@ -296,7 +296,7 @@ fn nearly_full((mut options, moves, seed): History) -> History {
     (options, moves, seed)
 }
 
-/// As [`histories_of`], of an entity that looks for duplicates.
+/// Like [`histories_of`], with duplicate detection.
 fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> {
     let with_duplicates = |(mut options, moves, seed): History| {
         match &mut options {
@@ -308,7 +308,7 @@ fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> 
     histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
-/// As they are, of a partitioned entity. Most batches have one key.
+/// The same histories, in a partitioned entity. Most batches have one key.
 fn partitioned((mut options, mut moves, seed): History) -> History {
     match &mut options {
         EntityOptions::Queue(queue) => queue.kept.enable_partitioning = true,
@@ -337,7 +337,7 @@ fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> 
     (entity, moves, any::<u64>()).boxed()
 }
 
-/// Histories of all kinds in which an administrator acts now and then.
+/// Histories of all kinds with occasional actions of an administrator.
 pub(in crate::partition::tests) fn administered() -> BoxedStrategy<History> {
     let kinds = prop_oneof![
         2 => histories_of(Kind::Queue, false, false),

@@ -1,10 +1,10 @@
-//! Temporary entities in the model: what is unused for long enough ends (S-25…S-32, semantics §17).
+//! AutoDeleteOnIdle in the model (S-25…S-32, semantics §17).
 
 use super::queue::{Queue, Receiver};
 use super::{ENTITY, Model, Rule};
 use crate::{Command, Effect, End, QueueId, ReceiverId, Refusal};
 
-/// A use is stored when the stored one is a quarter of the allowed time old, or a minute.
+/// A use is stored when the stored one is older than a quarter of the idle time, or a minute.
 const STORED_EVERY_MS_MAX: u64 = 60_000;
 
 impl Queue {
@@ -25,7 +25,7 @@ impl Queue {
 }
 
 impl Model {
-    /// What a command uses, whether or not it is refused.
+    /// The entity that a command uses, whether or not it is refused.
     pub(super) fn use_of(&self, command: &Command) -> Option<QueueId> {
         let turn = &self.turn;
         match command {
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// What uses a subscription uses its topic too (S-31).
+    /// Use of a subscription counts for its topic as well (S-31).
     pub(super) fn use_queue(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id.0) {
             queue.use_it(&self.turn);
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// Whether it counts as used all the time: somebody listens, or messages are scheduled.
+    /// Whether it counts as used permanently: a receiver is listening, or messages are scheduled.
     fn is_in_use(&self, queue: &Queue) -> bool {
         let is_listened_to = queue.receivers.values().any(Receiver::has_credit) || !queue.waiters.is_empty();
         let is_scheduled = queue.messages.values().any(|message| message.scheduled_for.is_some());
@@ -90,7 +90,7 @@ impl Model {
             || (is_scheduled && self.turn.keeps(Rule::ScheduledMessagesAreUse))
     }
 
-    /// What is in use now was until now, and is.
+    /// Records use of all entities in use, until now.
     pub(super) fn use_what_is_in_use(&mut self) {
         let in_use: Vec<_> =
             self.queues.values().filter(|queue| self.is_in_use(queue)).map(|queue| queue.id).collect();
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// What is new, or has new options, counts as used from the next command on.
+    /// Records use of new entities, and of those with new options, from the next command on.
     pub(super) fn use_what_is_new(&mut self) {
         let is_new = |queue: &&Queue| queue.used_at == 0 && queue.options.auto_delete_on_idle_ms.is_some();
         let new: Vec<_> = self.queues.values().filter(is_new).map(|queue| queue.id).collect();
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    /// What was idle for too long ends; with a topic its subscriptions.
+    /// Ends idle subscriptions, or an idle topic with its subscriptions.
     pub(super) fn end_what_is_idle(&mut self) {
         let over = |queue: &&Queue| queue.is_over(&self.turn);
         let ids: Vec<_> = self.queues.values().filter(over).map(|queue| queue.id).collect();
@@ -120,7 +120,7 @@ impl Model {
         }
     }
 
-    /// The entity goes with all that rests there.
+    /// Ends the entity with everything in it.
     pub(super) fn end_all(&mut self, end: End) {
         for id in self.queues.keys().copied().collect::<Vec<_>>() {
             self.tell_attached(QueueId(id));
@@ -129,7 +129,7 @@ impl Model {
         self.ended = true;
     }
 
-    /// A subscription goes with all that rests there.
+    /// Ends a subscription with everything in it.
     pub(super) fn end(&mut self, id: QueueId) {
         self.tell_attached(id);
         self.queues.remove(&id.0);

@@ -14,15 +14,15 @@ pub(super) struct Message {
     pub(super) session_id: Option<Arc<str>>,
     pub(super) rule_properties: Option<Arc<RuleProperties>>,
     pub(super) scheduled_for: Option<u64>,
-    /// No receiver gets it before.
+    /// Not delivered before this time.
     pub(super) held_until: Option<u64>,
     pub(super) lock: Option<Lock>,
-    /// Whether the end of its lock by time is a failed delivery.
+    /// Whether the expiry of its lock counts as a failed delivery.
     pub(super) counts: bool,
 }
 
 impl Message {
-    /// An active message that rests nowhere yet.
+    /// An active message that is in no queue yet.
     pub(super) fn new(new: &NewMessage, body: SequenceNumber) -> Self {
         let view = MessageView {
             time_to_live_ms: new.time_to_live_ms,
@@ -42,7 +42,7 @@ impl Message {
         }
     }
 
-    /// Its life begins at `now`, or when its time comes.
+    /// Starts its time to live at `now`, or at its scheduled time.
     pub(super) fn live(&mut self, now: u64, time_to_live_ms: Option<u64>) {
         let begins = Timestamp(self.scheduled_for.unwrap_or(now));
         self.view.enqueued_at = Timestamp(now);
@@ -66,7 +66,7 @@ impl Message {
         self.session_id.as_deref().is_some_and(|id| id.eq_ignore_ascii_case(session))
     }
 
-    /// The session it belongs to, whose id has no case.
+    /// The session it belongs to, in lower case.
     pub(super) fn session(&self) -> Option<Arc<str>> {
         self.session_id.as_deref().map(|id| id.to_ascii_lowercase().into())
     }

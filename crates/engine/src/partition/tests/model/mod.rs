@@ -1,14 +1,15 @@
-//! A second opinion on what a queue or topic does: the rules written down as plainly as possible, without regard to
-//! speed, storage or the partition's own code. Each rule can be broken on purpose, to see that the comparison notices.
+//! An independent model of a queue or topic: the rules written down as plainly as possible, without regard to speed, storage
+//! or the partition's code. Each rule can be broken on purpose, to verify that the comparison notices.
 //!
-//! - [`Model`] takes commands; `queue` is a queue or subscription, `ending` how locks and stays end there, `session`
-//!   its sessions; `partitions` is what is shown of its numbers; `topic`, `publishing` and `idle` are about several of them, `duplicates` about what was sent before;
-//!   `sql` is what the few conditions and actions of the histories mean.
-//! - `status` is what a status forbids.
+//! - [`Model`] handles commands; `queue` is a queue or subscription, `ending` handles the end of locks and the removal of
+//!   messages, `session` the sessions, `partitions` the client-visible numbers; `topic`, `publishing` and `idle` concern
+//!   several queues, `duplicates` previously sent messages; `sql` has the meaning of the few conditions and actions in
+//!   histories.
+//! - `status` has the operations that a status forbids.
 //! - `units` are commands that take effect as a whole or not at all.
-//! - [`Rule`] lists what can be broken.
-//! - [`histories`] are random, made of moves (`draft`); [`comparison`] lets partition and model carry out one, each move
-//!   being made a command (`moves`); `stored` is what the partition stores meanwhile.
+//! - [`Rule`] lists the rules that can be broken.
+//! - [`histories`] generates random histories of moves (`draft`); [`comparison`] lets partition and model carry out one,
+//!   converting each move to a command (`moves`); `stored` is the partition's store.
 
 mod acting;
 mod commands;
@@ -55,28 +56,28 @@ pub(super) use rule::{Area, Rule};
 /// The number of the queue or topic.
 const ENTITY: u64 = QUEUE.0;
 
-/// A message as its readers see it, and its session.
+/// A message as clients see it, and its session.
 pub(super) type Seen = (MessageView, Option<Arc<str>>);
-/// The state of a session: of which queue and session, what, since when.
+/// The state of a session: queue, session id, state, time of the change.
 pub(super) type SeenState = (QueueId, String, Bytes, Timestamp);
 
-/// Names that the partition gave to new locks: of messages, by queue and number, and of sessions, by request.
+/// Tokens that the partition chose for new locks: of messages, by queue and number, and of sessions, by request.
 type Tokens = (BTreeMap<(u64, SequenceNumber), LockToken>, BTreeMap<RequestId, LockToken>);
 
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) options: EntityOptions,
-    /// Deleted because nobody used it, or because somebody asked for it.
+    /// Deleted because it was idle, or by request.
     pub(super) ended: bool,
     /// The queue or topic, and the topic's subscriptions.
     queues: BTreeMap<u64, Queue>,
     subscriptions: BTreeMap<u64, Subscription>,
-    /// Links that want to be told when what they are attached to goes.
+    /// Links to be notified when their entity is deleted.
     watchers: BTreeMap<u64, u64>,
     /// A topic's next number after a restart.
     topic_number_stored: u64,
     remembered: Vec<Remembered>,
-    /// The partition of messages without a key that are sent now.
+    /// The partition for messages without a key that are sent now.
     in_turn: KeyPartition,
     turn: Turn,
 }
@@ -104,7 +105,7 @@ impl Model {
         }
     }
 
-    /// New options count from now on, and for ids that are remembered already.
+    /// New options take effect at once, also for remembered ids.
     fn change_options(&mut self, options: EntityOptions) {
         if self.turn.breaks(Rule::OptionsCanChange) {
             return;
@@ -126,13 +127,13 @@ impl Model {
         self.obey_status(QUEUE);
     }
 
-    /// What readers would see of all messages.
+    /// All messages as clients would see them.
     pub(super) fn messages(&self) -> Vec<Seen> {
         let all = self.queues.values().flat_map(|queue| queue.messages.values());
         all.map(|message| (message.view.clone(), message.session_id.clone())).collect()
     }
 
-    /// How many messages are where.
+    /// Message counts of all queues.
     pub(super) fn counts(&self) -> Vec<(QueueId, Counts)> {
         let of = |queue: &Queue| {
             let count = |test: &dyn Fn(&MessageView) -> bool| {
@@ -164,12 +165,12 @@ impl Model {
         with_state.collect()
     }
 
-    /// The last uses that outlive a restart.
+    /// The last uses that survive a restart.
     pub(super) fn stored_uses(&self) -> Vec<(QueueId, Timestamp)> {
         self.queues.values().map(|queue| (queue.id, Timestamp(queue.used_at_stored))).collect()
     }
 
-    /// Sum of all that is stored.
+    /// Total size of everything stored.
     pub(super) fn size_bytes(&self) -> u64 {
         let messages: Vec<_> = self.queues.values().flat_map(|queue| queue.messages.values()).collect();
         let states: u64 = self.queues.values().map(Queue::state_bytes).sum();
@@ -194,7 +195,7 @@ impl Model {
         matches!(self.options, EntityOptions::Topic(_))
     }
 
-    /// What must come of a command.
+    /// The expected effects of a command.
     pub(super) fn handle(
         &mut self,
         now: u64,
@@ -256,13 +257,13 @@ impl Model {
         self.end_what_is_idle();
     }
 
-    /// Where a receiver is.
+    /// The queue of a receiver.
     fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
         let home = self.queues.values().find(|queue| queue.receivers.contains_key(&receiver.0));
         home.map(|queue| queue.id)
     }
 
-    /// The queue or subscription to read from, and what is at hand there.
+    /// The queue or subscription to read from, with the context of the command.
     fn readable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         if self.is_topic() && id.0 == ENTITY {
             return Err(Refusal::NotAllowed(""));
@@ -270,7 +271,7 @@ impl Model {
         self.browsable(id)
     }
 
-    /// The same to browse, or the topic.
+    /// The same for browsing, which also allows the topic.
     fn browsable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         if self.queues.contains_key(&id.0) {
             self.check_gives(id)?;
@@ -279,7 +280,7 @@ impl Model {
         Ok((queue, &mut self.turn))
     }
 
-    /// The queue in which a receiver is.
+    /// The queue of a receiver, with the context of the command.
     fn at(&mut self, receiver: ReceiverId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         let home = self.home(receiver).ok_or(Refusal::SessionLockLost)?;
         self.readable(home)

@@ -1,4 +1,4 @@
-//! What the moves of a history come to, given what there is.
+//! Converts moves of a history to commands, given the present state.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::{
 };
 
 const KEYS: [&str; 3] = ["k", "l", "m"];
-/// The pick for which a number of a wrong partition is given.
+/// The pick for which a number with the wrong partition is used.
 const WRONG_PARTITION: usize = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
 const IDS: [&str; 3] = ["", "a", "A"];
 const SESSIONS: [&str; 4] = ["", "a", "A", "b"];
-/// Nobody's id.
+/// The id of no queue.
 const UNKNOWN: QueueId = QueueId(5);
-/// What can be wrong with a declaration.
+/// Errors in a declaration.
 const NEW_NUMBER: u8 = 1;
 const OTHER_KIND: u8 = 2;
 const OTHER_NAME: u8 = 3;
@@ -147,7 +147,7 @@ impl Comparison {
         }
     }
 
-    /// What holds a session can't have a selector.
+    /// The holder of a session can't have a selector.
     fn select(&self, pick: usize) -> Command {
         let receiver = self.receiver(pick);
         let state = &self.partition.state;
@@ -222,13 +222,13 @@ impl Comparison {
         ReceiverId(self.last_receiver)
     }
 
-    /// One that is open, counted from the latest, or else one that is not.
+    /// An open receiver, counted from the latest, otherwise one that is not open.
     fn receiver(&self, pick: usize) -> ReceiverId {
         let open = self.partition.state.homes.keys().rev().nth(pick).copied();
         open.unwrap_or(ReceiverId(self.last_receiver.saturating_sub(pick as u64)))
     }
 
-    /// A queue or subscription; seldom the topic itself, or none at all.
+    /// A queue or subscription; rarely the topic itself, or an unknown id.
     pub(super) fn queue(&self, pick: usize) -> QueueId {
         let subscriptions = self.partition.subscription_ids();
         match pick {
@@ -273,7 +273,7 @@ impl Comparison {
         }
     }
 
-    /// Locks, and where the first of them was taken.
+    /// Locks, and the queue of the first.
     fn picked_tokens(&self, picks: &[usize]) -> (QueueId, Vec<LockToken>) {
         let pick = |pick: &usize| self.tokens.iter().rev().nth(*pick).copied();
         let picked: Vec<_> = picks.iter().map(|one| pick(one).unwrap_or((QUEUE, LockToken(5)))).collect();

@@ -15,12 +15,12 @@ fn status() -> impl Strategy<Value = EntityStatus> {
     ]
 }
 
-/// Options that an entity gets when it is there already: only then a status shows what it does to what is attached.
+/// Options for an existing entity: only an existing one has links that a status can detach.
 pub(super) fn other_options(idles: bool) -> impl Strategy<Value = Options> {
     (options(idles), status()).prop_map(|(options, status)| Options { status, ..options })
 }
 
-/// Options that an entity is created with.
+/// Options of a new entity.
 pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
     let idle_ms = sometimes(if idles { 8 } else { 0 }, 6..40u64);
     let life = sometimes(3, 0..25u64);

@@ -1,4 +1,4 @@
-//! Partitions of the model: to which one a message belongs, and which message a shown number names.
+//! Partitions in the model: the partition of a message, and the message with a client-visible number.
 
 use super::queue::Queue;
 use super::{Model, Rule, Turn};
@@ -26,7 +26,7 @@ impl Model {
         KeyPartition::new((self.queues[&super::ENTITY].next_number % 16) as u8).unwrap()
     }
 
-    /// What is refused because of the keys of messages sent together.
+    /// Refusals because of the keys of messages sent together.
     pub(super) fn check_keys(&self, messages: &[NewMessage]) -> Result<(), Refusal> {
         if !self.options.is_partitioned() {
             return Ok(());
@@ -42,7 +42,7 @@ impl Model {
         Ok(())
     }
 
-    /// The number that clients see of a message; for moves, also one that names another partition.
+    /// The client-visible number of a message; for moves also one with the wrong partition.
     pub(super) fn shown(&self, queue: QueueId, number: SequenceNumber, wrong: bool) -> SequenceNumber {
         let queue = self.queues.get(&queue.0);
         let message = queue.and_then(|queue| queue.messages.get(&number.0));
@@ -51,7 +51,7 @@ impl Model {
         KeyPartition::new((partition.index() + wrong) % KeyPartition::COUNT).unwrap().shown(number)
     }
 
-    /// A number from which somebody may browse.
+    /// A start for browsing.
     pub(super) fn somewhere(&self, number: u64) -> SequenceNumber {
         let partition = if self.options.is_partitioned() { number * 7 % 16 } else { 0 };
         KeyPartition::new(partition as u8).unwrap().shown(SequenceNumber(number))
@@ -59,7 +59,7 @@ impl Model {
 }
 
 impl Queue {
-    /// The message that a shown number names.
+    /// The message with a client-visible number.
     pub(super) fn named(&self, turn: &Turn, shown: SequenceNumber, rule: Rule) -> Option<u64> {
         let number = shown.0 % (1 << 48);
         let message = self.messages.get(&number)?;

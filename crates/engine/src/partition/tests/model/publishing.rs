@@ -1,4 +1,4 @@
-//! Who gets a message of a topic in the model, and as what.
+//! The copies of a topic's message in the model.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::{
 
 const HEADER_BYTES_MAX: usize = 65_536;
 
-/// What a subscription gets of a message.
+/// A subscription's copy of a message.
 enum Share {
-    /// A copy as it was sent.
+    /// An unchanged copy.
     Plain,
     /// A copy that an action changed.
     Changed(PropertyChanges),
-    /// A dead letter, because of this.
+    /// A dead letter with this reason.
     Failed(&'static str),
 }
 
 impl Model {
-    /// Gives a message to every subscription that wants it; `since` is when it was submitted.
+    /// Copies a message to every matching subscription; `since` is when it was sent.
     pub(super) fn publish(&mut self, mut message: Message, since: u64) -> SequenceNumber {
         let topic = &self.queues[&ENTITY];
         let (number, topic_options) = (SequenceNumber(topic.next_number), topic.options.clone());
@@ -40,7 +40,7 @@ impl Model {
         if self.turn.breaks(Rule::CopiesBelongToThePartitionOfTheirMessage) {
             message.view.partition = KeyPartition::default();
         }
-        // What this message has no business with.
+        // Changes of another copy, for a broken rule.
         let mut leaked = None;
         let topic = Queue::new(super::QUEUE, topic_options);
         let mut copies = 0;
@@ -70,14 +70,14 @@ impl Model {
         if copies > 0 || self.turn.keeps(Rule::WhatNobodyWantsTakesANumber) {
             topic.next_number += 1;
         }
-        // Of a message that nobody wants nothing is stored, not even that it had a number.
+        // Of a message without copies nothing is stored, not even its number.
         if copies > 0 || was_scheduled {
             self.topic_number_stored = topic.next_number;
         }
         number
     }
 
-    /// The time of messages scheduled on a topic has come.
+    /// Publishes the due messages scheduled on a topic.
     pub(super) fn publish_due(&mut self) {
         for number in self.queues[&ENTITY].due(self.turn.now) {
             let message = self.queues.get_mut(&ENTITY).unwrap().messages.remove(&number).unwrap();
@@ -88,7 +88,7 @@ impl Model {
 }
 
 impl Message {
-    /// Lets an action change a copy; false if that would be too much for its header: then it is as it was.
+    /// Applies an action's changes to a copy; false, without a change, if its header would become too large.
     fn change(&mut self, turn: &Turn, changes: &PropertyChanges) -> bool {
         let before = self.clone();
         self.view.changes = Some(Arc::new(changes.clone()));
@@ -108,7 +108,7 @@ impl Message {
     }
 }
 
-/// What a subscription gets: a copy for all rules without action, one for each with one, and a dead letter if one failed.
+/// The copies of a subscription: one for all rules without action, one for each action, and a dead letter if a rule failed.
 fn shares(
     turn: &Turn,
     subscription: &Subscription,
@@ -164,7 +164,7 @@ fn shares(
     shares
 }
 
-/// What becomes of failures.
+/// Converts failures to dead letters.
 fn dead_letters(turn: &Turn, subscription: &Subscription, mut failed: Vec<&'static str>) -> Vec<Share> {
     let wanted = subscription.options.dead_lettering_on_filter_evaluation_exceptions;
     if !wanted && turn.keeps(Rule::FailuresAreDeadLetteredWhereThatIsWanted) {
@@ -179,7 +179,7 @@ fn dead_letters(turn: &Turn, subscription: &Subscription, mut failed: Vec<&'stat
     failed.into_iter().map(Share::Failed).collect()
 }
 
-/// A copy; `leaked` is what actions changed in other copies of the message, with which it has no business.
+/// Makes a copy; `leaked` are an action's changes in another copy of the message, which must not affect this one.
 fn made(
     turn: &Turn,
     (topic, queue): (&Queue, &Queue),
@@ -210,7 +210,7 @@ fn made(
     Some(copy)
 }
 
-/// The least of what a message asks for, or an action for it, what the topic allows and what the subscription allows.
+/// The minimum of the time to live set by the sender or an action, the topic's and the subscription's.
 fn life(
     turn: &Turn,
     (topic, queue): (&Queue, &Queue),
@@ -225,7 +225,7 @@ fn life(
     if turn.keeps(Rule::TheLeastLifeCounts) { queue.effective(turn, life) } else { life }
 }
 
-/// What a rule says of a message.
+/// The verdict of a filter on a message.
 fn ask(turn: &Turn, filter: &Filter, rule_properties: &RuleProperties, number: u64) -> Truth {
     match filter {
         Filter::True => Truth::True,
@@ -236,7 +236,7 @@ fn ask(turn: &Turn, filter: &Filter, rule_properties: &RuleProperties, number: u
     }
 }
 
-/// Selectors of the test compare the property `size`, whose case matters, or the label.
+/// The tests' selectors compare the property `size`, case-sensitively, or the label.
 fn selects(text: &str, rule_properties: &RuleProperties) -> bool {
     let size = rule_properties.user.iter().find(|(name, _)| &**name == "size").map(|(_, value)| value);
     match text.split_once(" = ") {
@@ -250,7 +250,7 @@ fn selects(text: &str, rule_properties: &RuleProperties) -> bool {
     }
 }
 
-/// Correlation filters of the test set a label, a user property, or both.
+/// The tests' correlation filters have a label, a user property, or both.
 fn correlates(turn: &Turn, filter: &CorrelationFilter, rule_properties: &RuleProperties) -> bool {
     let CorrelationFilter { label, user, .. } = filter;
     let label_fits = match (label, &rule_properties.label) {

@@ -1,4 +1,4 @@
-//! One queue or subscription of the model: what rests there and who gets it.
+//! One queue or subscription of the model: its messages and receivers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Receiver {
     draining: bool,
     /// Since when it waits to be served.
     since: u64,
-    /// What is known of messages, if it has a selector.
+    /// Its examination state, if it has a selector.
     pub(super) selected: Option<Selected>,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct Queue {
     pub(super) messages: BTreeMap<u64, Message>,
     pub(super) receivers: BTreeMap<u64, Receiver>,
     pub(super) sessions: BTreeMap<Arc<str>, Session>,
-    /// Receivers that want any session, in the order in which they came.
+    /// Receivers waiting for any session, in the order of arrival.
     pub(super) waiters: Vec<Waiter>,
     /// When a subscription was created.
     pub(super) created_at: u64,
-    /// When it was used last, and the last use that outlives a restart; zero if there was none.
+    /// Time of the last use, and of the last use that survives a restart; zero if there was none.
     pub(super) used_at: u64,
     pub(super) used_at_stored: u64,
 }
@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// A message comes to rest here under the next number.
+    /// Adds a message with the next number.
     pub(super) fn add(&mut self, mut message: Message) -> SequenceNumber {
         let number = SequenceNumber(self.next_number);
         self.next_number += 1;
@@ -91,14 +91,14 @@ impl Queue {
         number
     }
 
-    /// Scheduled messages whose time has come, in order of it.
+    /// Scheduled messages that are due, in order of time.
     pub(super) fn due(&self, now: u64) -> Vec<u64> {
         let mut due = self.numbers_where(|message| message.scheduled_for.is_some_and(|at| at <= now));
         due.sort_by_key(|number| (self.messages[number].scheduled_for, *number));
         due
     }
 
-    /// A scheduled message becomes available.
+    /// Makes a scheduled message available.
     pub(super) fn activate(&mut self, turn: &Turn, number: u64) {
         let mut message = self.messages.remove(&number).unwrap();
         let enqueued_at = message.view.enqueued_at.0;
@@ -211,8 +211,8 @@ impl Queue {
         shown.map(|(_, message)| (message.view.clone(), None)).collect()
     }
 
-    /// The oldest available messages go; where there are sessions, those of one that a receiver holds, or of all that nobody
-    /// holds.
+    /// Deletes the oldest available messages; with sessions, those of the receiver's session, or of all sessions without a
+    /// holder.
     pub(super) fn delete_messages(
         &mut self,
         turn: &Turn,
@@ -269,13 +269,13 @@ impl Queue {
         (view, lock)
     }
 
-    /// Whether anybody asks for messages of a sub-queue.
+    /// Whether a receiver has credit for a sub-queue.
     pub(super) fn is_listened_to(&self, sub_queue: SubQueue) -> bool {
         let here = |receiver: &&Receiver| receiver.options.source.sub_queue == sub_queue;
         self.receivers.values().filter(here).any(Receiver::has_credit)
     }
 
-    /// What follows from the state: expiry, deliveries, ends of drains.
+    /// Processes the queue after a command: expiry, deliveries, ends of drains.
     pub(super) fn look_after(&mut self, turn: &mut Turn) {
         if self.options.requires_session {
             self.look_after_sessions(turn);
@@ -292,7 +292,7 @@ impl Queue {
         self.finish_drains(turn);
     }
 
-    /// As long as there is a message and a receiver for it: the first message to the one who waits longest.
+    /// Delivers the first message to the receiver that waits longest, as long as there are both.
     fn serve(&mut self, turn: &mut Turn, sub_queue: SubQueue) {
         loop {
             let turns = turn.keeps(Rule::ReceiversTakeTurns);
@@ -339,7 +339,7 @@ impl Queue {
         self.receivers = receivers;
     }
 
-    /// Whether nothing is left that a receiver could get.
+    /// Whether no message is left that a receiver could get.
     fn is_dry(&self, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
         if self.waiters.iter().any(|waiter| waiter.receiver == receiver) {
             return false;
@@ -352,7 +352,7 @@ impl Queue {
         available.next().is_none()
     }
 
-    /// What only the living know goes.
+    /// Discards volatile state.
     pub(super) fn restart(&mut self, turn: &Turn) {
         self.receivers.clear();
         self.waiters.clear();
@@ -384,7 +384,7 @@ impl Queue {
     }
 }
 
-/// Refuses an empty list, or one that names a message twice.
+/// Refuses an empty list, or one that contains a number twice.
 pub(super) fn check(numbers: &[SequenceNumber]) -> Result<(), Refusal> {
     let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
     if numbers.is_empty() || distinct.len() < numbers.len() {

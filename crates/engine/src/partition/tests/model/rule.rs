@@ -1,6 +1,6 @@
-//! What can be broken on purpose.
+//! The rules that can be broken on purpose.
 
-/// What a history is about.
+/// The subject of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::partition::tests) enum Area {
     /// A queue without sessions.
@@ -9,11 +9,11 @@ pub(in crate::partition::tests) enum Area {
     Sessions,
     /// A topic with subscriptions, some with sessions.
     Topics,
-    /// The same, looked at for what rules say and do.
+    /// The same, with emphasis on conditions and actions of rules.
     Rules,
-    /// Any of them, deleted when idle.
+    /// Any of them, with AutoDeleteOnIdle.
     Idleness,
-    /// Any of them, which looks for duplicates.
+    /// Any of them, with duplicate detection.
     Duplicates,
     /// Any of them, with commands that take effect together.
     Units,
@@ -21,10 +21,10 @@ pub(in crate::partition::tests) enum Area {
     Partitions,
 }
 
-/// Writes the list of rules once: the type, all its values, and the area in which breaking one shows.
+/// Writes the list of rules once: the type, all its values, and the area in which a broken rule is noticed.
 macro_rules! rules {
     ($($area:ident { $($(#[$doc:meta])* $rule:ident,)* })*) => {
-        /// A rule that a broken model does not keep.
+        /// A rule that a broken model violates.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(in crate::partition::tests) enum Rule { $($($(#[$doc])* $rule,)*)* }
 
@@ -40,99 +40,99 @@ macro_rules! rules {
 
 rules! {
     Queue {
-        /// An abandoned delivery has failed (§5.3).
+        /// An abandoned delivery counts as failed (§5.3).
         AbandonCounts,
-        /// A deferred delivery has failed (§5.3).
+        /// A deferred delivery counts as failed (§5.3).
         DeferCounts,
-        /// A delivery whose lock ran out has failed (§5.3).
+        /// A delivery whose lock expired counts as failed (§5.3).
         LockEndCounts,
-        /// A released one has not.
+        /// A released delivery does not count as failed.
         ReleaseDoesNotCount,
-        /// Nor has one that was to be deleted when it left, and has not left.
+        /// Nor does a receive-and-delete delivery that never left.
         WhatNeverLeftDoesNotCount,
-        /// The Nth failure dead-letters, not the one after.
+        /// The Nth failure dead-letters, not the next one.
         TheNthFailureDeadLetters,
-        /// Dead letters may fail without end (§9).
+        /// Dead letters may fail without limit (§9).
         NoMaximumInTheDeadLetterQueue,
-        /// Nor are their deliveries counted (azure-sdk-for-net 53437).
+        /// Deliveries of dead letters are not counted (azure-sdk-for-net 53437).
         DeadLettersKeepTheirCount,
-        /// Nothing expires while nobody listens (S-3).
+        /// Nothing expires without a listener (S-3).
         ExpiryNeedsAnActiveListener,
-        /// What is overdue goes when its lock ends (S-6).
+        /// A message that expired while it was locked is removed when its lock ends (S-6).
         EndOfLockExpires,
-        /// Overdue and failed too often is overdue (§4.1).
+        /// Expiry takes precedence over the maximum delivery count (§4.1).
         ExpiryComesBeforeTheMaximum,
-        /// Deferred messages stay (S-36).
+        /// Deferred messages don't expire (S-36).
         DeferredNeverExpire,
-        /// Dead letters stay (§9).
+        /// Dead letters don't expire (§9).
         DeadLettersNeverExpire,
-        /// The queue's time-to-live caps the message's (S-13).
+        /// The queue's time to live limits the message's (S-13).
         TheDefaultCaps,
-        /// A scheduled message's life starts when it becomes available (S-9).
+        /// A scheduled message's time to live starts when it becomes available (S-9).
         LifeStartsAtActivation,
         /// It gets a new number then (§7).
         ActivationGivesANewNumber,
-        /// Who was served comes last.
+        /// A receiver's next turn comes after all others.
         ReceiversTakeTurns,
         /// The message that crosses the byte limit is still delivered.
         TheCrossingMessageIsDelivered,
-        /// A receiver with a selector gets what matches.
+        /// A receiver with a selector gets matching messages only.
         OnlyWhatMatchesIsDelivered,
-        /// It gets nothing before it is known of all messages before that they do not match.
+        /// It gets no message while an earlier one may match.
         WhatMatchesComesInOrder,
-        /// What was handed out may match no longer when it comes back.
+        /// A returned message is examined again.
         WhatComesBackIsExaminedAgain,
-        /// After a drain nothing comes without new credit.
+        /// After a drain nothing is delivered without new credit.
         ADrainVoidsCredit,
-        /// One bad number, and nothing is cancelled.
+        /// With one bad number, nothing is cancelled.
         CancellingIsAllOrNothing,
-        /// One bad number, and nothing is received (§8).
+        /// With one bad number, nothing is received (§8).
         ReceivingDeferredIsAllOrNothing,
-        /// A renewed lock ends so long from now.
+        /// A renewed lock lasts for the lock duration from now.
         RenewalCountsFromNow,
-        /// A lock is lost at the instant at which it ends.
+        /// A lock has expired at exactly its end.
         ALockEndsAtItsInstant,
-        /// Changed properties add to those changed before (§5.5).
+        /// Changed properties are merged with earlier changes (§5.5).
         ModifiedPropertiesAreMerged,
         /// Dead letters can't be dead-lettered (§9).
         DeadLettersCanNotBeDeadLettered,
-        /// A released deferred message is deferred still.
+        /// A released deferred message stays deferred.
         ReleasedDeferredStayDeferred,
         /// A header that becomes too large moves the message to the dead-letter queue (§9).
         ALargeHeaderDeadLetters,
-        /// There it stays locked instead, and the change is refused.
+        /// A dead letter stays locked instead, and the change is refused.
         DeadLettersKeepTheirLockWhenTooLarge,
-        /// One shorter than 4 KiB does not count when properties are changed.
+        /// A header shorter than 4 KiB counts as empty when properties are changed.
         AShortHeaderCountsAsNone,
-        /// A header that is too large already is refused to its sender (§3).
+        /// A message with a too large header is refused to its sender (§3).
         ALargeHeaderIsRefused,
-        /// A message abandoned until a time is not delivered before.
+        /// A message abandoned with a delay is not delivered before it ends.
         APostponedMessageWaits,
-        /// But from then on.
+        /// It is available from exactly that time on.
         APostponedMessageComesAtItsInstant,
-        /// Also after a restart.
+        /// The delay survives a restart.
         APostponementSurvivesARestart,
         /// The oldest messages are deleted first (§14.4).
         TheOldestAreDeletedFirst,
-        /// Locked ones stay (§14.4).
+        /// Locked messages are not deleted (§14.4).
         DeletingLeavesWhatIsLocked,
-        /// Deferred ones stay.
+        /// Deferred messages are not deleted.
         DeletingLeavesWhatIsDeferred,
-        /// So do those enqueued after the time given, but not those enqueued at it.
+        /// Messages enqueued at the given time are deleted, later ones are not.
         DeletingEndsAtItsInstant,
         /// An update takes effect.
         OptionsCanChange,
-        /// But messages that are there keep their times (S-11).
+        /// Stored messages keep their times (S-11).
         StoredMessagesKeepTheirTimes,
-        /// A status may forbid to send (§4.4).
+        /// A status may forbid sending (§4.4).
         AStatusStopsSending,
-        /// Or to receive, browse and settle (§4.4).
+        /// A status may forbid receiving, browsing and settling (§4.4).
         AStatusStopsReceiving,
-        /// Who can do nothing any more is detached (§4.4).
+        /// Links without any allowed operation are detached (§4.4).
         AStatusDetaches,
     }
     Sessions {
-        /// Ids that differ in case are one session.
+        /// Ids that differ only in case are the same session.
         SessionIdsIgnoreCase,
         /// A held session is refused to others (§4.3).
         ASessionHasOneHolder,
@@ -142,243 +142,243 @@ rules! {
         TheEmptyIdIsASession,
         /// The next session is the one with the oldest message (§10.3).
         TheOldestSessionComesNext,
-        /// Whoever waits for a session goes before newcomers.
+        /// Waiting receivers take precedence over new ones.
         WaitersComeFirst,
-        /// Whoever waited longest gets the next session.
+        /// The receiver that waited longest gets the next session.
         WaitersAreServedInOrder,
-        /// A wait for a session ends when it should.
+        /// A wait for a session ends at its timeout.
         AWaitEndsAtItsInstant,
-        /// Messages come in order of their numbers (§10.4).
+        /// Messages are delivered in order of their numbers (§10.4).
         ASessionIsDeliveredInOrder,
         /// A message's lock ends with its session's (§10.5).
         AMessageIsLockedWithItsSession,
-        /// A message's lock can't be renewed (§10.5).
+        /// The lock of a session's message can't be renewed (§10.5).
         OnlySessionsRenewTheirLocks,
-        /// A renewed session ends so long from now.
+        /// A renewed session lock lasts for the lock duration from now.
         SessionRenewalCountsFromNow,
-        /// Who asks for messages and has none in hand keeps the session when its time is over.
+        /// A holder with credit and without locked messages keeps the session when its lock expires.
         WhoAsksForMessagesKeepsTheSession,
-        /// Deliveries under a session's lock that ran out have failed (§5.3).
+        /// Deliveries under an expired session lock count as failed (§5.3).
         ALostSessionCounts,
-        /// Deliveries under one given back have not (§5.3).
+        /// Deliveries under a released session lock don't (§5.3).
         AClosedSessionDoesNotCount,
-        /// Settling too late is told by the session's loss (§10.5).
+        /// A settlement that is too late reports the loss of the session (§10.5).
         ALockInASessionIsLostWithIt,
-        /// One message past its time expires its session (S-23).
+        /// One expired message expires its whole session (S-23).
         OneExpiresAll,
-        /// But only while its holder listens (S-24).
+        /// Sessions expire only while their holder listens (S-24).
         SessionsExpireForAListener,
-        /// Deferred messages are the holder's (§8).
+        /// Deferred messages can only be received by the session's holder (§8).
         DeferredBelongToTheirSession,
         /// Peeking can be limited to one session (§14.3).
         PeekingShowsOneSession,
         /// The dead-letter queue has no sessions (§9).
         DeadLettersHaveNoSessions,
-        /// A state that is set to null is gone (§10.7).
+        /// A state that is set to null is deleted (§10.7).
         AStateCanBeCleared,
         /// States are durable (§10.7).
         SessionStatesSurviveARestart,
         /// States count toward the size of the entity (§10.7).
         SessionStatesTakeRoom,
-        /// Deferred messages alone don't list a session (§10.8).
+        /// Deferred messages alone don't make a session listed (§10.8).
         OnlyActiveMessagesListASession,
-        /// Sessions are listed whose state changed after an instant, not at it.
+        /// Listing by change includes states changed after the given time, not at it.
         UpdatedMeansAfter,
-        /// What waits behind such a message in its session waits as well.
+        /// A held-back message also delays the later messages of its session.
         WhatIsHeldBackHoldsItsSession,
-        /// Whoever presents the token of a session takes it over.
+        /// A receiver that presents the token of a session takes it over.
         ATokenTakesASessionOver,
-        /// Another token does not help.
+        /// A different token is refused.
         OnlyItsTokenTakesASessionOver,
-        /// What its former holder had in flight stays locked.
+        /// Locked messages of the former holder stay locked.
         WhatIsInFlightStaysLocked,
-        /// The holder of a session deletes its messages only.
+        /// A session's holder deletes only that session's messages.
         DeletingIsOfOneSession,
-        /// Without a session, those of sessions that somebody holds stay.
+        /// Without a session, messages of held sessions are not deleted.
         DeletingLeavesHeldSessions,
     }
     Topics {
-        /// One of several rules is enough (§12).
+        /// One matching rule is enough (§12).
         OneMatchingRuleSuffices,
-        /// Several that match make one copy (§12.2).
+        /// Several matching rules make one copy (§12.2).
         SeveralMatchingRulesMakeOneCopy,
-        /// Without any rule nothing comes (§12.1).
+        /// Without rules there are no copies (§12.1).
         WithoutRulesNothingComes,
         /// Every field of a correlation filter must match (§12.4).
         EveryFieldMustMatch,
-        /// Strings compare with regard to case (§12.4).
+        /// Strings are compared case-sensitively (§12.4).
         LabelsMatchExactly,
-        /// What happens to a copy happens to no other (§12.3).
+        /// Changes of a copy don't affect other copies (§12.3).
         CopiesArePrivate,
-        /// Each subscription has numbers of its own (§12.3).
+        /// Each subscription has its own numbers (§12.3).
         EachSubscriptionCountsForItself,
-        /// A number is used up even when no subscription wants the message.
+        /// A number is used even if no subscription matches.
         WhatNobodyWantsTakesANumber,
-        /// The least of message's, topic's and subscription's time-to-live counts (S-16).
+        /// The minimum of the message's, the topic's and the subscription's time to live counts (S-16).
         TheLeastLifeCounts,
-        /// Scheduled messages go to those who want them then, not before (§7).
+        /// Rules are evaluated when a scheduled message is published, not before (§7).
         FiltersAreAskedWhenTheTimeComes,
-        /// What rules will ask about outlives a restart.
+        /// The properties for the rules survive a restart.
         ScheduledMessagesKeepTheirFacts,
         /// A copy without session id is dead-lettered where one is required (§9).
         WithoutSessionIdItIsDeadLettered,
-        /// Copies share their content.
+        /// Copies share one stored body.
         ContentsAreStoredOnce,
-        /// Names of rules are the same in any case.
+        /// Names of rules are case-insensitive.
         NamesOfRulesIgnoreCase,
-        /// `$Default` leads the list of rules (§12.10).
+        /// `$Default` is the first rule in a list (§12.10).
         TheDefaultRuleComesFirst,
     }
     Rules {
-        /// What is UNKNOWN is no match (§13.3).
+        /// UNKNOWN does not match (§13.3).
         UnknownIsNoMatch,
-        /// Rules without action make a copy beside those of actions (§12.2).
+        /// Rules without action make a copy in addition to those of actions (§12.2).
         MatchesWithoutActionMakeACopyOfTheirOwn,
-        /// Each matching rule with an action makes one copy more (§12.2).
+        /// Each matching rule with an action makes one more copy (§12.2).
         EachActionMakesACopyOfItsOwn,
-        /// Which says the name of the rule (§12.2).
+        /// That copy has the name of the rule (§12.2).
         TheRuleIsNamed,
-        /// The copy that nothing changed comes first.
+        /// The unchanged copy is the first.
         TheUnchangedCopyComesFirst,
-        /// The others come in the order of the rules, `$Default` first.
+        /// The others are in the order of the rules, `$Default` first.
         CopiesComeInTheOrderOfTheRules,
-        /// Changes show in no other copy (§12.3).
+        /// Changes are not visible in other copies (§12.3).
         ChangesArePrivate,
-        /// Nor does another action see them (§12.3).
+        /// Nor to other actions (§12.3).
         ActionsSeeWhatWasSent,
-        /// They outlive a restart.
+        /// Changes survive a restart.
         ChangesSurviveARestart,
-        /// The session that an action sets is the copy's.
+        /// The session id set by an action is the copy's.
         AChangedSessionCounts,
-        /// So is the life (§12.3).
+        /// So is the time to live (§12.3).
         AChangedLifeCounts,
-        /// Which topic and subscription still cap (S-16).
+        /// Topic and subscription limit it nevertheless (S-16).
         AChangedLifeIsCapped,
-        /// A copy that gets too large a header goes to the dead letters without the changes (§9).
+        /// A copy whose header becomes too large is dead-lettered without the changes (§9).
         WhatGrowsTooLargeIsDeadLetteredAsItWas,
-        /// The other rules count when one fails (§12.5).
+        /// If one rule fails, the others still count (§12.5).
         WhatFailsLeavesTheOthers,
         /// An action that fails makes no copy, not even an unchanged one (§12.5).
         AFailedActionMakesNoCopy,
-        /// Without the flag a failing rule only does not match (§12.5).
+        /// Without the flag, a failing rule just does not match (§12.5).
         FailuresAreDeadLetteredWhereThatIsWanted,
-        /// However many rules fail, there is one dead letter (§12.5).
+        /// There is one dead letter, however many rules fail (§12.5).
         SeveralFailuresMakeOneDeadLetter,
-        /// The first of them says why.
+        /// The first failure determines the reason.
         TheFirstFailureNamesTheReason,
         /// Replacing a rule replaces its action.
         AReplacedRuleHasItsNewAction,
     }
     Idleness {
-        /// Idle for exactly as long as allowed is too long (S-26).
+        /// An entity ends at exactly its idle time (S-26).
         IdlenessEndsItAtItsInstant,
-        /// What ended refuses every command (S-25).
+        /// An ended entity refuses every command (S-25).
         WhatEndedRefusesEverything,
-        /// Whoever is attached without receiving is told, too.
+        /// Links that receive nothing are notified as well.
         WatchersAreTold,
-        /// Looking at messages keeps alive (S-30, S-32).
+        /// Browsing counts as use (S-30, S-32).
         PeekingIsUse,
-        /// So does settling them.
+        /// Settling counts as use.
         SettlingIsUse,
-        /// So does an update (S-30, S-31, S-32).
+        /// An update counts as use (S-30, S-31, S-32).
         AnUpdateIsUse,
-        /// So does changing rules (S-32).
+        /// Changing rules counts as use (S-32).
         ChangingRulesIsUse,
-        /// So does asking for messages, as long as it lasts (§6.3, §17).
+        /// A receiver with credit counts as permanent use (§6.3, §17).
         AListenerIsUse,
-        /// When that ends, the time starts anew.
+        /// The idle time starts when it closes.
         LeavingIsUse,
-        /// So do messages scheduled (S-30, S-31).
+        /// Scheduled messages count as permanent use (S-30, S-31).
         ScheduledMessagesAreUse,
-        /// What uses a subscription uses its topic (S-31).
+        /// Use of a subscription counts for its topic (S-31).
         SubscriptionsKeepTheirTopic,
-        /// Attaching alone does not keep alive.
+        /// Attaching alone does not count.
         AttachingIsNoUse,
-        /// Nor does listing sessions or rules.
+        /// Listing sessions or rules does not count.
         ListingIsNoUse,
-        /// Nor do sends keep a subscription alive (S-32).
+        /// Sends don't count for subscriptions (S-32).
         SendsDoNotKeepASubscription,
-        /// Nor does a restart; it goes back to the last use that is stored.
+        /// A restart does not count; it returns to the stored time of the last use.
         ARestartIsNoUse,
-        /// Which is not every one of them.
+        /// Not every use is stored.
         UseIsStoredCoarsely,
     }
     Duplicates {
-        /// A message with an id accepted lately is accepted and dropped (§11).
+        /// A message with a recently accepted id is accepted and dropped (§11).
         ADuplicateIsDropped,
-        /// It is answered with the number of the message it repeats.
+        /// Its answer is the number of the original.
         ADuplicateGetsTheNumberOfItsOriginal,
-        /// At the end of the window an id is free again.
+        /// At the end of the window an id can be used again.
         TheWindowEndsAtItsInstant,
-        /// A duplicate does not prolong it.
+        /// A duplicate does not extend the window.
         ADuplicateDoesNotProlongTheWindow,
-        /// Scheduled messages are remembered when they are submitted (§7).
+        /// Scheduled messages are remembered when they are sent (§7).
         ScheduledMessagesAreRemembered,
-        /// Whatever became of a message, its id is remembered.
+        /// An id is remembered regardless of what happens to the message.
         WhatIsGoneIsRemembered,
-        /// Also after a restart.
+        /// Ids survive a restart.
         IdsSurviveARestart,
-        /// Messages without an id are no duplicates.
+        /// Messages without an id are never duplicates.
         NoIdIsLikeNoOther,
-        /// A new window counts for what is remembered already.
+        /// A new window applies to remembered ids.
         ANewWindowCountsAtOnce,
-        /// Ids are one for all sessions.
+        /// Ids are unique across sessions.
         IdsAreOneForAllSessions,
-        /// Case matters.
+        /// Ids are case-sensitive.
         IdsMatchExactly,
-        /// A duplicate takes no room, also in a full entity.
+        /// A duplicate uses no space, even in a full entity.
         DuplicatesTakeNoRoom,
         /// The messages of one batch may be duplicates of each other.
         ABatchCanRepeatItself,
-        /// What was refused is not remembered.
+        /// Refused messages are not remembered.
         WhatIsRefusedIsNotRemembered,
-        /// What no subscription wanted is.
+        /// Messages that match no subscription are remembered.
         WhatNobodyWantsIsRemembered,
     }
     Units {
-        /// What one command of a unit can't do, none of them does.
+        /// If one command of a unit is refused, none is carried out.
         AUnitIsAllOrNothing,
-        /// The messages of a unit have to fit together.
+        /// The messages of a unit must fit together.
         MessagesOfAUnitFitTogether,
-        /// So do the states of sessions beside them.
+        /// The session states of a unit must fit in addition.
         StatesOfAUnitTakeRoom,
-        /// What a unit takes away makes no room for what it adds.
+        /// Removals in a unit make no room for its additions.
         AUnitMakesNoRoomForItself,
-        /// A lock is settled once.
+        /// A lock can be settled once.
         ALockIsSettledOnceInAUnit,
-        /// A scheduled message is cancelled once.
+        /// A scheduled message can be cancelled once.
         AMessageIsCancelledOnceInAUnit,
-        /// A lock whose time is over does not hold, although nobody has looked at the clock since.
+        /// An expired lock can't be settled even if no tick has happened since.
         ALockThatIsOverDoesNotHoldInAUnit,
-        /// An id is free again when its window is over, although nobody has looked at the clock since.
+        /// An id can be used again after its window even if no tick has happened since.
         TheWindowEndsForAUnit,
-        /// Whoever waits for messages gets them when all of the unit has happened.
+        /// Receivers are served after the whole unit.
         NobodyIsServedWithinAUnit,
-        /// A unit is a use, each of its commands of what it is about.
+        /// Each command of a unit counts as use.
         AUnitIsUse,
-        /// Only what can be part of a transaction is.
+        /// Only commands allowed in transactions can be part of a unit.
         OthersAreNoPartOfAUnit,
     }
     Partitions {
-        /// The key of a message decides to which partition it belongs (§15).
+        /// The key of a message determines its partition (§15).
         TheKeyDecidesThePartition,
-        /// Messages without a key take turns (§15).
+        /// Messages without a key are assigned in turn (§15).
         MessagesWithoutAKeyTakeTurns,
-        /// Those of one batch belong to one partition.
+        /// Messages of one batch are in one partition.
         ABatchBelongsToOnePartition,
-        /// A batch whose messages have different keys is refused.
+        /// A batch with different keys is refused.
         ABatchHasOneKey,
-        /// So is one without a key where duplicates are looked for.
+        /// With duplicate detection, a batch without a key is refused.
         DuplicatesNeedAKey,
-        /// A number of another partition names no message to cancel.
+        /// Cancelling requires the right partition in the number.
         CancellingTakesTheNumberThatWasShown,
-        /// Nor one to receive.
+        /// So does receiving by number.
         ReceivingTakesTheNumberThatWasShown,
-        /// Browsing goes on in all partitions behind the last one shown.
+        /// Browsing continues in all partitions after the last returned number.
         BrowsingIsInOneOrder,
-        /// The copies of a message belong to its partition.
+        /// The copies of a message are in its partition.
         CopiesBelongToThePartitionOfTheirMessage,
-        /// Rules see the number that readers see.
+        /// Rules see the client-visible number.
         RulesSeeTheNumberThatIsShown,
         /// Partitions are durable.
         PartitionsSurviveARestart,

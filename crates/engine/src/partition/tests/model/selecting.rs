@@ -1,4 +1,4 @@
-//! Receivers with a selector, in the model: what each knows, and what it is asked about.
+//! Receivers with a selector, in the model: the examination state of each.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::queue::Queue;
 use super::{Rule, Turn};
 use crate::{Effect, ReceiverId, SequenceNumber, SubQueue};
 
-/// What histories are made of.
+/// Moves of histories.
 pub(super) fn moves() -> Vec<(u32, BoxedStrategy<Move>)> {
     vec![
         (4, (0..4usize).prop_map(Move::Select).boxed()),
@@ -17,13 +17,13 @@ pub(super) fn moves() -> Vec<(u32, BoxedStrategy<Move>)> {
     ]
 }
 
-/// What is known for one receiver.
+/// The examination state of one receiver.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selected {
-    /// Whether a message matches, for those about which it was said.
+    /// Whether a message matches, for examined messages.
     verdicts: BTreeMap<u64, bool>,
     is_asked: bool,
-    /// Messages it is being asked about, but for those handed out since.
+    /// Messages under examination, without those delivered since.
     asked: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Queue {
         }
     }
 
-    /// A message is handed out: whether it still matches when it comes back, nobody knows.
+    /// Forgets the verdict on a delivered message, because it may not match any more when it returns.
     pub(super) fn forget_verdicts(&mut self, turn: &Turn, number: u64) {
         if turn.breaks(Rule::WhatComesBackIsExaminedAgain) {
             return;
@@ -54,7 +54,7 @@ impl Queue {
         }
     }
 
-    /// What a receiver could get, if it may get anything, and what is known of each.
+    /// The available messages for a receiver with credit, with the verdict on each, if known.
     fn verdicts_of(&self, id: u64) -> Option<Vec<(u64, Option<bool>)>> {
         let receiver = self.receivers.get(&id).filter(|receiver| receiver.is_ready())?;
         let selected = receiver.selected.as_ref()?;
@@ -63,7 +63,7 @@ impl Queue {
         Some(available.into_iter().map(|number| (number, selected.verdicts.get(&number).copied())).collect())
     }
 
-    /// The first message that matches, if all before it are known not to.
+    /// The first matching message, if all earlier ones are known not to match.
     fn next_selected(&self, turn: &Turn, id: u64) -> Option<u64> {
         let mut verdicts = self.verdicts_of(id)?;
         if turn.breaks(Rule::WhatMatchesComesInOrder) {
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Asks about what nothing is known of, unless it is being asked already.
+    /// Starts an examination of messages without a verdict, unless one is under way.
     fn ask(&mut self, turn: &mut Turn, id: u64) {
         let Some(verdicts) = self.verdicts_of(id) else { return };
         let unknown = verdicts.into_iter().filter(|(_, verdict)| verdict.is_none());
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing is left that a receiver with a selector could get.
+    /// Whether no message is left that a receiver with a selector could get.
     pub(super) fn is_dry_for(&self, sub_queue: SubQueue, selected: &Selected) -> bool {
         let available = self.numbers_where(|message| message.is_available_in(sub_queue));
         !selected.is_asked && available.iter().all(|number| selected.verdicts.get(number) == Some(&false))

@@ -1,4 +1,4 @@
-//! Sessions of the model: who holds which, what is stored for them. Ids are in lower case here.
+//! Sessions of the model: holders and states. Ids are in lower case here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ const ID_CHARACTERS_MAX: usize = 128;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
-    /// Who has it, and until when.
+    /// The holder, and the end of its lock.
     pub(super) holder: Option<(ReceiverId, u64)>,
-    /// With what it can be taken over from its holder.
+    /// The token by which it can be taken over from its holder.
     pub(super) token: Option<LockToken>,
-    /// What was stored for it, and when.
+    /// The state, and when it was set.
     pub(super) state: Option<(Bytes, u64)>,
 }
 
@@ -55,7 +55,7 @@ impl Queue {
         self.sessions.get(id).is_some_and(|session| session.holder.is_some())
     }
 
-    /// Sessions of receivers, and waits for one, end by time.
+    /// Fires due timers: session locks and timeouts of waiting receivers.
     pub(super) fn end_sessions(&mut self, turn: &mut Turn) {
         let holders = self.sessions.values().filter_map(|session| session.holder);
         let late: Vec<_> =
@@ -81,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// Whether the holder of a session asks for messages and has none in hand.
+    /// Whether the holder of a session has credit and no locked messages.
     fn is_waiting(&self, receiver: ReceiverId) -> bool {
         let Some(id) = self.held_by(receiver) else { return false };
         let in_hand =
@@ -89,7 +89,7 @@ impl Queue {
         self.receivers[&receiver.0].has_credit() && !self.messages.values().any(in_hand)
     }
 
-    /// A receiver's session is anybody's again; what it had in flight returns.
+    /// Releases a receiver's session; its locked messages are returned.
     fn give_back(&mut self, turn: &Turn, receiver: ReceiverId, lost: bool) {
         let Some(id) = self.held_by(receiver) else { return };
         self.sessions.get_mut(&id).unwrap().holder = None;
@@ -112,7 +112,7 @@ impl Queue {
         turn.reply_to(waiter.request, Reply::Opened(Err(refusal)));
     }
 
-    /// Refuses all that wait, because the queue goes or gives nothing any more.
+    /// Refuses all waiting receivers, because the queue is deleted or may not be received from any more.
     pub(super) fn refuse_waiters(&mut self, turn: &mut Turn, refusal: &Refusal) {
         while let Some(waiter) = self.waiters.first() {
             self.stop_waiting(turn, waiter.receiver, refusal.clone());
@@ -127,7 +127,7 @@ impl Queue {
         self.receivers.remove(&receiver.0);
     }
 
-    /// Whether a receiver asks for a session where it must, and only there.
+    /// Checks that a receiver requests a session if and only if one is required.
     pub(super) fn check_requested(
         &self,
         turn: &Turn,
@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Opens a receiver with the session it wants; no answer if it has to wait.
+    /// Opens a receiver with its requested session; no answer if it must wait.
     pub(super) fn accept(
         &mut self,
         turn: &mut Turn,
@@ -183,7 +183,7 @@ impl Queue {
         None
     }
 
-    /// Whoever holds the session loses it to the receiver, which presents the token.
+    /// Transfers a session from its holder to the receiver, which presents the token.
     fn take_over(
         &mut self,
         turn: &mut Turn,
@@ -223,8 +223,8 @@ impl Queue {
         AcceptedSession { id, locked_until: Timestamp(until), token }
     }
 
-    /// Of the sessions that nobody has, the one with the first available message. One that is overdue expires, because
-    /// there is somebody who would get it.
+    /// Of the sessions without a holder, the one with the first available message. The messages of an overdue session expire,
+    /// because a receiver would get them.
     fn next_session(&mut self, turn: &Turn) -> Option<Arc<str>> {
         loop {
             let available = self.messages.values().filter(|one| one.is_available_in(SubQueue::Main));
@@ -245,7 +245,7 @@ impl Queue {
         self.numbers_where(|message| message.is_available_in(SubQueue::Main) && message.is_of(id))
     }
 
-    /// The message that a session's holder gets next: none that waits behind one that is held back.
+    /// The next message for a session's holder: none while an earlier one is held back.
     pub(super) fn first_in(&self, id: &str) -> Option<u64> {
         let first = self.available_in(id).first().copied()?;
         let is_before =
@@ -259,7 +259,7 @@ impl Queue {
         self.available_in(id).iter().any(|number| self.messages[number].is_over(turn.now))
     }
 
-    /// One message past its time expires all that are available (S-23).
+    /// One expired message expires all available ones (S-23).
     fn expire_session(&mut self, turn: &Turn, id: &str) {
         for number in self.available_in(id) {
             if turn.keeps(Rule::OneExpiresAll) || self.messages[&number].is_over(turn.now) {
@@ -293,7 +293,7 @@ impl Queue {
         }
     }
 
-    /// A session's messages to its holder, in order.
+    /// Delivers a session's messages to its holder, in order.
     fn serve_session(&mut self, turn: &mut Turn, receiver: ReceiverId, id: &str) {
         while self.receivers.get(&receiver.0).is_some_and(|receiver| receiver.is_ready()) {
             let next = if turn.breaks(Rule::WhatIsHeldBackHoldsItsSession) {
@@ -328,13 +328,13 @@ impl Queue {
         }
     }
 
-    /// Sum of the lengths of all states.
+    /// Total size of all states.
     pub(super) fn state_bytes(&self) -> u64 {
         let states = self.sessions.values().filter_map(|session| session.state.as_ref());
         states.map(|(bytes, _)| bytes.len() as u64).sum()
     }
 
-    /// Sessions with active messages or a state, or those whose state changed after an instant.
+    /// Sessions with active messages or a state, or those whose state changed after a time.
     pub(super) fn list_sessions(&self, turn: &Turn, updated_after: Option<Timestamp>) -> Vec<Arc<str>> {
         let deferred = turn.breaks(Rule::OnlyActiveMessagesListASession);
         let stays = self.messages.values().filter(|message| {

@@ -1,10 +1,10 @@
-//! The few conditions and actions that histories use, and what each means, written down by hand.
+//! The few conditions and actions used in histories, with their meaning written by hand.
 //!
 //! Messages have a label or none, a session or none, and a property "size" (in any case) of 0 or 1 or none.
 
 use crate::{PropertyChanges, PropertyValue, RuleProperties, TextProperty};
 
-/// What a condition comes to.
+/// The result of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truth {
     True,
@@ -23,7 +23,7 @@ impl From<Option<bool>> for Truth {
     }
 }
 
-/// Asked about a message with this number.
+/// The meaning of a condition for a message with this number.
 type Meaning = fn(&RuleProperties, u64) -> Truth;
 
 pub(super) const CONDITIONS: [(&str, Meaning); 13] = [
@@ -59,12 +59,12 @@ pub(super) const CONDITIONS: [(&str, Meaning); 13] = [
         |rule_properties, _| if size(rule_properties).is_some() { Truth::Fails } else { Truth::Unknown },
     ),
     ("sys.SessionId = 'a'", |properties, _| properties.session_id.as_ref().map(|id| &**id == "a").into()),
-    // A partition shows in the remainder: 2^48 leaves 1.
+    // The partition affects the remainder: 2^48 mod 3 is 1.
     ("sys.SequenceNumber % 3 = 0", |_, number| Some(number.is_multiple_of(3)).into()),
     ("1 = 0", |_, _| Truth::False),
 ];
 
-/// What an action changes, unless it fails.
+/// An action's changes; `None` if it fails.
 type Effect = fn(&RuleProperties) -> Option<PropertyChanges>;
 
 pub(super) const ACTIONS: [(&str, Effect); 10] = [
@@ -103,19 +103,19 @@ pub(super) const ACTIONS: [(&str, Effect); 10] = [
     ("SET rulename = 'mine'", |_| Some(user(&[("rulename", Some(PropertyValue::Text("mine".into())))]))),
 ];
 
-/// What a condition of the list comes to.
+/// The result of a condition of the list.
 pub(super) fn ask(condition: &str, rule_properties: &RuleProperties, number: u64) -> Truth {
     let known = CONDITIONS.iter().find(|(text, _)| *text == condition);
     known.unwrap_or_else(|| panic!("{condition} is not in the list")).1(rule_properties, number)
 }
 
-/// What an action of the list changes; `None` if it fails.
+/// The changes of an action of the list; `None` if it fails.
 pub(super) fn act(action: &str, rule_properties: &RuleProperties) -> Option<PropertyChanges> {
     let known = ACTIONS.iter().find(|(text, _)| *text == action);
     known.unwrap_or_else(|| panic!("{action} is not in the list")).1(rule_properties)
 }
 
-/// Notes which rule it was: under the name that the action used for it, if it did.
+/// Sets the name of the rule, in the spelling that the action used for the property, if it did.
 pub(super) fn name(changes: &mut PropertyChanges, rule: &str) {
     let named = Some(PropertyValue::Text(rule.into()));
     match changes.user.iter_mut().find(|(name, _)| name.to_lowercase() == "rulename") {
@@ -124,7 +124,7 @@ pub(super) fn name(changes: &mut PropertyChanges, rule: &str) {
     }
 }
 
-/// What changes take in a header.
+/// Size of changes in a header.
 pub(super) fn bytes(changes: &PropertyChanges) -> usize {
     let value = |value: &PropertyValue| match value {
         PropertyValue::Integer(_) => 9,

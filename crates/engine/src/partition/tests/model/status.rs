@@ -1,4 +1,4 @@
-//! The status of an entity in the model: what it forbids, and who is detached when it changes (semantics §4.4).
+//! The status of an entity in the model: forbidden operations, and links that are detached when it changes (semantics §4.4).
 
 use super::queue::check;
 use super::{ENTITY, Model, Rule};
@@ -9,7 +9,7 @@ impl Model {
         self.queues[&ENTITY].options.status.takes() || self.turn.breaks(Rule::AStatusStopsSending)
     }
 
-    /// A subscription gives nothing either if its topic gives nothing.
+    /// Receiving from a subscription requires that its topic allows it as well.
     fn gives(&self, id: QueueId) -> bool {
         let gives = |id: u64| self.queues.get(&id).is_none_or(|queue| queue.options.status.gives());
         (gives(ENTITY) && gives(id.0)) || self.turn.breaks(Rule::AStatusStopsReceiving)
@@ -23,18 +23,18 @@ impl Model {
         if self.gives(id) { Ok(()) } else { Err(Refusal::EntityDisabled) }
     }
 
-    /// What was never handed over is given back whatever the status.
+    /// A message that never reached its receiver can be released whatever the status is.
     pub(super) fn check_settles(&self, id: QueueId, settlement: &Settlement) -> Result<(), Refusal> {
         if *settlement == Settlement::Release { Ok(()) } else { self.check_gives(id) }
     }
 
-    /// What is scheduled can be cancelled unless the entity is wholly disabled.
+    /// Scheduled messages can be cancelled unless the entity is fully disabled.
     pub(super) fn check_cancels(&self, numbers: &[SequenceNumber]) -> Result<(), Refusal> {
         check(numbers)?;
         if self.takes() { Ok(()) } else { self.check_gives(QueueId(ENTITY)) }
     }
 
-    /// Detaches receivers and senders for which the status of the entity, or of one subscription, leaves nothing to do.
+    /// Detaches receivers and senders that have no use left under the status of the entity, or of one subscription.
     pub(super) fn obey_status(&mut self, changed: QueueId) {
         if self.turn.breaks(Rule::AStatusDetaches) {
             return;

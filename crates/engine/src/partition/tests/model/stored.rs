@@ -1,4 +1,4 @@
-//! What is stored while a history is compared.
+//! The store while a history is compared.
 
 use peeklock_storage::{Batch, Space};
 
@@ -8,7 +8,7 @@ use super::super::topics::store::Store as TopicStore;
 use crate::EntityOptions;
 use crate::partition::Partition;
 
-/// What is stored; each kind of rig checks what must hold of it.
+/// The store; each kind of rig checks its invariants.
 pub(super) enum Store {
     Queue(rig::Store),
     Topic(TopicStore),

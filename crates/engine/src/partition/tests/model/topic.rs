@@ -1,4 +1,4 @@
-//! Topics of the model: subscriptions and their rules; `publishing` is who gets a message.
+//! Topics of the model: subscriptions and their rules; `publishing` makes the copies.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const WRONG: Refusal = Refusal::InvalidArgument(String::new());
 
-/// A subscription treats its messages like a queue; what concerns sizes is its topic's.
+/// A subscription has the rules of a queue; size limits belong to its topic.
 pub(super) fn as_queue(options: &SubscriptionOptions) -> QueueOptions {
     QueueOptions {
         lock_duration_ms: options.lock_duration_ms,
@@ -26,7 +26,7 @@ pub(super) fn as_queue(options: &SubscriptionOptions) -> QueueOptions {
     }
 }
 
-/// What rests on a topic itself is only scheduled.
+/// A topic's own messages are always scheduled.
 pub(super) fn as_queue_of_scheduled(options: &TopicOptions) -> QueueOptions {
     QueueOptions {
         default_message_time_to_live_ms: options.default_message_time_to_live_ms,
@@ -92,7 +92,7 @@ impl Model {
         }
     }
 
-    /// What a declaration is about: the subscription of that number, or else the one of that name.
+    /// The subscription of a declaration: by id, otherwise by name.
     pub(super) fn declared(&self, queue: QueueId, name: &str) -> QueueId {
         if self.subscriptions.contains_key(&queue.0) {
             return queue;
@@ -170,7 +170,7 @@ pub(super) fn same_name(one: &str, other: &str) -> bool {
     one.to_lowercase() == other.to_lowercase()
 }
 
-/// All contents of a topic, each once, however many copies there are.
+/// Total size of a topic's bodies, each counted once, however many copies there are.
 pub(super) fn content_bytes(turn: &super::Turn, messages: &[&Message]) -> u64 {
     let mut seen: Vec<(QueueId, BodyRef)> = Vec::new();
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Moves of histories that are about subscriptions and their rules.
+//! Moves for subscriptions and their rules.
 
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
     })
 }
 
-/// What is about subscriptions and their rules.
+/// Moves for subscriptions and their rules.
 pub(super) fn about_topics(idles: bool) -> Weighted {
     let (queue, name) = (|| 0..40usize, || 0..5usize);
     vec![

@@ -1,4 +1,4 @@
-//! What is at hand while the model carries out one command.
+//! The context in which the model carries out one command.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ pub(super) struct Turn {
     pub(super) now: u64,
     pub(super) request: RequestId,
     pub(super) effects: Vec<Effect>,
-    /// Names of locks about to be taken, learnt from the partition, by queue and message.
+    /// Tokens of new locks, taken from the partition, by queue and message.
     pub(super) tokens: BTreeMap<(u64, SequenceNumber), LockToken>,
-    /// Tokens with which sessions can be taken over, learnt likewise, by the request that they answer.
+    /// Tokens by which sessions can be taken over, taken from the partition, by the request that they answer.
     pub(super) session_tokens: BTreeMap<RequestId, LockToken>,
     broken: Option<Rule>,
     moment: u64,
@@ -39,7 +39,7 @@ impl Turn {
         !self.keeps(rule)
     }
 
-    /// Tells before and after apart within one instant.
+    /// A counter that orders actions at the same time.
     pub(super) const fn next_moment(&mut self) -> u64 {
         self.moment += 1;
         self.moment

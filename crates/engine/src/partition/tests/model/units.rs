@@ -1,5 +1,5 @@
-//! Units of the model: commands that take effect as a whole or not at all, decided beforehand, whenever the clock was looked
-//! at last.
+//! Units of the model: commands that take effect as a whole or not at all, decided in advance and by the present time, even
+//! without a tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,24 +9,24 @@ use super::queue::Queue;
 use super::{Model, Rule};
 use crate::{Command, LockToken, QueueId, ReceiverId, Refusal, SequenceNumber, Settlement, Timestamp};
 
-/// The number of the command of a unit that was refused first, and why.
+/// The number of the unit's first refused command, and the refusal.
 type Outcome = Result<(), (usize, Refusal)>;
 
-/// What the commands before have taken.
+/// The resources used by the preceding commands.
 #[derive(Default)]
 struct Taken {
     tokens: BTreeSet<LockToken>,
     numbers: BTreeSet<SequenceNumber>,
-    /// By how much the entity grows, in bytes.
+    /// Growth of the entity, in bytes.
     bytes: u64,
-    /// Length of what is completed, in bytes, where that makes room.
+    /// Bytes of completed messages, where they make room.
     freed: u64,
-    /// How long states of sessions are by then.
+    /// Sizes of session states after the commands so far.
     states: BTreeMap<ReceiverId, u64>,
 }
 
 impl Model {
-    /// What must come of a unit.
+    /// The expected outcome of a unit.
     fn unit(&mut self, now: u64, commands: &[Command]) -> Outcome {
         self.turn.now = now;
         self.turn.tokens = BTreeMap::new();
@@ -144,7 +144,7 @@ impl Model {
 }
 
 impl Queue {
-    /// Locks of messages and sessions whose time is over are as if they were gone.
+    /// Removes expired locks of messages and sessions.
     fn forget_late_locks(&mut self, now: u64) {
         for session in self.sessions.values_mut() {
             session.holder = session.holder.filter(|(_, until)| *until > now);
@@ -165,7 +165,7 @@ impl Queue {
 }
 
 impl Comparison {
-    /// Lets both carry out commands as a whole or not at all; then, as an actor does, lets happen what follows.
+    /// Lets both carry out commands as a whole or not at all; then processes the queues, as an actor does.
     pub(super) fn compare_unit(&mut self, moves: &[Move]) -> Result<(), String> {
         let commands: Vec<Command> = moves.iter().map(|one| self.part_of_unit(one)).collect();
         self.outputs.effects.clear();
@@ -195,12 +195,12 @@ impl Comparison {
         self.compare(Command::Tick)
     }
 
-    /// A command; one that needs a lock mostly has one that holds.
+    /// A command; one that needs a lock usually gets a held one.
     fn part_of_unit(&mut self, one: &Move) -> Command {
         match (one, self.command(one)) {
             (Move::Settle(picks, ..), Command::Settle { settlement, .. }) => {
                 let mut held = self.model.held();
-                // And one that nobody holds.
+                // And one that does not exist.
                 held.push((super::super::rig::QUEUE, LockToken(5)));
                 let (queue, token) = held[picks[0] % held.len()];
                 Command::Settle { queue, tokens: [token].into_iter().collect(), settlement }
@@ -224,7 +224,7 @@ impl Model {
         self.queues.values().flat_map(of).collect()
     }
 
-    /// Those who hold a session.
+    /// The holders of sessions.
     fn holders(&self) -> impl Iterator<Item = ReceiverId> {
         let sessions = self.queues.values().flat_map(|queue| queue.sessions.values());
         sessions.filter_map(|session| Some(session.holder?.0))

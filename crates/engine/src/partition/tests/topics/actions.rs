@@ -1,4 +1,4 @@
-//! Semantics §12.2, §12.3 and §12.6: actions, and the copies that they change.
+//! Semantics §12.2, §12.3 and §12.6: actions, and the copies they change.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn s12_2_an_action_alone_makes_one_changed_copy() {
     assert_eq!(left, [("b".into(), PropertyValue::Integer(2)), ("RuleName".into(), text("r"))]);
 }
 
-/// Each acts on what was sent, whatever other actions make of their copies.
+/// Each action works on the sent message, independently of other actions.
 #[test]
 fn s12_3_changes_are_private_to_their_copy() {
     let mut rig = Rig::plain();
@@ -150,7 +150,7 @@ fn changes_are_read_back_exactly() {
     assert_eq!(rig.peek(queue, SubQueue::Main), before);
 }
 
-/// `newid()` comes out of the one port for randomness, so a history repeats with its seed.
+/// `newid()` uses the port for randomness, so a history repeats with its seed.
 #[test]
 fn new_ids_are_drawn_and_repeat_with_the_seed() {
     let mut drawn = Vec::new();
@@ -167,7 +167,7 @@ fn new_ids_are_drawn_and_repeat_with_the_seed() {
     assert_eq!(drawn[0], drawn[1]);
 }
 
-/// Rules see what the broker knows of a message as well.
+/// Rules also see the broker's properties of a message.
 #[test]
 fn rules_see_number_time_life_and_size() {
     let topic = TopicOptions { default_message_time_to_live_ms: Some(9_000), ..TopicOptions::default() };
@@ -210,7 +210,7 @@ fn scheduled_messages_meet_actions_when_they_are_published() {
     assert_eq!(record.extra().unwrap().rule_properties, None);
 }
 
-/// Copies that nothing changed share their rare facts, changed ones beside them or not, also after a restart.
+/// Unchanged copies share their optional fields, with or without changed ones beside them, also after a restart.
 #[test]
 fn copies_that_nothing_changed_share_their_rare_facts_among_changed_ones() {
     let mut rig = Rig::plain();

@@ -1,4 +1,4 @@
-//! What actions do to life, session and size of a copy (semantics §12.3, §12.6, §9).
+//! Effects of actions on the time to live, session and size of a copy (semantics §12.3, §12.6, §9).
 
 use super::rig::{Rig, options, rule, with_sessions};
 use super::sql::{acting, shown, subscribe, text, with_rule_properties, with_user};
@@ -8,7 +8,7 @@ use crate::{
     Filter, NewMessage, RuleProperties, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
 };
 
-/// What an action sets is what the message asks for: the least of that, the topic's and the subscription's life counts.
+/// The time to live set by an action replaces the sender's: the minimum of it, the topic's and the subscription's counts.
 #[test]
 fn s12_3_s16_a_life_that_an_action_gives_is_capped_again() {
     let seconds = |seconds: u64| Some(seconds * 1_000);
@@ -101,7 +101,7 @@ fn s12_6_a_scheduled_time_and_a_message_id_are_only_shown() {
     assert_eq!(rig.partition.counts().scheduled, 0);
 }
 
-/// Semantics §9: the copy goes to the dead letters as it was.
+/// Semantics §9: the copy is dead-lettered unchanged.
 #[test]
 fn a_header_that_an_action_makes_too_large_dead_letters_the_copy_as_it_was() {
     let large = text(&"x".repeat(30_000));
@@ -122,7 +122,7 @@ fn a_header_that_an_action_makes_too_large_dead_letters_the_copy_as_it_was() {
     assert_eq!(dead.sequence_number.0, 3, "in the order of the rules");
 }
 
-/// What receivers change lies over what actions changed, and both count against the limit of the header.
+/// Receivers' changes override those of actions, and both count against the limit of the header.
 #[test]
 fn what_receivers_change_later_lies_over_the_changes() {
     let mut rig = Rig::plain();
@@ -143,11 +143,11 @@ fn what_receivers_change_later_lies_over_the_changes() {
     assert_eq!((dead.changes, dead.modified), (before.changes, view.modified));
 }
 
-/// What one command writes has an end, however many rules have actions: the rest goes to the dead letters as it was.
+/// The writes of one command are limited, however many rules have actions: further copies are dead-lettered unchanged.
 #[test]
 fn changed_copies_beyond_what_one_command_may_write_are_dead_lettered_as_they_were() {
     const EACH: usize = 60_000;
-    // A message takes a little more than half of it.
+    // Each message takes slightly more than half of it.
     let rules = CHANGED_BYTES_PER_CALL_MAX / EACH / 2 + 10;
     let mut rig = Rig::plain();
     rig.checks = false;

@@ -26,7 +26,7 @@ fn s12_5_a_failing_rule_dead_letters_once_or_does_not_match_and_the_others_count
     let changes = || acting("c", Filter::True, "SET b = 2");
     let can_not = |name: &str| acting(name, Filter::True, CAN_NOT);
     let unmatched = || acting("u", sql("a = 2"), CAN_NOT);
-    // Rules, copies in the subscription, the reason if the flag is on.
+    // Rules, copies in the subscription, and the reason if the flag is set.
     let cases: Vec<(Vec<Rule>, u64, Option<&str>)> = vec![
         (vec![plain()], 1, None),
         (vec![fails("f")], 0, Some("FilterException")),
@@ -93,7 +93,7 @@ fn one_subscription_s_failure_is_no_other_s() {
     assert_eq!([failing, fine, picky].map(|queue| rig.counts(queue)), [(0, 1), (1, 0), (0, 0)]);
 }
 
-/// A dead letter needs no session: the failure is the reason, not the session that lacks.
+/// A dead letter needs no session: the reason is the failure, not the missing session.
 #[test]
 fn a_failure_in_a_subscription_with_sessions_names_itself() {
     let mut rig = Rig::plain();

@@ -1,5 +1,5 @@
-//! Random histories of a topic: few names, labels and small times, so that their ends meet often. The rig checks what
-//! must hold after every command; a small model checks who got what.
+//! Random histories of a topic with few names, labels and small times, so that limits coincide often. The rig checks the
+//! invariants after every command; a small model checks the copies.
 
 use std::collections::BTreeMap;
 
@@ -94,14 +94,14 @@ fn filter(wanted: Option<usize>) -> Filter {
     wanted.map_or(Filter::True, |wanted| label(LABELS[wanted]))
 }
 
-/// What a history has come to.
+/// The state of a history.
 struct Player {
     rig: Rig,
     queues: Vec<QueueId>,
     tokens: Vec<(QueueId, LockToken)>,
     receivers: Vec<ReceiverId>,
     scheduled: Vec<u64>,
-    /// Labels wanted by each rule of each subscription, by name of the rule.
+    /// The label that each rule of each subscription requires, by name of the rule.
     rules: BTreeMap<QueueId, BTreeMap<String, Option<usize>>>,
 }
 
@@ -222,9 +222,9 @@ impl Player {
         }
     }
 
-    /// Sends, and compares what each subscription numbered with what its rules want.
+    /// Sends, and compares each subscription's new messages with its rules.
     fn send(&mut self, drafts: &[Draft]) {
-        // What is due by now is published first, and is not what this is about.
+        // Due messages are published first and are not part of the check.
         self.rig.handle(None, Command::Tick);
         let message = |draft: &Draft| NewMessage {
             time_to_live_ms: draft.life_ms,

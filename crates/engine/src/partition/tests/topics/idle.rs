@@ -1,4 +1,4 @@
-//! Deletion of topics and subscriptions that nobody uses: S-25, S-26, S-29, S-31, S-32.
+//! Deletion of idle topics and subscriptions: S-25, S-26, S-29, S-31, S-32.
 
 use super::super::rig::message;
 use super::rig::{Rig, label, options, rule};
@@ -9,7 +9,7 @@ use crate::{
 
 const IDLE_MS: u64 = 300_000;
 
-/// A topic with one subscription, each temporary or not.
+/// A topic with one subscription, each with or without AutoDeleteOnIdle.
 fn rig(topic: Option<u64>, subscription: Option<u64>) -> (Rig, QueueId) {
     let mut rig = Rig::new(TopicOptions { auto_delete_on_idle_ms: topic, ..TopicOptions::default() });
     let wanted = SubscriptionOptions { auto_delete_on_idle_ms: subscription, ..options() };
@@ -26,7 +26,7 @@ fn temporary_subscription() -> (Rig, QueueId) {
     rig(None, Some(IDLE_MS))
 }
 
-/// Lets so much time pass, one tick at a time as the runtime would; true when the topic or its subscription ended.
+/// Advances the time, one tick at a time as the runtime would; true if the topic or its subscription ended.
 fn idles(rig: &mut Rig, ms: u64) -> bool {
     let end = rig.now.plus_ms(ms);
     loop {
@@ -42,7 +42,7 @@ fn idles(rig: &mut Rig, ms: u64) -> bool {
     }
 }
 
-/// What is done, and its name in a failure.
+/// An operation, and its name in a failure.
 type Use = (&'static str, fn(&mut Rig, QueueId));
 
 const SEND: Use = ("send", |rig, _| {

@@ -1,4 +1,4 @@
-//! Semantics §12.9: how much a topic may have of subscriptions and rules.
+//! Semantics §12.9: limits of subscriptions and rules.
 
 use super::rig::{Rig, label, options, rule};
 use super::sql::{acting, sql};
@@ -72,7 +72,7 @@ fn correlation_filters_are_counted_over_the_whole_topic() {
     assert_eq!(rig.done(add(queue, rule("too many", label("x")))), full);
 }
 
-/// What is over a limit that was lowered is read back, stays, may change and go, and does not grow.
+/// Excess over a lowered limit is restored, stays, may change and be deleted, but can't grow.
 #[test]
 fn a_lowered_limit_takes_nothing_away() {
     let mut rig = Rig::plain();

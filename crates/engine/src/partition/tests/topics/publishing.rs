@@ -218,8 +218,8 @@ fn messages_without_session_go_to_the_dead_letters_of_subscriptions_with_session
     assert_eq!(rig.counts(sessions), (1, 1));
 }
 
-/// The largest header that may be sent leaves no room for what receivers change (§9), in every copy, whether it was
-/// scheduled or not, and after a restart.
+/// The largest header that may be sent leaves no room for receivers' changes (§9), in every copy, whether scheduled or not,
+/// and after a restart.
 #[test]
 fn copies_remember_a_large_header() {
     let mut rig = Rig::plain();

@@ -1,4 +1,4 @@
-//! `DeleteMessages` on subscriptions: bodies go with the last message that refers to them.
+//! `DeleteMessages` on subscriptions: a body is deleted with the last message that refers to it.
 
 use peeklock_storage::Space;
 

@@ -1,6 +1,6 @@
-//! A topic with a clock, a seed and a store made of an ordered map. After every command it checks what must always
-//! hold: counts equal a recount, contents stored are the contents referred to, each counted once in the size, and what
-//! is stored restores to the live state less its volatile part.
+//! A topic with a clock, a seed and an ordered map as store. After every command it checks the invariants: counts equal a
+//! recount, the stored bodies are exactly the referenced ones, each counted once in the size, and the stored data restores to
+//! the live state without its volatile part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Durable {
     }
 }
 
-/// Panics unless the store holds exactly what the partition knows, contents included.
+/// Panics unless the store matches the partition's state, including bodies.
 pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store: &Store) {
     let state = &partition.state;
     let restored = store.restore(topic_options(partition)).unwrap();
@@ -126,7 +126,7 @@ pub(super) struct Rig {
     pub(super) store: Store,
     /// Of the last command.
     pub(super) events: Vec<Event>,
-    /// Whether to check what must always hold; large tests do so themselves.
+    /// Whether to check the invariants; large tests do so themselves.
     pub(super) checks: bool,
     random: StdRng,
     next_receiver: u64,
@@ -238,7 +238,7 @@ impl Rig {
         }
     }
 
-    /// Without rules it gets the default one.
+    /// Without `rules`, the default rule is used.
     pub(super) fn try_subscribe(
         &mut self,
         name: &str,
@@ -309,7 +309,7 @@ impl Rig {
         self.handle(None, Command::Credit { receiver, limit, drain })
     }
 
-    /// Opens a receiver, lets it take one message, closes it.
+    /// Opens a receiver, receives one message and closes it.
     pub(super) fn take(
         &mut self,
         queue: QueueId,
@@ -326,7 +326,7 @@ impl Rig {
         taken
     }
 
-    /// Takes one message in peek-lock mode.
+    /// Receives one message in peek-lock mode.
     pub(super) fn take_one(&mut self, queue: QueueId) -> Option<(MessageView, LockToken)> {
         let (view, lock) = self.take(queue, SubQueue::Main, ReceiveMode::PeekLock)?;
         Some((view, lock.unwrap().token))
@@ -344,7 +344,7 @@ impl Rig {
         }
     }
 
-    /// Takes one message and completes it.
+    /// Receives one message and completes it.
     pub(super) fn complete_one(&mut self, queue: QueueId) -> MessageView {
         let (view, token) = self.take_one(queue).unwrap();
         self.settle(queue, token, Settlement::Complete).unwrap();
@@ -368,7 +368,7 @@ impl Rig {
         self.try_peek(queue, sub_queue).unwrap()
     }
 
-    /// Contents that wait in a subscription, by the topic's number.
+    /// The bodies of a subscription's messages, by the topic's number.
     pub(super) fn waiting(&mut self, queue: QueueId) -> Vec<u64> {
         self.peek(queue, SubQueue::Main).iter().map(|view| view.body.0).collect()
     }
@@ -380,7 +380,7 @@ impl Rig {
         }
     }
 
-    /// How many contents the store holds.
+    /// Number of stored bodies.
     pub(super) fn bodies(&self) -> usize {
         self.store.entries(TOPIC, Space::Body).len()
     }

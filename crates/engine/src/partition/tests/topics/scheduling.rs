@@ -10,7 +10,7 @@ fn scheduled(rig: &Rig, delay_ms: u64, message: NewMessage) -> NewMessage {
     NewMessage { scheduled_enqueue_time: Some(rig.now.plus_ms(delay_ms)), ..message }
 }
 
-/// azure-service-bus 352: there is no other way to find them.
+/// azure-service-bus 352: clients have no other way to find them.
 #[test]
 fn browsing_a_topic_shows_what_is_scheduled_on_it_and_nothing_else() {
     let mut rig = Rig::plain();

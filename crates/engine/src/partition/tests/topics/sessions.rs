@@ -1,4 +1,4 @@
-//! Sessions of subscriptions: each has its own, though they share contents.
+//! Sessions of subscriptions: each subscription has its own, although they share bodies.
 
 use bytes::Bytes;
 

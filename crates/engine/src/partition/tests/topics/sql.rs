@@ -1,4 +1,4 @@
-//! Rules in SQL, and what readers see of copies that they changed.
+//! Rules in SQL, and the copies that they changed as clients see them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn with_rule_properties(rule_properties: RuleProperties) -> NewMessag
     }
 }
 
-/// What readers see of a copy of a message as far as rules know it.
+/// The properties of a copy as clients see them.
 pub(super) fn shown(sent: &NewMessage, view: &MessageView) -> RuleProperties {
     let mut rule_properties = sent.rule_properties.as_deref().cloned().unwrap_or_default();
     if let Some(changes) = &view.changes {
@@ -49,7 +49,7 @@ pub(super) fn shown(sent: &NewMessage, view: &MessageView) -> RuleProperties {
     rule_properties
 }
 
-/// What readers see of an application property that is a text, as text.
+/// A textual application property as clients see it.
 pub(super) fn user_text(sent: &NewMessage, view: &MessageView, name: &str) -> Option<String> {
     match shown(sent, view).user(name)?.1 {
         PropertyValue::Text(text) => Some(text.to_string()),
@@ -58,7 +58,7 @@ pub(super) fn user_text(sent: &NewMessage, view: &MessageView, name: &str) -> Op
 }
 
 impl Rig {
-    /// The only message in the dead-letter queue of a subscription: itself, the reason, the description.
+    /// The only message in the dead-letter queue of a subscription, with reason and description.
     pub(super) fn only_dead(&mut self, queue: QueueId) -> (MessageView, String, String) {
         let mut dead = self.peek(queue, SubQueue::DeadLetter);
         assert_eq!(dead.len(), 1, "{dead:?}");

@@ -1,4 +1,4 @@
-//! The status of a topic governs its subscriptions; that of a subscription, what it gives.
+//! The status of a topic applies to its subscriptions; that of a subscription to receiving from it.
 
 use super::super::rig::message;
 use super::rig::{Rig, TOPIC, options};

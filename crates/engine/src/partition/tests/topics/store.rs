@@ -1,4 +1,4 @@
-//! What a store holds of a topic: an ordered map.
+//! The store of a topic: an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::rig::TOPIC;
 use crate::partition::{Partition, RestoreError};
 use crate::{QueueId, TopicOptions};
 
-/// What a store holds.
+/// The contents of the store.
 #[derive(Debug, Clone, Default)]
 pub(in crate::partition::tests) struct Store(pub(in crate::partition::tests) BTreeMap<Key, Bytes>);
 

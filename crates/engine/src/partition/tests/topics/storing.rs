@@ -5,7 +5,7 @@ use super::super::rig::message;
 use super::rig::{Rig, TOPIC, does_match, label, labelled};
 use crate::{Filter, NewMessage, QueueId, TopicOptions};
 
-/// What is wrong with the topic, or with one of its messages.
+/// The error in the topic's data, or in one of its messages.
 fn error(rig: &Rig) -> String {
     match rig.store.restore(TopicOptions::default()) {
         Ok(mut restored) => match &restored.take_unread()[..] {
@@ -22,8 +22,8 @@ fn key(queue: QueueId, space: Space, number: u64) -> Key {
 
 #[test]
 fn head_format_version_2_stays_readable() {
-    // main, scheduled, enqueued at 300, no time-to-live, 6 bytes, no deliveries, due at 301, session "s"; a short
-    // header, label "l" and one property "p" = 5.
+    // Main, scheduled, enqueued at 300, no time to live, 6 bytes, no deliveries, due at 301, session "s"; a short header,
+    // label "l" and one property "p" = 5.
     let value = [
         &[2, 0, 2, 0xac, 2, 0, 6, 0, 1, 0, 0, 1, 0xad, 2, 1, 1, b's', 0][..],
         &[0, 1, 0, 0, 0, 0, 1, 1, b'l', 0, 0, 0, 1, 1, b'p', 2, 10],

@@ -59,7 +59,7 @@ fn what_is_expected_to_be_there_decides() {
     };
     assert_eq!(with(&mut rig, Intent::Update, 90, "a", 1), Err(Refusal::EntityDeleted));
     with(&mut rig, Intent::Create, 90, "a", 1).unwrap();
-    // Whoever comes second has another number for it.
+    // The second declaration has a different id for it.
     let exists = Err(Refusal::SubscriptionExists("A".into()));
     assert_eq!(with(&mut rig, Intent::Create, 91, "A", 2), exists);
     assert_eq!(with(&mut rig, Intent::Create, 90, "A", 2), exists);
@@ -121,7 +121,7 @@ fn a_queue_has_no_subscriptions() {
     assert!(matches!(reply, Reply::Rules(Err(Refusal::NotAllowed(_)))), "{reply:?}");
 }
 
-/// As many subscriptions as a topic may have, with deadlines; a command that concerns one looks after that one.
+/// As many subscriptions as a topic may have, with deadlines; a command for one processes only that one.
 #[test]
 fn a_command_looks_after_the_subscriptions_it_touches_and_no_others() {
     const SUBSCRIPTIONS: usize = 2_000;

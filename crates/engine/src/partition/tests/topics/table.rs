@@ -1,4 +1,4 @@
-//! The table of the states of a message holds for its copy in a subscription, too; and more can happen to a copy.
+//! The table of message states applies to a copy in a subscription as well; more can happen to a copy.
 
 use super::super::rig::{abandon, dead_letter, defer, message};
 use super::super::table::{At, HAPPENINGS, Happening, STATES, TIME_TO_LIVE_MS, expected, place};
@@ -8,15 +8,15 @@ use crate::{
     SequenceNumber, Settlement, SubQueue, SubscriptionOptions,
 };
 
-/// What only happens where there are subscriptions.
+/// Happenings that exist only with subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
     /// The other subscription's copy is completed.
     OtherCompleted,
     OtherDeleted,
-    /// The rule that let the message in.
+    /// The rule that matched the message.
     RuleRemoved,
-    /// The options are declared anew.
+    /// The options are declared again.
     Updated,
     Deleted,
 }
@@ -24,12 +24,12 @@ enum Around {
 const AROUND: [Around; 5] =
     [Around::OtherCompleted, Around::OtherDeleted, Around::RuleRemoved, Around::Updated, Around::Deleted];
 
-/// Message 1 of a subscription, and another with the same message.
+/// Message 1 of a subscription, and another subscription with the same message.
 struct Copy {
     rig: Rig,
     queue: QueueId,
     other: QueueId,
-    /// The last lock taken.
+    /// The last lock token.
     token: LockToken,
 }
 
@@ -38,7 +38,7 @@ fn many_deliveries() -> SubscriptionOptions {
 }
 
 impl Copy {
-    /// Leads a new copy to a state.
+    /// Brings a new copy into a state.
     fn at(at: At) -> Self {
         let mut rig = Rig::plain();
         let [queue, other] =
@@ -100,7 +100,7 @@ impl Copy {
         matches!(self.rig.ask(command), Reply::Renewed(Ok(_)))
     }
 
-    /// Lets it happen and says whether the partition accepted it.
+    /// Makes it happen; returns whether the partition accepted it.
     fn happen(&mut self, happening: Happening) -> bool {
         match happening {
             Happening::Receive => self.lock(SubQueue::Main).is_some(),
@@ -125,7 +125,7 @@ impl Copy {
                 true
             }
             Happening::Expires => {
-                // Whoever holds a lock renews it meanwhile.
+                // The holder of a lock renews it meanwhile.
                 for _ in 0..3 {
                     self.rig.advance(LOCK_MS - 1);
                     self.renew();
@@ -168,7 +168,7 @@ impl Copy {
         }
     }
 
-    /// Where it is and how often its delivery failed.
+    /// Its state, and its number of failed deliveries.
     fn observe(&mut self) -> (At, u32) {
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             let seen = self.rig.try_peek(self.queue, sub_queue).unwrap_or_default().pop();

@@ -1,15 +1,15 @@
-//! What caused the events that are counted.
+//! The cause of counted events.
 
 use crate::{Command, Effect, QueueId, Reply, Settlement};
 
-/// What caused the events that are counted.
+/// The cause of counted events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::runtime::actor) enum Cause {
-    /// A command that sends so many messages.
+    /// A command that sends this number of messages.
     Send(u64),
-    /// A command that gives back so many messages of a queue as failed.
+    /// A command that abandons this number of messages of a queue.
     Abandon(QueueId, u64),
-    /// A joint step: everything is what it was asked for, no timer fires.
+    /// A joint step: all its events were requested; no timer fires.
     Joint,
     /// Any other command, or a timer.
     Other,
@@ -29,7 +29,7 @@ impl Cause {
     }
 }
 
-/// How many tokens of a settlement failed.
+/// Number of tokens that a settlement failed for.
 pub(super) fn failures(effects: &[Effect]) -> u64 {
     let failed = effects.iter().map(|effect| match effect {
         Effect::Reply { reply: Reply::Settled(failures), .. } => failures.len() as u64,

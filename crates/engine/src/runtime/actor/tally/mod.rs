@@ -1,8 +1,8 @@
-//! Counting, from what the partition decided: plain integers within a turn, published at its end.
+//! Counts the partition's decisions: plain integers within a turn, published at its end.
 //!
-//! For each event there is one match and a few additions, for each delivery a comparison more; what a turn changed costs one atomic
-//! addition for each number and entity. Locks are remembered up to a limit, so that the memory for measuring how long they are held
-//! is bounded: beyond it, locks are counted and not measured.
+//! Each event costs one match and a few additions, each delivery one comparison more; publishing costs one atomic addition
+//! per changed number and entity at the end of a turn. Locks are remembered up to a limit, which bounds the memory for
+//! measuring how long they are held: beyond it, locks are counted but not measured.
 
 mod cause;
 mod reasons;
@@ -27,12 +27,12 @@ use crate::{
     Delivery, Effect, Event, LockToken, Publication, QueueId, ReceiverId, Reply, SubQueue, Timestamp,
 };
 
-/// Locks whose time is measured at a time.
+/// Maximum number of locks measured at a time.
 const MEASURED_LOCKS_MAX: usize = 4096;
-/// Commits whose time is measured at a time.
+/// Maximum number of commits measured at a time.
 const MEASURED_COMMITS_MAX: usize = 1024;
 
-/// A lock that is measured.
+/// A measured lock.
 #[derive(Debug)]
 struct Held {
     queue: QueueId,
@@ -40,7 +40,7 @@ struct Held {
     is_forwarding: bool,
 }
 
-/// A commit that stores messages which senders wait for.
+/// A commit with messages whose senders wait for the acknowledgement.
 #[derive(Debug)]
 struct Storing {
     commit: CommitNumber,
@@ -48,7 +48,7 @@ struct Storing {
     messages: u64,
 }
 
-/// The tally of a queue, or of a subscription, and where it is published.
+/// The tally of a queue or subscription, and the metrics in which it is published.
 #[derive(Debug, Default)]
 struct Counted {
     tally: Tally,
@@ -99,14 +99,14 @@ impl Tallies {
         &mut counted.tally
     }
 
-    /// Counts what one command, timer or joint step did. Not inlined, like the others, so that a profile shows what counting costs.
+    /// Counts the result of one command, timer or joint step. Not inlined, so that profiles show the cost of counting.
     #[inline(never)]
     pub(super) fn note(&mut self, now: Timestamp, cause: Cause, events: &[Event], effects: &[Effect]) {
         let accepted_before = self.accepted;
         let failed: u64 = events.iter().map(|event| self.note_event(now, cause, event)).sum();
         match cause {
             Cause::Abandon(queue, count) => {
-                // Each of them ended a lock, as those that ended by time did.
+                // Each abandoned message ended a lock, and so was also counted as an expired lock.
                 let abandoned = count.saturating_sub(failures(effects));
                 let totals = &mut self.of(queue).totals;
                 totals.abandoned += abandoned;
@@ -131,7 +131,7 @@ impl Tallies {
         }
     }
 
-    /// Counts an event; 1 if it counted as a lock of the cause's queue that ended by time.
+    /// Counts an event; returns 1 if it counted as an expired lock of the queue in `cause`.
     fn note_event(&mut self, now: Timestamp, cause: Cause, event: &Event) -> u64 {
         match event {
             Event::Accepted { record, content, .. } => self.note_accepted(record, content.len()),
@@ -184,7 +184,7 @@ impl Tallies {
         }
     }
 
-    /// A message changed; 1 if it counted as a lock of the cause's queue that ended by time.
+    /// Counts a changed message; returns 1 if it counted as an expired lock of the queue in `cause`.
     fn note_changed(
         &mut self,
         cause: Cause,
@@ -240,7 +240,7 @@ impl Tallies {
         }
     }
 
-    /// A lock ended; whether it was a forwarder's.
+    /// Counts the end of a lock; returns whether it was a forwarder's.
     fn unlocked(&mut self, now: Timestamp, queue: QueueId, lock: Option<LockToken>) -> bool {
         let Some(held) = lock.and_then(|token| self.held.remove(&token)) else { return false };
         if !held.is_forwarding {
@@ -271,7 +271,7 @@ impl Tallies {
         *(if is_sender { &mut tally.senders } else { &mut tally.receivers }) += change;
     }
 
-    /// A delivery has left for its receiver.
+    /// Counts a delivery that was sent to its receiver.
     #[inline(never)]
     pub(super) fn delivered(&mut self, now: Timestamp, delivery: &Delivery) {
         if delivery.departing.is_some() {
@@ -286,7 +286,7 @@ impl Tallies {
         }
     }
 
-    /// What was accepted since the last time is durable with this commit.
+    /// Messages accepted since the last call become durable with this commit.
     #[inline(never)]
     pub(super) fn stored_by(&mut self, commit: CommitNumber) {
         let messages = std::mem::take(&mut self.accepted);
@@ -295,7 +295,7 @@ impl Tallies {
         }
     }
 
-    /// Everything up to this commit is durable and answered.
+    /// Measures the commits up to `durable`, which are durable and answered.
     #[inline(never)]
     pub(super) fn durable(&mut self, durable: CommitNumber) {
         if self.storing.front().is_none_or(|first| first.commit > durable) {
@@ -310,7 +310,7 @@ impl Tallies {
         }
     }
 
-    /// Links are closed and locks gone: the state is read back from the store.
+    /// Resets links and locks when the state is read back from the store.
     pub(super) fn start_over(&mut self) {
         for (_, (queue, is_sender)) in std::mem::take(&mut self.links) {
             self.add_link(queue, is_sender, -1);
@@ -320,7 +320,7 @@ impl Tallies {
         self.accepted = 0;
     }
 
-    /// Publishes what this turn counted. `find` knows the metrics of a subscription.
+    /// Publishes this turn's counts. `find` returns the metrics of a subscription.
     #[inline(never)]
     fn publish(&mut self, find: impl Fn(QueueId) -> Option<Arc<EntityMetrics>>) {
         if std::mem::take(&mut self.entity.is_touched) {
@@ -343,7 +343,7 @@ impl Tallies {
 }
 
 impl Actor {
-    /// At the end of a turn: lets everybody see what was counted.
+    /// Publishes the counts at the end of a turn.
     pub(super) fn show_tallies(&mut self) {
         let subscriptions = &self.owned.subscriptions;
         self.tallies.publish(|queue| subscriptions.metrics(queue));

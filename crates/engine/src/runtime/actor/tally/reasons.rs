@@ -1,10 +1,10 @@
-//! Why messages are dead-lettered, in the words of metrics.
+//! Maps dead-letter reasons to metrics.
 
 use crate::metrics::Totals;
 use crate::partition::Record;
 
-/// Counts a dead letter by its reason; true if delivery failed too often. Reasons that the broker does not give itself are the
-/// application's, or those of a rule.
+/// Counts a dead letter by its reason; true if the reason is too many deliveries. Reasons that the broker does not set come
+/// from the application or from a rule.
 pub(super) fn count_dead_letter(totals: &mut Totals, record: &Record, is_by_rule: bool) -> bool {
     let dead_letter = record.extra().and_then(|extra| extra.dead_letter.as_ref());
     let reason = dead_letter.and_then(|dead_letter| dead_letter.reason.as_deref()).unwrap_or_default();

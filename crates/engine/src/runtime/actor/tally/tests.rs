@@ -32,7 +32,7 @@ fn nothing_is_remembered_of_a_subscription_that_is_deleted() {
     let removed = Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default() };
     tallies.note(Timestamp(1), Cause::Other, &[removed], &[]);
     assert!(tallies.held.is_empty() && tallies.links.is_empty() && tallies.subscriptions.is_empty());
-    // Its client may close the receiver after it.
+    // The subscription's client may close its receiver after the deletion.
     tallies.note(Timestamp(2), Cause::Other, &[Event::ReceiverClosed { receiver }], &[]);
     tallies.publish(|_| None);
     assert!(tallies.subscriptions.is_empty() && tallies.touched.is_empty());

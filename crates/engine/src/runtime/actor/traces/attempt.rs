@@ -1,29 +1,29 @@
-//! A command about traced messages, from its beginning to what was decided.
+//! A command about traced messages, from its start to the partition's decision.
 
 use super::{Done, Names, Traces};
 use crate::runtime::spans::{Disposition, Operation, Trace};
 use crate::{Command, Effect, LockToken, QueueId, Refusal, Reply, RequestId, SequenceNumber, Settlement};
 
-/// What a command is about, if some of it is traced.
+/// A command with at least one traced message.
 #[derive(Debug)]
 pub(in crate::runtime::actor) struct Attempt {
     operation: Operation,
     queue: QueueId,
     started_ns: u64,
-    /// By position in the command.
+    /// In the order of the command.
     messages: Vec<Message>,
 }
 
 #[derive(Debug)]
 struct Message {
     position: usize,
-    /// Of a settlement.
+    /// The lock token of a settlement.
     lock: Option<LockToken>,
     trace: Box<dyn Trace>,
 }
 
 impl Traces {
-    /// A command is about to be carried out, or refused.
+    /// Starts an attempt for a command that is about to be carried out or refused.
     pub(in crate::runtime::actor) fn begin(&mut self, command: &Command) -> Option<Attempt> {
         let tracing = self.0.as_mut()?;
         let (operation, queue, messages): (_, _, Vec<Message>) = match command {
@@ -50,7 +50,7 @@ impl Traces {
         Some(Attempt { operation, queue, started_ns, messages })
     }
 
-    /// The command was refused before it reached the partition.
+    /// Ends an attempt whose command was refused before it reached the partition.
     pub(in crate::runtime::actor) fn refused(
         &mut self,
         attempt: Option<Attempt>,
@@ -60,7 +60,7 @@ impl Traces {
         self.end(attempt, |_| Err(refusal), names);
     }
 
-    /// The command was carried out, with these effects.
+    /// Ends an attempt whose command was carried out with these effects.
     pub(in crate::runtime::actor) fn decided(
         &mut self,
         attempt: Option<Attempt>,
@@ -102,7 +102,7 @@ impl Traces {
                 Err(refusal) => {
                     let done = done(None);
                     tracing.record(&done, Some(refusal), names);
-                    // The lock may hold on, to be settled otherwise.
+                    // The lock may still hold and be settled again.
                     let held = lock.and_then(|token| tracing.locks.get_mut(&token));
                     if let Some(held) = held {
                         held.trace = Some(done.trace);

@@ -1,7 +1,7 @@
-//! Spans of the messages that take part in a trace, from what is asked of the partition and what it decided.
+//! Spans of traced messages, made from the partition's commands and decisions.
 //!
-//! Without [`Spans`] nothing is done beyond a comparison here and there. With it, the properties of each message are read when
-//! it is sent and when it is delivered; what is remembered for sampled ones is bounded.
+//! Without [`Spans`] this costs a few comparisons. With it, the properties of each message are read when it is sent and
+//! when it is delivered; the memory for sampled messages is bounded.
 
 mod attempt;
 
@@ -18,9 +18,10 @@ use crate::{
     Event, LockToken, MessageView, QueueId, ReceiveMode, Received, ReceiverId, Refusal, SequenceNumber,
 };
 
-/// Locks remembered at a time: deliveries beyond have spans that begin when they leave, and settlements beyond have none.
+/// Maximum number of locks remembered. Beyond it, spans of deliveries start when they are sent, and settlements have no
+/// spans.
 const LOCKS_MAX: usize = 16_384;
-/// Spans that wait for a commit at a time; those beyond are not made.
+/// Maximum number of spans that wait for a commit; further ones are dropped.
 const WAITING_MAX: usize = 16_384;
 
 /// A lock whose message may be traced.
@@ -28,7 +29,7 @@ const WAITING_MAX: usize = 16_384;
 struct Held {
     queue: QueueId,
     locked_ns: u64,
-    /// Once it was delivered, if it is sampled.
+    /// Set when the message was delivered, if it is sampled.
     trace: Option<Box<dyn Trace>>,
 }
 
@@ -39,7 +40,7 @@ struct Waiting {
     done: Done,
 }
 
-/// What was done.
+/// A finished operation.
 #[derive(Debug)]
 struct Done {
     operation: Operation,
@@ -62,7 +63,7 @@ struct Tracing {
     waiting: VecDeque<Waiting>,
 }
 
-/// How entities are called in spans.
+/// Names of entities in spans.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     pub(super) entity: &'a str,
@@ -83,7 +84,7 @@ impl Traces {
         }))
     }
 
-    /// Notes which locks there are, and who does not settle.
+    /// Tracks locks and receive-and-delete receivers.
     pub(super) fn note(&mut self, events: &[Event]) {
         let Some(tracing) = &mut self.0 else { return };
         let mut now_ns = None;
@@ -92,7 +93,7 @@ impl Traces {
         }
     }
 
-    /// Notes what a joint step did.
+    /// Records the result of a joint step.
     pub(super) fn joined(&mut self, events: &[Event]) {
         let Some(tracing) = &mut self.0 else { return };
         let now_ns = tracing.spans.now_ns();
@@ -102,7 +103,7 @@ impl Traces {
         self.note(events);
     }
 
-    /// What was done since the last time is durable with this commit.
+    /// Operations recorded since the last call become durable with this commit.
     pub(super) fn stored_by(&mut self, commit: CommitNumber) {
         let Some(tracing) = &mut self.0 else { return };
         for waiting in tracing.waiting.iter_mut().rev().take_while(|waiting| waiting.after.is_none()) {
@@ -110,7 +111,7 @@ impl Traces {
         }
     }
 
-    /// Everything up to this commit is durable and answered.
+    /// Records the spans of operations up to `durable`, which are durable and answered.
     pub(super) fn durable(&mut self, durable: CommitNumber, names: Names<'_>) {
         let Some(tracing) = &mut self.0 else { return };
         let is_over = |waiting: &Waiting| waiting.after.is_some_and(|after| after <= durable);
@@ -121,13 +122,13 @@ impl Traces {
         }
     }
 
-    /// A message is handed to its receiver.
+    /// Records the delivery of a message to its receiver.
     pub(super) fn delivered(&mut self, message: &Received, receiver: Option<ReceiverId>, names: Names<'_>) {
         let Some(tracing) = &mut self.0 else { return };
         tracing.delivered(message, receiver, names);
     }
 
-    /// Locks are gone and nothing is under way: the state is read back from the store.
+    /// Discards locks and waiting spans when the state is read back from the store.
     pub(super) fn start_over(&mut self) {
         let Some(tracing) = &mut self.0 else { return };
         tracing.locks.clear();
@@ -160,7 +161,7 @@ impl Tracing {
 
     fn joined(&mut self, event: &Event, now_ns: u64) {
         let (operation, queue, number, trace) = match event {
-            // What is forwarded was published where it came from.
+            // A forwarded message was published at its source.
             Event::Accepted { record, number, content, .. }
                 if record.extra().is_none_or(|extra| extra.forwarded.is_none()) =>
             {
@@ -232,7 +233,7 @@ impl Tracing {
     }
 }
 
-/// The lock that an event ends, and what its holder decided, if it did.
+/// The lock that an event ends, and its holder's disposition if the holder ended it.
 fn ended_lock(event: &Event) -> Option<(LockToken, Option<Disposition>)> {
     use crate::event::Change;
     match event {

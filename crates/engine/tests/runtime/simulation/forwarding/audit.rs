@@ -1,4 +1,4 @@
-//! What must be true of messages that go on from entity to entity: each is known by its content, wherever it is.
+//! Invariants of messages that are forwarded from entity to entity; a message is identified by its body, wherever it is.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use peeklock_engine::{MessageView, QueueId, SequenceNumber, SubQueue, Timestamp}
 
 use super::network::{Node, WINDOW_MS, id_of};
 
-/// What is known of one message.
+/// What is known about one message.
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) origin: Node,
     pub(super) sent_at: Timestamp,
     pub(super) scheduled: bool,
-    /// When it may be gone.
+    /// When it may have expired.
     pub(super) expires_at: Option<Timestamp>,
     pub(super) answer: Answer,
     completed: u32,
-    /// Completions whose outcome is not known.
+    /// Completions with unknown outcome.
     in_doubt: u32,
-    /// Copies that may have gone with an entity that was deleted.
+    /// Copies that may have been deleted with an entity.
     may_be_lost: u32,
-    /// Copies there are, in the end.
+    /// Copies found at the end.
     present: u32,
 }
 
@@ -31,16 +31,16 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// Messages that came to a queue over the same way, in the order of their numbers there: their first numbers.
+/// Messages that arrived at a queue over the same route, by their numbers there: their original numbers.
 type Arrivals = BTreeMap<SequenceNumber, SequenceNumber>;
 
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     stories: BTreeMap<String, Story>,
     arrivals: BTreeMap<(QueueId, Node), Arrivals>,
-    /// When messages with the same id came to a queue that looks for duplicates, by number there.
+    /// Arrivals of messages with the same id at a queue with duplicate detection, by number there.
     unique: BTreeMap<(QueueId, String), BTreeMap<SequenceNumber, (Timestamp, String)>>,
-    /// By how much a start may have been behind the time before it: ids may have been forgotten so much too early.
+    /// How far the clock may have been behind at a start: ids may have expired so much too early.
     behind_ms: u64,
 }
 
@@ -86,13 +86,13 @@ impl Audit {
         self.story(content).in_doubt += 1;
     }
 
-    /// An entity goes with what is in it, which can only be what came over certain ways.
+    /// An entity is deleted with its messages, which can only be messages from certain origins.
     pub(super) fn deleting(&mut self) {
         let stories = self.stories.values_mut().filter(|story| story.origin.may_come_to_ghost());
         stories.for_each(|story| story.may_be_lost = 1);
     }
 
-    /// Somebody saw it in a queue, for the first time or again.
+    /// The message was seen in a queue, for the first time or again.
     pub(super) fn seen(&mut self, content: &str, at: Node, view: &MessageView) {
         let story = self.story(content).clone();
         assert_ne!(story.answer, Answer::Refused, "{content} was refused and is in {at:?}");
@@ -100,7 +100,7 @@ impl Audit {
             story.completed < story.origin.copies(),
             "{content} came back after it was completed: {story:?}"
         );
-        // Dead letters keep their life, and begin it anew where they are forwarded to.
+        // Dead letters keep their time to live, and it begins anew where they are forwarded to.
         if story.expires_at.is_some() {
             assert_ne!(view.expires_at, Timestamp::NEVER, "{content} lives for ever in {at:?}");
         }
@@ -114,13 +114,13 @@ impl Audit {
         }
     }
 
-    /// What came over a way that never changes came in the order of its source.
+    /// Messages over a constant route arrive in the order of their source.
     fn check_order(&mut self, content: &str, story: &Story, at: Node, view: &MessageView) {
         let Some(way) = &view.forwarded else { return };
         if story.origin.hops_to(at) != Some(way.hops) || way.dead_letter_source.is_some() {
             return;
         }
-        // A topic's copies show its number of the content, which a scheduled message had before it was published.
+        // Copies show the topic's number of the body, which a scheduled message got before it was published.
         if story.origin == Node::Fan && story.scheduled {
             return;
         }
@@ -154,20 +154,20 @@ impl Audit {
         assert!(instants.windows(2).all(apart), "{content} is a duplicate: {there:?}");
     }
 
-    /// Somebody begins to count what is left.
+    /// Begins to count the remaining messages.
     pub(super) fn count(&mut self) {
         self.stories.values_mut().for_each(|story| story.present = 0);
     }
 
-    /// One more copy is left in the end.
+    /// Counts a copy that is left at the end.
     pub(super) fn left(&mut self, content: &str, at: Node, view: &MessageView) {
         self.seen(content, at, view);
         let story = self.story(content);
-        // What a topic did not get is there instead of what would have come of it.
+        // A message that could not be forwarded to the topic stands for all copies it would have become.
         story.present += if at == Node::Pages { story.origin.copies() } else { 1 };
     }
 
-    /// Everything is where it has to be.
+    /// Checks that every message is where it must be.
     pub(super) fn conclude(&self, now: Timestamp) {
         for (content, story) in &self.stories {
             let there = story.present + story.completed;
@@ -183,7 +183,7 @@ impl Audit {
         }
     }
 
-    /// Whether another of its id may have come first.
+    /// Whether another message with the same id may have come first.
     fn is_duplicate(&self, content: &str, story: &Story) -> bool {
         let Some(id) = id_of(content).filter(|_| matches!(story.origin, Node::Ids | Node::Unique)) else {
             return false;

@@ -1,7 +1,7 @@
 //! A network of entities that forward to each other.
 //!
-//! - `network` is who forwards to whom, always or for the time being.
-//! - `audit` knows each message by its content and says what must be true of it wherever it is.
+//! - `network`: the entities and their forwarding targets, constant or changing.
+//! - `audit`: the invariants of each message, identified by its body, wherever it is.
 
 mod audit;
 pub(super) mod network;
@@ -24,7 +24,7 @@ use super::steps::{ForwardStep, How};
 use super::world::{Address, World};
 use crate::broker::peek;
 
-/// Rounds in which everything has arrived in the end.
+/// Rounds after which everything has arrived at the end.
 const ROUNDS: usize = 4;
 const ROUND_MS: u64 = 100_000;
 const READS_MAX: usize = 1_000;
@@ -41,7 +41,7 @@ struct LockedMessage {
     token: LockToken,
 }
 
-/// What a client of the network knows.
+/// State of a client of the network.
 pub(super) struct Forwarding {
     mailbox: Mailbox,
     outputs: MailboxReceiver,
@@ -50,10 +50,10 @@ pub(super) struct Forwarding {
     receivers: BTreeMap<ReceiverId, (Address, Node)>,
     locks: Vec<LockedMessage>,
     changing: Option<JoinHandle<Result<(), String>>>,
-    /// Whether that may delete something.
+    /// Whether the change in progress may delete an entity.
     deletes: bool,
     audit: Audit,
-    /// Messages sent here.
+    /// Number of messages sent to the network.
     sent: u64,
 }
 
@@ -149,7 +149,7 @@ impl Forwarding {
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
                 Output::Drained { .. } | Output::Examine { .. } => panic!("nobody asked for that"),
-                // Entities go, begin to forward, and are read back.
+                // Entities are deleted, begin to forward, or are reloaded.
                 Output::ReceiverClosed { receiver, .. } => {
                     self.receivers.remove(&receiver);
                 }
@@ -247,7 +247,7 @@ impl World {
         });
     }
 
-    /// One change at a time; each takes until it is durable.
+    /// One change at a time; it is finished when it is durable.
     fn change_network(
         &mut self,
         deletes: bool,
@@ -263,7 +263,7 @@ impl World {
         let Some(address) = self.node(to) else { return };
         let has_ids = matches!(to, Node::Ids | Node::Unique);
         let (now, mut contents, mut messages) = (self.now(), Vec::new(), smallvec::SmallVec::new());
-        // When it was accepted is when it must be no duplicate.
+        // Not scheduled, because duplicates are judged by the time of acceptance.
         let life = if has_ids { (None, life.1) } else { life };
         for id in ids {
             let content = self.new_content(&if has_ids { format!("#{id}") } else { String::new() });
@@ -284,7 +284,7 @@ impl World {
 
     pub(super) async fn observe_forwarding(&mut self) {
         self.forwarding.listen(self.in_doubt || self.reads_fail);
-        // A deletion may be going on, or be done again at a start; what is not there is forgotten by its topic.
+        // A deletion may be in progress, or be completed by a start; a topic discards the copies of a missing subscription.
         let is_there = |node| self.node(node).is_some();
         let is_deleting = self.forwarding.changing.is_some() && self.forwarding.deletes;
         if is_deleting || !is_there(Node::Ghost) || !is_there(Node::Turns) {
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Whether nothing but this was played: then time is free.
+    /// Whether only this network was used: then the clock can be advanced freely.
     pub(super) fn only_forwards(&self) -> bool {
         self.forwarding.sent == self.sent
     }
@@ -312,7 +312,7 @@ impl World {
         nodes.filter_map(|node| Some((node, self.node(node)?))).collect()
     }
 
-    /// Nothing fails any more: all that forwards has done so, and the store holds what is left.
+    /// Once nothing fails any more: checks that everything was forwarded, and that the store contains only what is left.
     pub(super) async fn end_forwarding(&mut self) {
         self.forwarding.listen(self.in_doubt || self.reads_fail);
         assert!(self.forwarding.asked.is_empty(), "{} questions got no answer", self.forwarding.asked.len());
@@ -320,7 +320,7 @@ impl World {
         self.forwarding.audit.count();
         let wanted = [(Node::Ghost, QueueOptions::default()), (Node::Sink, network::sink(true))];
         let wanted = wanted.map(|(node, options)| (node.name().to_owned(), options));
-        // What was to be refused is so now.
+        // Until the pending refusals of the store are used up.
         while let Err(error) = namespace.declare_all(wanted.clone()).await {
             assert!(self.was_full, "{error}");
         }
@@ -365,7 +365,7 @@ impl World {
         }
     }
 
-    /// What rests there.
+    /// Checks the messages in a queue and returns their bodies.
     async fn look(&mut self, node: Node, address: &Address, sub_queue: SubQueue) -> Vec<BodyRef> {
         if node == Node::Fan {
             return Vec::new();

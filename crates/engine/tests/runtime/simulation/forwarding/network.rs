@@ -1,4 +1,4 @@
-//! The entities, and where their messages go on to.
+//! The entities and their forwarding targets.
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Namespace;
@@ -7,7 +7,7 @@ use peeklock_engine::{
     SubscriptionOptions, TopicOptions,
 };
 
-/// For how long ids are remembered.
+/// How long ids are kept for duplicate detection.
 pub(super) const WINDOW_MS: u64 = 20_000;
 
 /// A queue, topic or subscription.
@@ -17,17 +17,17 @@ pub(in crate::simulation) enum Node {
     First,
     /// → `Sink`.
     Second,
-    /// Where most ways end. Sometimes it takes only what is forwarded.
+    /// The end of most routes. At times it accepts only forwarded messages.
     Sink,
-    /// Its dead letters → `Sink`.
+    /// Dead letters → `Sink`.
     Works,
-    /// Wherever it is told, itself included.
+    /// → changing targets, itself included.
     Loose,
     /// → `Unique`.
     Ids,
-    /// Looks for duplicates.
+    /// Detects duplicates.
     Unique,
-    /// Comes and goes.
+    /// Is deleted and created again.
     Ghost,
     /// → `Fan`.
     Pages,
@@ -37,7 +37,7 @@ pub(in crate::simulation) enum Node {
     East,
     /// → `Second`.
     West,
-    /// Wherever it is told.
+    /// → changing targets.
     Turns,
 }
 
@@ -65,10 +65,10 @@ pub(in crate::simulation) const SOURCES: [Node; 10] = [
     Node::Pages,
     Node::Fan,
 ];
-/// Who can be read from at times.
+/// Entities with receivers at times.
 pub(in crate::simulation) const READ: [Node; 5] =
     [Node::Sink, Node::Works, Node::Loose, Node::Unique, Node::Turns];
-/// Where `Loose` and `Turns` may be told to forward to.
+/// Possible forwarding targets of `Loose` and of `Turns`.
 pub(in crate::simulation) const LOOSE_TO: [Option<Node>; 6] =
     [None, Some(Node::First), Some(Node::Second), Some(Node::Sink), Some(Node::Ghost), Some(Node::Loose)];
 pub(in crate::simulation) const TURNS_TO: [Option<Node>; 3] = [None, Some(Node::Loose), Some(Node::Ghost)];
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// How many copies there are of what is sent here, in the end.
+    /// How many copies of a message sent here exist in the end.
     pub(super) const fn copies(self) -> u32 {
         if matches!(self, Self::Fan | Self::Pages) { 3 } else { 1 }
     }
@@ -101,12 +101,12 @@ impl Node {
         matches!(self, Self::Fan | Self::Pages | Self::Loose | Self::Ghost)
     }
 
-    /// Whether nobody ever receives from it, dead letters aside.
+    /// Whether it never has receivers, except for its dead letters.
     pub(super) const fn always_forwards(self) -> bool {
         matches!(self, Self::First | Self::Second | Self::East | Self::West | Self::Ids | Self::Pages)
     }
 
-    /// How often a message is forwarded on the way that never changes.
+    /// Number of hops on a constant route to the target, if there is one.
     pub(super) fn hops_to(self, target: Self) -> Option<u8> {
         match (self, target) {
             (Self::First | Self::Pages, Self::Sink) => Some(2),
@@ -139,7 +139,7 @@ impl Node {
     }
 }
 
-/// Those of `Loose`.
+/// Options of `Loose`.
 pub(super) fn loose(to: Option<Node>, dead_letters_go: bool) -> QueueOptions {
     let forwarding = Forwarding {
         forward_to: to.map(|to| to.name().into()),
@@ -148,7 +148,7 @@ pub(super) fn loose(to: Option<Node>, dead_letters_go: bool) -> QueueOptions {
     QueueOptions { forwarding, ..QueueOptions::default() }
 }
 
-/// Those of `Sink`.
+/// Options of `Sink`.
 pub(super) fn sink(takes: bool) -> QueueOptions {
     let status = if takes { EntityStatus::Active } else { EntityStatus::SendDisabled };
     QueueOptions { status, ..QueueOptions::default() }
@@ -162,7 +162,7 @@ pub(super) fn subscription(to: Option<Node>) -> SubscriptionOptions {
     }
 }
 
-/// Declares what is not there.
+/// Declares the entities that don't exist.
 pub(in crate::simulation) async fn declare(namespace: &Namespace) {
     if namespace.options(Node::Fan.name()).is_some() {
         return;
@@ -181,12 +181,12 @@ pub(in crate::simulation) async fn declare(namespace: &Namespace) {
     namespace.declare_subscriptions(Node::Fan.name(), subscriptions.into()).await.unwrap();
 }
 
-/// The id in a content, if it has one.
+/// The id in a body, if it has one.
 pub(super) fn id_of(content: &str) -> Option<&str> {
     Some(content.split_once('#')?.1)
 }
 
-/// What rules, and those who look for duplicates, see of a content.
+/// The rule properties of a body, for rules and duplicate detection.
 pub(in crate::simulation) fn read_rule_properties(
     content: &Bytes,
     _: &MessageView,
