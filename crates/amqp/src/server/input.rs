@@ -1,4 +1,4 @@
-//! The read buffer of a connection: large while much comes, small while little does.
+//! The read buffer of a connection: large while the peer sends much, small while it sends little.
 
 use std::io;
 use std::pin::pin;
@@ -11,12 +11,12 @@ use super::limits::{
     LARGE_READ_BYTES_MIN, QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN, UNAUTHENTICATED_READ_BYTES_MAX,
 };
 
-/// Bytes read and not yet consumed, and how many to ask for next.
+/// Bytes read and not yet consumed, and the size of the next read.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) bytes: BytesMut,
     read_bytes: usize,
-    /// What to ask for at most.
+    /// Maximum size of a read.
     read_bytes_max: usize,
     quiet_reads: u32,
     /// The last read, a large one, probably left something in the socket.
@@ -24,7 +24,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// `first` are bytes that somebody read before, to see what the peer speaks.
+    /// `first` are bytes that were read to detect the protocol.
     pub(super) fn new(first: BytesMut) -> Self {
         Self {
             bytes: first,
