@@ -35,12 +35,12 @@ impl Input {
         }
     }
 
-    /// Reads little at a time, or again as much as comes.
+    /// Limits the size of reads, or lifts the limit.
     pub(super) fn limit(&mut self, is_limited: bool) {
         self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
-    /// Reads what is there, about `bytes_max` at most. 0 is the end.
+    /// Reads the available bytes, about `bytes_max` at most. 0 is the end of the stream.
     pub(super) fn poll_read(
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
@@ -54,13 +54,13 @@ impl Input {
         }
         let spare = self.bytes.capacity() - self.bytes.len();
         let mut read = 0;
-        // TLS gives one record at a time, and has the next one at hand.
+        // TLS returns one record per read, and often has the next one ready.
         while read < spare {
-            // Nothing is kept between polls: the future is as good as new.
+            // The future keeps no state between polls, so a new one each time is equivalent.
             match pin!(socket.read_buf(&mut self.bytes)).poll(context) {
                 Poll::Ready(Ok(1..)) => read = spare - (self.bytes.capacity() - self.bytes.len()),
                 ended if read == 0 => return ended,
-                // An end, or a failure, shows again.
+                // The next read reports the end, or the failure, again.
                 Poll::Ready(_) | Poll::Pending => break,
             }
         }
@@ -68,12 +68,12 @@ impl Input {
         Poll::Ready(Ok(read))
     }
 
-    /// Whether the last read, a large one, probably left something in the socket; once for each read.
+    /// Whether the last read, a large one, probably left data in the socket; true once per read.
     pub(super) fn take_more_waits(&mut self) -> bool {
         std::mem::take(&mut self.more_waits)
     }
 
-    /// Gives memory back when nothing is left of what was read.
+    /// Frees the buffer when it is empty and large.
     pub(super) fn release(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 2 * self.read_bytes {
             self.bytes = BytesMut::new();

@@ -1,4 +1,4 @@
-//! `com.microsoft:enumerate-rules`: list the rules of a subscription, page by page.
+//! `com.microsoft:enumerate-rules`: lists the rules of a subscription, page by page.
 
 use peeklock_engine::Command;
 use peeklock_engine::runtime::Response;
@@ -13,7 +13,7 @@ use crate::wire::Value;
 /// Rules in one response: each may take some kilobytes.
 const RULES_MAX: u32 = 100;
 
-/// What they are counted as while the answer is under way, in bytes.
+/// Estimated size of an outstanding answer, in bytes.
 const ANSWER_BYTES_ESTIMATE: usize = 128 << 10;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
