@@ -162,7 +162,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// A consumer of a subscription that may exist, and may have other consumers.
+    /// Attaches a consumer of a subscription that may exist, and may have other consumers.
     fn share(
         &mut self,
         link: LinkId,
@@ -189,7 +189,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// A receiver without a source: the durable subscription that the link is named after shall be deleted.
+    /// A receiver without a source: requests the deletion of the durable subscription that the link is named after.
     pub(super) fn attach_unsubscribing(
         &mut self,
         link: LinkId,
@@ -223,7 +223,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer ends a link whose end waits for the broker: closing it deletes the subscription.
+    /// Handles the peer's end of a link that the broker answers: closing it deletes the subscription.
     pub(super) fn ending(&mut self, link: LinkId, closed: bool, connection: &mut Connection) {
         let Some(Link::Subscription { name }) = self.links.get(&link).filter(|_| closed) else {
             return self.end(link, None, connection);
@@ -234,10 +234,10 @@ impl ConnectionHandler {
         self.entities.unsubscribe(&name, self.outbox.return_address(), tag);
     }
 
-    /// The subscription is gone, or not.
+    /// Answers the end of the link when the subscription was deleted or the deletion was refused.
     pub(super) fn unsubscribed(&mut self, link: LinkId, response: Response, connection: &mut Connection) {
         let fault = match response {
-            // Another one deleted it meanwhile.
+            // Another client deleted it meanwhile.
             Response::Done(Ok(()) | Err(Refusal::EntityDeleted)) => None,
             Response::Done(Err(refusal)) => Some(Fault::Refused(refusal)),
             _ => Some(Fault::Internal),
