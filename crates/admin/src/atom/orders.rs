@@ -1,4 +1,4 @@
-//! The order of the elements of each description, as the service writes them. `DefaultRuleDescription` is read when a
+//! The order of the elements of each description, as in the service. `DefaultRuleDescription` is read when a
 //! subscription is created and never written.
 
 /// Of a `QueueDescription`.
