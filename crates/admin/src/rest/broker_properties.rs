@@ -104,7 +104,7 @@ fn scheduled_time(text: &str) -> Result<u64, Error> {
 /// Seconds as a number or text, or a time span; returns milliseconds. The longest time span means no limit.
 fn time_to_live(name: &str, value: Scalar) -> Result<u64, Error> {
     let seconds = match value {
-        #[allow(clippy::cast_precision_loss)] // #[allow(clippy::cast_precision_loss)] // irrelevant for times to live
+        #[allow(clippy::cast_precision_loss)] // irrelevant for times to live
         Scalar::Integer(seconds) => Some(seconds as f64),
         Scalar::Double(seconds) => Some(seconds),
         Scalar::Text(text) => text.trim().parse().ok().or_else(|| time_span_seconds(text.trim())),

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::broker::{Home, errors, get, peeklock, run, wait_for, write};
 
 const CONFIG: &str = r#"{
-    // In the emulator's format.
+    // As the emulator reads it.
     "UserConfig": {"Namespaces": [{"Name": "sbemulatorns",
         "Queues": [{"Name": "orders", "Properties": {"MaxDeliveryCount": 5, "Odd": true}}],
         "Topics": [{"Name": "news", "Subscriptions": [{"Name": "all"}]}]}]}
