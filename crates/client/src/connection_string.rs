@@ -8,13 +8,13 @@ use crate::SharedAccessKey;
 const AMQP_PORT: u16 = 5672;
 const AMQPS_PORT: u16 = 5671;
 const HTTPS_PORT: u16 = 443;
-/// Where the emulator serves HTTP.
+/// The emulator's HTTP port.
 const EMULATOR_HTTP_PORT: u16 = 5300;
 
 /// How a client authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// Without credentials.
     None,
     /// With tokens that it signs.
     Key(SharedAccessKey),

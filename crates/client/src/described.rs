@@ -42,11 +42,11 @@ pub struct Counts {
 /// The options of an entity, by its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Options {
-    /// Of a queue.
+    /// Options of a queue.
     Queue(Box<QueueOptions>),
-    /// Of a topic.
+    /// Options of a topic.
     Topic(Box<TopicOptions>),
-    /// Of a subscription.
+    /// Options of a subscription.
     Subscription(Box<SubscriptionOptions>),
 }
 

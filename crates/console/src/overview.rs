@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Cache(Option<(Instant, Sums)>);
 
-/// Sums, memory, damage.
+/// Returns the sums, memory usage and damage.
 pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     call.manage(console)?;
     let admin = &console.admin;

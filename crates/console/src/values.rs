@@ -59,7 +59,7 @@ impl Asked {
     /// The value for a message.
     ///
     /// # Errors
-    /// What is invalid, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub(crate) fn amqp(&self) -> Result<Value, String> {
         let Some(kind) = self.kind.as_deref() else { return Ok(Value::Null) };
         let text = self.text.as_str();

@@ -63,7 +63,7 @@ fn is_start(bytes: &[u8], whole: &[u8]) -> bool {
 /// Reads until the protocol is decided, leaving the bytes in `bytes`; `None` when the peer closes before.
 ///
 /// # Errors
-/// The stream's.
+/// The stream's error.
 pub async fn read_first_bytes(
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut BytesMut,

@@ -52,7 +52,7 @@ pub struct Ports<H> {
 }
 
 impl<H: Serve> Ports<H> {
-    /// Joins the parts.
+    /// Combines the parts.
     pub fn new(
         handler: H,
         tls: Arc<Tls>,

@@ -4,7 +4,7 @@
 //! `cargo bench -p peeklock-wire --bench codec`. Theirs reads slices and writes into a reused buffer, its fastest way,
 //! and has no frame header to handle. Ours returns the payload as a slice and writes the frame header too.
 
-#![allow(missing_docs, clippy::unwrap_used)] // a benchmark stops at the first surprise
+#![allow(missing_docs, clippy::unwrap_used)] // a benchmark may panic
 
 use std::hint::black_box;
 

@@ -17,7 +17,7 @@ const KEY_CHARS_MAX: usize = 256;
 /// missing keys are generated.
 ///
 /// # Errors
-/// What is invalid, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(super) fn read(
     rules: Option<&Element>,
     current: &[AuthorizationRule],

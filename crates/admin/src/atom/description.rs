@@ -30,7 +30,7 @@ pub struct Entry {
 /// without entries.
 ///
 /// # Errors
-/// What is invalid in the document, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn entries(document: &[u8]) -> Result<Vec<Entry>, String> {
     let root = xml::parse(document)?;
     let (name, entries) = match root.name.as_str() {

@@ -91,7 +91,7 @@ impl Error {
     }
 }
 
-/// A change that the engine did not make.
+/// A change that the engine refused.
 impl From<ChangeError> for Error {
     fn from(error: ChangeError) -> Self {
         match error {

@@ -12,7 +12,7 @@ use super::{Session, instant};
 pub(super) struct Entry<'a> {
     /// The resource, for its URL.
     pub(super) target: &'a Target,
-    /// Its name; Python and .NET take names from here, JS from the URL.
+    /// Its name; Python and .NET read names from here, JS from the URL.
     pub(super) title: &'a str,
     /// When it was created and last changed.
     pub(super) times: EntityTimes,

@@ -179,7 +179,7 @@ impl Admin {
     /// Parses a rule from texts.
     ///
     /// # Errors
-    /// What is invalid, with the position in its SQL.
+    /// The reason, with the position in its SQL.
     pub fn read_rule(&self, name: &str, text: &RuleText) -> Result<Rule, Error> {
         let described = rule_description(text);
         rule::read_at(self.namespace.clock().now(), &described, name)

@@ -80,7 +80,7 @@ pub(super) fn list(session: &Session<'_>, (topic, subscription): (&str, &str)) -
 /// Reads the rule of a description; an empty name stands for the default rule's.
 ///
 /// # Errors
-/// What is invalid.
+/// The reason.
 pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> Result<Rule, Error> {
     read_at(session.entity_now(), description, name)
 }

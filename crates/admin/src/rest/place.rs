@@ -19,9 +19,9 @@ pub struct Place {
     pub partition: PartitionHandle,
     /// The queue in commands.
     pub source: QueuePath,
-    /// Properties that the engine needs of messages sent to it.
+    /// Properties of sent messages that the entity needs.
     pub wanted: RequiredProperties,
-    /// Properties of messages that are stored here.
+    /// Properties of the entity that affect its messages as receivers get them.
     pub origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
     pub message_bytes_max: u64,

@@ -26,7 +26,7 @@ const TIME_OUT_SECONDS: u64 = 60;
 /// Maximum wait: proxies consider a connection dead after a longer silence.
 const TIME_OUT_SECONDS_MAX: u64 = 300;
 
-/// Receives a message. 204 if none comes in time.
+/// Receives a message. 204 if none arrives in time.
 ///
 /// # Errors
 /// 400 for an invalid request, 410 when the entity is deleted meanwhile, 503 when too many receives wait already.

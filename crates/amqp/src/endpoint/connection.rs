@@ -22,7 +22,7 @@ use crate::wire::performative::{Error, Open, Performative};
 /// server: Header ──sasl──▶ Sasl(Init) ▶ Sasl(Deciding) ▶ AmqpHeader ──▶ Opening ──open──▶ Open
 ///            └──────────────────────── amqp ───────────────────────────────┘
 /// client: Header ──sasl──▶ Sasl(Mechanisms) ▶ Sasl(Outcome) ▶ AmqpHeader ▶ Opening ─open─▶ Open
-/// Open ──our close──▶ Closing ──peer's close, end of input, time──▶ Closed ◀── mistakes, peer's close
+/// Open ──our close──▶ Closing ──peer's close, end of input, time──▶ Closed ◀── errors, peer's close
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -90,7 +90,7 @@ pub struct Connection {
     pub(super) ready: VecDeque<usize>,
     /// Keys of sessions with settlements or flows to write.
     pub(super) dirty: Vec<usize>,
-    /// The limits of an unauthenticated connection apply.
+    /// Whether the limits of an unauthenticated connection apply.
     pub(super) is_limited: bool,
 }
 

@@ -171,7 +171,7 @@ fn transmit_link(
             delivery_id: is_first.then_some(progress.wire_id),
             delivery_tag: is_first.then(|| Tag::from_slice(&front.tag)),
             message_format: is_first.then_some(front.message_format),
-            // On every frame: Python takes it from the last.
+            // Python reads it from the last frame.
             settled: Some(front.settled),
             more,
             state: front.state.as_ref().filter(|_| is_first).cloned(),

@@ -64,13 +64,13 @@ pub trait ApplicationFactory: Send + Sync + 'static {
 
 /// The logic of one connection.
 /// The driver owns the socket, the [`Connection`] and the application, and runs them in one task, in turns:
-/// 1. input is fed to the connection; each event goes to [`Self::handle_event`], in order;
-/// 2. outputs of the engine, a bounded batch, go to [`Self::handle_output`], in the order of the mailbox;
+/// 1. input is fed to the connection; each event is passed to [`Self::handle_event`], in order;
+/// 2. outputs of the engine, a bounded batch, are passed to [`Self::handle_output`], in the order of the mailbox;
 /// 3. [`Self::handle_timeout`] when its deadline has passed;
 /// 4. [`Self::end_of_turn`], once;
 /// 5. the connection's output is taken for one vectored write;
 /// 6. [`Self::after_transmit`], once;
-/// 7. [`Self::hand_over`], once, after whatever else happened.
+/// 7. [`Self::hand_over`], once, at the end of the turn.
 ///
 /// No method may block or wait. The connection is changed only by these methods, through the reference they are given,
 /// so an id from an event stays valid until the event that ends it (`Detached`, `SessionEnded`, `Closed`). Calls for a
@@ -101,7 +101,7 @@ pub trait Application: Send {
     /// The end of a turn: sends the requests that the application has collected for the engine.
     fn hand_over(&mut self) {}
 
-    /// The application's own deadline has passed. Disarm before acting.
+    /// Handles the application's own deadline, which has passed. Disarm before acting.
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
         let _ = (connection, now);
     }

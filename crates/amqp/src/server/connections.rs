@@ -21,12 +21,12 @@ use super::unauthenticated;
 use crate::endpoint::{Config, Connection};
 use crate::wire::loggable;
 
-/// How connections are served.
+/// Settings for serving connections.
 #[derive(Debug, Clone)]
 pub struct ListenerOptions {
     /// Maximum number of connections at a time; further ones are closed.
     pub connections_max: usize,
-    /// For each connection's endpoint.
+    /// Configuration of each connection's endpoint.
     pub endpoint: Config,
     /// Time for connections to finish after the signal to stop before they are closed, in milliseconds.
     pub grace_ms: u64,

@@ -1,4 +1,4 @@
-//! The end of a connection's socket.
+//! Closes the socket of an ended connection.
 
 use std::future::poll_fn;
 use std::io;

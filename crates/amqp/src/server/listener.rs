@@ -53,7 +53,7 @@ impl<F: ApplicationFactory> Listener<F> {
     /// The address it listens on, with the port chosen by the system if 0 was requested.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

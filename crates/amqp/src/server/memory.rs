@@ -57,7 +57,7 @@ pub(super) struct Memory {
     incoming: Share,
     outgoing: Share,
     held: HeldMemory,
-    /// As of the last turn, in bytes.
+    /// Allowance at the last turn, in bytes.
     allowance: usize,
     waiting: Option<Waiting>,
     /// Position in the queue for a turn; set while parts of messages are held and the allowance is used up.

@@ -65,7 +65,7 @@ pub struct Transport<S, A> {
     output: Output,
     memory: Memory,
     timer: Timer,
-    /// `None` once it has fired.
+    /// `None` once the signal has arrived.
     stop: Option<StopSignal>,
     /// When the socket last accepted bytes, or had none to write.
     last_write: NowMs,
@@ -82,7 +82,7 @@ struct Woken {
     end_of_input: bool,
     failure: Option<io::Error>,
     stop: Option<Stop>,
-    /// Anything at all.
+    /// Whether there is any reason for a turn.
     any: bool,
 }
 

@@ -54,7 +54,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The peer sends, we receive.
+    /// Attaches a link on which the peer sends.
     fn attach_sender(
         &mut self,
         link: LinkId,
@@ -92,7 +92,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer sends to an entity.
+    /// Attaches a link on which the peer sends to an entity.
     pub(super) fn attach_to_entity(
         &mut self,
         link: LinkId,
@@ -122,7 +122,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer receives, we send.
+    /// Attaches a link on which the peer receives.
     fn attach_receiver(
         &mut self,
         link: LinkId,

@@ -13,7 +13,7 @@ pub struct DialectConfig {
     /// A connection without a valid credential is closed after this time, in milliseconds; default 20 s, as in Service
     /// Bus.
     pub authorization_time_out_ms: u64,
-    /// What transactions may be.
+    /// Limits of transactions.
     pub transactions: TransactionLimits,
     /// The tier of the namespace; the lowest has no transactions.
     pub tier: Tier,

@@ -142,7 +142,7 @@ pub(crate) struct Entity {
     pub(crate) is_partitioned: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
-    /// Properties that the engine needs of messages sent to it; never changes.
+    /// Properties of sent messages that the entity needs; never changes.
     wanted: RequiredProperties,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
@@ -213,7 +213,7 @@ impl Entity {
         }
     }
 
-    /// Properties that the engine needs of messages sent to it.
+    /// Properties of sent messages that the entity needs.
     pub(crate) const fn wanted(&self) -> RequiredProperties {
         self.wanted
     }
@@ -233,7 +233,7 @@ impl Entity {
         Place { partition: self.partition.clone(), queue: self.queue }
     }
 
-    /// Properties of messages that are stored here.
+    /// Properties of the entity that affect its messages as receivers get them.
     pub(crate) fn origin(&self) -> Origin {
         let (sessions, copies) = (self.requires_session, self.kind == Kind::Subscription);
         Origin { sessions, copies, partitioned: self.is_partitioned }

@@ -59,7 +59,7 @@ impl Request {
 /// The keys under which a client reads the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// `status-code`, `status-description`; P takes any `error-condition` for a failure, so it is left out.
+    /// `status-code`, `status-description`; P treats any `error-condition` as a failure, so it is omitted.
     Cbs,
     /// `statusCode`, `statusDescription`, `errorCondition`.
     Management,

@@ -181,9 +181,9 @@ impl Fault {
 /// The suffix of every error description, as in Service Bus, by which a report can be matched with the broker's log.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracker {
-    /// Unique per report.
+    /// The unique id of the report.
     pub(crate) tracking_id: u128,
-    /// When.
+    /// The time of the report.
     pub(crate) at: Timestamp,
     /// Counts refusals.
     pub(crate) metrics: RefusalMetrics,

@@ -89,7 +89,7 @@ use subscribing::Client;
 use transactions::Transactions;
 use watching::Watchers;
 
-/// Tokens in one joined command.
+/// Maximum number of tokens in one joined command.
 const COMPLETIONS_MAX: usize = 1024;
 
 /// Closed receivers remembered for deliveries that were already under way.

@@ -9,10 +9,11 @@ use peeklock_engine::{Command, ReceiverId, Settlement};
 use super::{ConnectionHandler, Pending};
 use crate::endpoint::{Connection, LinkId};
 
-/// Messages of one link that are being removed, or removed and not sent: the number lost if the connection breaks.
+/// Maximum number of messages of one link that are being removed, or removed and not sent: those lost if the connection
+/// breaks.
 pub(crate) const LEAVING_MESSAGES_MAX: usize = 2048;
 
-/// The same, in bytes; a single message may be larger.
+/// Maximum size of these messages, in bytes; a single message may be larger.
 pub(crate) const LEAVING_BYTES_MAX: usize = 512 * 1024;
 
 impl ConnectionHandler {

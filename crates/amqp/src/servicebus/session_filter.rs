@@ -48,8 +48,8 @@ impl SessionFilter {
     /// Finds the filter in a source's filters. Absent is not the same as null.
     ///
     /// # Errors
-    /// [`Fault::Argument`] for ids that are no strings or too long, for tokens that are no UUIDs, for foreign descriptors, and
-    /// for two filters at once.
+    /// [`Fault::Argument`] for ids that are no strings or too long, for tokens that are no UUIDs, for unknown
+    /// descriptors, and for two filters at once.
     pub(crate) fn find(filters: &Fields) -> Result<Option<Self>, Fault> {
         let value = |name: &str| filters.iter().find(|(key, _)| &**key == name).map(|(_, value)| value);
         let filter = match (value(SESSION_FILTER), value(NON_EXCLUSIVE_FILTER)) {

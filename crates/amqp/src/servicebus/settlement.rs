@@ -65,7 +65,7 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
     Ok(RequestedSettlement::Apply { settlement, reply })
 }
 
-/// A failed delivery; with [`DELIVERY_TIME`] among the changed properties, the message is not delivered again before that.
+/// Abandons a message; with [`DELIVERY_TIME`] among the changed properties, it is not delivered again before that time.
 ///
 /// # Errors
 /// [`Fault::Argument`] for an invalid time, and see [`modified`].

@@ -86,7 +86,7 @@ impl Tls {
     /// The stream's, and rustls's errors as [`io::ErrorKind::InvalidData`].
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let mut config = self.0.subscribe();
-        // The sender is `self`.
+        // The sender is in `self`, so waiting can't fail.
         let served = config.wait_for(Option::is_some).await.ok().and_then(|config| config.clone());
         let served = served.ok_or(io::ErrorKind::NotConnected)?;
         TlsAcceptor::from(served.config).accept(stream).await

@@ -56,7 +56,7 @@ impl Input {
             if length > CONTROL_BYTES_MAX || !header.is_final {
                 return Err(wrong("a control frame that is too long or in fragments"));
             }
-            // At most 125.
+            // At most 125 bytes, so the conversion can't fail.
             let length = usize::try_from(length).unwrap_or_default();
             if bytes.len() < header_bytes + length {
                 return Ok(Next::More);

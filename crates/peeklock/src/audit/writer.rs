@@ -35,7 +35,7 @@ impl Writer {
     /// Opens a file, or standard error without one, and starts the thread.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn start(path: Option<PathBuf>) -> io::Result<Self> {
         let file = path.as_deref().map(open).transpose()?;
         let (jobs, waiting) = sync_channel(LINES_WAITING_MAX);

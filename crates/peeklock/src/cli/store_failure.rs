@@ -43,7 +43,7 @@ impl Failure {
     /// Refuses a database for a command about files.
     ///
     /// # Errors
-    /// What to use instead.
+    /// A failure that names the alternative.
     pub(super) fn unless_files(place: &Path) -> Result<(), Self> {
         if !DatabaseUrl::is_like(&place.to_string_lossy()) {
             return Ok(());

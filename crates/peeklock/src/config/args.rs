@@ -1,4 +1,4 @@
-//! Flags and variables of `peeklock serve`, which overrule the file.
+//! Flags and variables of `peeklock serve`, which override the file.
 
 use std::path::{Path, PathBuf};
 

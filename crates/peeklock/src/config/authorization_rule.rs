@@ -9,7 +9,7 @@ use super::entity;
 use super::names::{Names, Place};
 use super::table::Table;
 
-/// Service Bus quotas.
+/// Maximum length of a key, from Service Bus's quotas.
 const KEY_CHARS_MAX: usize = 256;
 const RIGHTS_EXAMPLE: &str = "[\"Listen\", \"Send\"]";
 

@@ -69,7 +69,7 @@ fn optional(text: &str, parse: impl Fn(&str) -> Result<String, String>) -> Resul
 /// Checks the name of a node.
 ///
 /// # Errors
-/// What is invalid.
+/// The reason.
 pub(super) fn node(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.bytes().all(fits) {
@@ -84,7 +84,7 @@ pub(super) fn node(text: &str) -> Result<String, String> {
 /// Checks the address of a node.
 ///
 /// # Errors
-/// What is invalid.
+/// The reason.
 pub(super) fn address(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_graphic();
     match !text.is_empty() && text.len() <= ADDRESS_CHARS_MAX && text.bytes().all(fits) {

@@ -76,7 +76,7 @@ impl LimitsConfig {
     /// Checks that the memory is enough for the messages that a connection may send.
     ///
     /// # Errors
-    /// What to write instead.
+    /// A message with the valid form.
     pub(super) fn check(&self, reassembly_bytes_max: Option<u64>) -> Result<(), String> {
         let least = reassembly_bytes_max.unwrap_or(0).saturating_mul(LARGEST_PARTS_OF_MEMORY);
         match self.memory_bytes_max {

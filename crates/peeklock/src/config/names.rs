@@ -1,4 +1,4 @@
-//! Names that must differ, regardless of case.
+//! Names that must be unique, regardless of case.
 
 use std::collections::HashMap;
 use std::ops::Range;

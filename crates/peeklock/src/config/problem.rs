@@ -25,7 +25,7 @@ pub(crate) struct Problem {
 pub(crate) struct Problems {
     /// The file name as given by the user.
     pub(crate) file: String,
-    /// At least one.
+    /// The errors, at least one.
     pub(crate) list: Vec<Problem>,
 }
 

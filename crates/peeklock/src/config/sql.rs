@@ -20,7 +20,7 @@ pub(super) enum Wrong {
 /// Parses a condition.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The error and its position.
 pub(super) fn filter(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<Filter, Wrong> {
     check_length(text, limits)?;
     Filter::sql(text, parameters).map_err(Wrong::Syntax)
@@ -29,7 +29,7 @@ pub(super) fn filter(text: &str, parameters: Parameters, limits: &RuleLimits) ->
 /// Parses the statements of an action.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The error and its position.
 pub(super) fn action(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<SqlAction, Wrong> {
     check_length(text, limits)?;
     let action = SqlAction::new(text, parameters).map_err(Wrong::Syntax)?;

@@ -77,7 +77,7 @@ impl StorageConfig {
     /// Refuses a replicated store without a URL.
     ///
     /// # Errors
-    /// What to write.
+    /// A message with the missing setting.
     pub(super) fn check(&self) -> Result<(), String> {
         match (self.engine, &self.url) {
             (StorageEngine::Postgres, None) => Err(format!(

@@ -80,7 +80,7 @@ impl ReadyFile {
     /// later.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn prepare(path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -94,7 +94,7 @@ impl ReadyFile {
     /// Writes the addresses; readers see the whole file or none.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn write(path: &Path, addresses: &Addresses) -> io::Result<Self> {
         let partial = partial(path);
         fs::write(&partial, serde_json::to_vec(addresses)?)?;

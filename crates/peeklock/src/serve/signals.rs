@@ -16,7 +16,7 @@ impl Signals {
     /// are handled count as one.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn install() -> io::Result<(Self, Signal)> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;

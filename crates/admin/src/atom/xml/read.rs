@@ -54,7 +54,7 @@ impl Element {
 /// Parses a document.
 ///
 /// # Errors
-/// What is invalid, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
     let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -33,6 +33,6 @@ async fn others_have_their_turn_between_two_large_reads() {
     let most = most.await.unwrap();
     client.await.unwrap();
     server.await.unwrap();
-    // A buffer may have twice the room that was asked for, and the start of a message.
+    // A buffer may have twice the requested room, and the start of a message.
     assert!(most <= 2 * limits::READ_BYTES_MAX / 6_000 + 1, "{most} messages without a turn of others");
 }

@@ -1,4 +1,4 @@
-//! The body of a request: a map, read leniently. Integers come in every width (P, J and N disagree).
+//! The body of a request: a map, read leniently. Integers may have any width (P, J and N disagree).
 
 use peeklock_engine::{LockToken, SequenceNumber};
 
@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Takes the body of a request.
+    /// Reads the body of a request.
     ///
     /// # Errors
     /// [`Fault::Argument`] when it is not a map.

@@ -10,7 +10,7 @@ use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::{Fault, unexpected};
 use crate::wire::Value;
 
-/// Rules in one response: each may take some kilobytes.
+/// Maximum number of rules in one response: each may have some kilobytes.
 const RULES_MAX: u32 = 100;
 
 /// Estimated size of an outstanding answer, in bytes.

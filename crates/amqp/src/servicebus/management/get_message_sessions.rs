@@ -13,7 +13,7 @@ use crate::wire::Value;
 /// 000. All sessions with active messages or a state are listed then.
 const NO_MATTER_WHEN_MS: u64 = 253_402_300_799_000;
 
-/// Ids in one response.
+/// Maximum number of ids in one response.
 const SESSIONS_MAX: u32 = 1000;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {

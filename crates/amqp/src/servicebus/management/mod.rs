@@ -35,7 +35,7 @@ pub(crate) use arguments::{Arguments, integer};
 pub(crate) use audit::Change;
 pub(crate) use operation::Operation;
 
-/// Sequence numbers, lock tokens or messages named in one request.
+/// Maximum number of sequence numbers, lock tokens or messages in one request.
 const ITEMS_MAX: usize = 10_000;
 
 /// Turns the engine's answer into the response. Most closures capture nothing, so their box does not allocate.

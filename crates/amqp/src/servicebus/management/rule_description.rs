@@ -17,7 +17,7 @@ const TRUE_FILTER: u64 = 0x0000_0013_7000_0007;
 const FALSE_FILTER: u64 = 0x0000_0013_7000_0008;
 const CORRELATION_FILTER: u64 = 0x0000_0013_7000_0009;
 
-/// Properties in one filter.
+/// Maximum number of properties in one filter.
 const PROPERTIES_MAX: usize = 1000;
 
 type Entries = [(Value, Value)];

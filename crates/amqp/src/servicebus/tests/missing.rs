@@ -8,7 +8,7 @@ use crate::servicebus::*;
 use crate::wire::Value;
 use crate::wire::message::Sections;
 
-/// A signature of the emulator's rule for the namespace, good for an hour.
+/// A signature of the emulator's rule for the namespace, valid for an hour.
 const NAMESPACE: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=zo5nSG31WmrtghI3GcDswBqeDUyiLa%2BeYfOwR1ya3U0%3D&se=1700003600&skn=RootManageSharedAccessKey";
 
 /// The status and description with which a token for an audience is answered.

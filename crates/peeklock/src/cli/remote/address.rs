@@ -96,7 +96,7 @@ impl FromStr for Address {
 /// Parses the address of a whole entity: operations on an entity must not accept a sub-queue.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn whole(text: &str) -> Result<Address, String> {
     let address: Address = text.parse()?;
     match address.sub_queue {

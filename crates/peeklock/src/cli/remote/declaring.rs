@@ -20,7 +20,7 @@ pub(super) struct Setting {
 /// Parses `KEY=VALUE`.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as lock_duration=PT1M")?;
     let key = key.trim().to_owned();

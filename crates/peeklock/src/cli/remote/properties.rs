@@ -16,7 +16,7 @@ const TYPES: &str = "string, int, long, double, bool, uuid or time";
 /// Parses a property.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn property(text: &str) -> Result<Property, String> {
     let (head, value) =
         text.split_once('=').ok_or("write name=value, or name:int=5 for another type than text")?;

@@ -14,7 +14,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// Parses a duration of at least a millisecond, the unit of a message's time to live.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     if length.is_zero() {

@@ -35,7 +35,7 @@ pub(in crate::cli) struct TokenArgs {
 /// Tokens expire at a whole second, so one with a shorter lifetime may be expired at once.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     if length < Duration::from_secs(1) {
@@ -48,7 +48,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 /// The path to sign, as brokers normalize it: a token for any other would be refused.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 fn signed_path(text: &str) -> Result<String, String> {
     // The short names of sub-queues are specific to this command line.
     if let Ok(address) = text.parse::<Address>()

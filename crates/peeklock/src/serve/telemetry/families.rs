@@ -47,8 +47,8 @@ struct Moment {
     now_ns: u64,
 }
 
-/// The name without the unit, unless another family has that name. The prefix ends at the first dot; a collector that
-/// writes for Prometheus turns the name into that of /metrics.
+/// The name without the unit, unless another family has that name. The first underscore, which ends the namespace,
+/// becomes a dot; a collector that writes for Prometheus restores the name in /metrics.
 fn name(family: &ReadFamily, families: &[ReadFamily]) -> String {
     let (suffix, _) = suffix_and_unit(family.unit);
     let stem = family.name.strip_suffix(suffix).unwrap_or(&family.name);
