@@ -9,7 +9,7 @@ use super::link::LinkPhase;
 use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
 use crate::wire::performative::{Error, Performative, Transfer};
 
-/// Number of bytes at the start of a frame in which the performative of a transfer is searched.
+/// Number of bytes at the start of a frame that are searched for the performative of a transfer.
 const PERFORMATIVE_BYTES_MAX: usize = 8 * 1024;
 
 /// The missing part of a frame that was given up.

@@ -30,7 +30,7 @@ pub(super) enum Amqp {
     Served(Arc<Connections<ServiceBus>>),
 }
 
-/// The server for new connections; `None` if this process does not serve them.
+/// The server for new connections; `None` if this process does not serve them in time.
 async fn served(mut amqp: watch::Receiver<Amqp>) -> Option<Arc<Connections<ServiceBus>>> {
     loop {
         let now = amqp.borrow_and_update().clone();

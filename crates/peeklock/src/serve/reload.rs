@@ -155,7 +155,7 @@ impl Reload {
         for what in fixed(config, &next) {
             tracing::warn!("{what} has changed in the configuration; that needs a restart");
         }
-        // Settings that need a restart are unchanged, so that the next reload reports them again.
+        // Settings that need a restart keep their old values here, so that the next reload reports them again.
         (config.log_filter, config.notes) = (next.log_filter, next.notes);
         config.authorization = AuthorizationConfig {
             plain_enabled: config.authorization.plain_enabled,

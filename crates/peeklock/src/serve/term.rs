@@ -43,7 +43,7 @@ pub(super) enum Over {
     Lost(LostShard),
     /// Another node has the lease, or could have.
     LeaseLost,
-    /// The shard was handed over to another node.
+    /// The shard is to be handed over to this node.
     Moved(NodeName),
 }
 

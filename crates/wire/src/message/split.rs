@@ -239,7 +239,7 @@ fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<bool> {
 }
 
 /// [`check_section`] with the form of sections that are maps. Sections that will be decoded have a limited number of
-/// elements, bodies have not.
+/// elements, bodies have no limit.
 pub(super) fn check_form(code: u8, reader: &mut Reader<'_>) -> Result<MapForm> {
     let found = reader.peek().unwrap_or_default();
     let (fits, budget) = match code {
