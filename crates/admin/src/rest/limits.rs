@@ -27,7 +27,7 @@ const MEMORY_LOOK: Duration = Duration::from_millis(20);
 /// How long a peer may pause in the middle of a body.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Shared by all requests; cheap to clone.
+/// Limits shared by all requests; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     receives: Arc<Semaphore>,

@@ -75,7 +75,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Repeats a receiver's grant; if a drain is in progress, its answer is already expected.
+    /// Corrects a receiver's grant; if a drain is in progress, its answer is already expected.
     fn regrant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
         if let Some(receiver) = self.receivers.get(&id) {
             let command = peeklock_engine::Command::Credit { receiver: id, limit, drain };

@@ -42,7 +42,7 @@ struct Waiting {
 /// Commits in progress and events that wait for them.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Number of commits requested so far, and of the last one.
+    /// Number of commits requested so far; also the number of the last one.
     asked: u64,
     commits: BTreeMap<u64, SmallVec<[Arc<str>; 2]>>,
     /// Numbers of commits in progress by the entities that they change.
