@@ -175,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                 }
                 Ok(Next::Ping(content)) => this.pong = Some(content),
                 Ok(Next::Close(content)) => {
-                    // The code is returned, the reason is not needed.
+                    // The code is sent back, the reason is not needed.
                     let code = content.get(..2).map(Bytes::copy_from_slice);
                     this.end(code.unwrap_or_default());
                     this.answer(context);
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.promised == 0 && !this.closed {
-            // Without a close from the peer; otherwise its answer is queued already.
+            // If the peer has closed, the answer to its close is queued already.
             this.close.get_or_insert_with(|| Bytes::from_static(&NORMAL_CLOSURE));
         }
         if this.promised == 0 {

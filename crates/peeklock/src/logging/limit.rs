@@ -29,7 +29,7 @@ const PEERS: [&str; 6] = [
     audit::TARGET,
 ];
 
-/// Counters of lines by kind; cheap to clone.
+/// Rate limits of lines by call site; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LineLimit(Arc<Mutex<HashMap<Identifier, Kind>>>);
 
