@@ -13,23 +13,23 @@ use tokio::time::{MissedTickBehavior, interval};
 /// Pings per watchdog interval: one or two late pings must not end the process.
 const SIGNS_OF_LIFE: u32 = 3;
 
-/// The store is being opened; a status text for `systemctl status`.
+/// Sets the status for `systemctl status`: the store is being opened.
 pub(super) fn starting() {
     notify(&[NotifyState::Status("Starting: opening the store")]);
 }
 
-/// Connections are accepted.
+/// Reports that connections are accepted.
 pub(super) fn ready(queues: usize, topics: usize) {
     let status = format!("Ready; queues: {queues}, topics: {topics}");
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// A standby node of a cluster counts as started.
+/// Reports that a node of a cluster has started and stands by.
 pub(super) fn standby() {
     notify(&[NotifyState::Ready, NotifyState::Status("Standby: another node serves")]);
 }
 
-/// SIGHUP arrived: the configuration is being read again.
+/// Reports that the configuration is being read again after SIGHUP.
 pub(super) fn reloading() {
     let mut states = vec![NotifyState::Reloading, NotifyState::Status("Reloading the configuration")];
     // Later versions of systemd use this time to match the end of a reload with its begin.
@@ -37,7 +37,7 @@ pub(super) fn reloading() {
     notify(&states);
 }
 
-/// The reload has ended. A refused one left the broker ready with the previous configuration.
+/// Reports the end of a reload. A refused one left the broker ready with the previous configuration.
 pub(super) fn reloaded(outcome: &Result<usize, String>) {
     let status = match outcome {
         Ok(changes) => format!("Ready; reloaded, changes: {changes}"),
@@ -47,7 +47,7 @@ pub(super) fn reloaded(outcome: &Result<usize, String>) {
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// No new connections are accepted; the process is ending.
+/// Reports that the process is ending and accepts no new connections.
 pub(super) fn stopping(reason: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(&format!("Stopping: {reason}"))]);
 }
