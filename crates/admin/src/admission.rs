@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 
-/// Called as soon as a token has proved good for what a request asks, long before there may be an answer; an extension of
-/// the request. Without it nobody is told.
+/// Callback, called as soon as a token has proved valid for a request, possibly long before the answer; an extension of
+/// the request. Optional.
 #[derive(Clone)]
 pub struct Admission(Arc<dyn Fn() + Send + Sync>);
 
 impl Admission {
-    /// Calls this, more than once if there are more requests.
+    /// Calls `admit`, once for each authorized request.
     pub fn new(admit: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(admit))
     }

@@ -1,4 +1,4 @@
-//! Whether the sender of a request may do what it asks for.
+//! Checks the rights of a request's sender.
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,14 +8,14 @@ use peeklock_engine::Right;
 use crate::Admin;
 use crate::error::Error;
 
-/// Carries the token where something on the way wants `Authorization` for itself.
+/// Carries the token where a proxy uses `Authorization` for itself.
 const SERVICE_BUS_AUTHORIZATION: &str = "servicebusauthorization";
 
 impl Admin {
-    /// Looks at the token of a request and asks for a right.
+    /// Verifies the token of a request and checks a right.
     ///
     /// # Errors
-    /// 401, with the sub-code of what is wrong.
+    /// 401, with the sub-code of the reason.
     pub fn authorize(&self, headers: &HeaderMap, resource: &Resource, right: Right) -> Result<Grant, Error> {
         let grant = self.verify(headers, resource)?;
         if grant.permits(resource, right, self.access.now()) {
@@ -26,7 +26,7 @@ impl Admin {
         Err(denied.into())
     }
 
-    /// Refuses a request without any token, where one is needed: before its body is read, which may name the resource.
+    /// Refuses a request without a token where one is required, before its body is read, which may name the resource.
     ///
     /// # Errors
     /// 401.
@@ -38,11 +38,11 @@ impl Admin {
         Ok(())
     }
 
-    /// Looks at the token of a request, whatever it allows on the resource; tokens in the query are not looked at, because
-    /// addresses end up in logs.
+    /// Verifies the token of a request, whatever rights it has on the resource; tokens in the query are ignored,
+    /// because URLs end up in logs.
     ///
     /// # Errors
-    /// 401, with the sub-code of what is wrong.
+    /// 401, with the sub-code of the reason.
     pub fn verify(&self, headers: &HeaderMap, resource: &Resource) -> Result<Grant, Error> {
         let now = self.access.now();
         let token = match presented(headers)? {

@@ -1,4 +1,4 @@
-//! What a client is told when something does not go: a status, and a body that the SDKs take apart.
+//! Error responses: a status, and a body that the SDKs parse.
 
 use std::borrow::Cow;
 
@@ -10,39 +10,39 @@ use peeklock_errors::{ErrorKind, Http, NO_SUB_CODE};
 use peeklock_wire::loggable;
 use uuid::Uuid;
 
-/// What an error is told as that HTTP has no status for.
+/// The response for an error without an HTTP status of its own.
 const INTERNAL: Http = Http { status: 500, sub_code: 50000 };
 
 /// Refuses a request. N finds the sub-code by the text `SubCode=digits.`, with the full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {}{text}", prefix(*.sub_code))]
 pub struct Error {
-    /// The row of the table of errors.
+    /// The row of the error table.
     pub kind: ErrorKind,
-    /// Of the response.
+    /// The status of the response.
     pub status: StatusCode,
-    /// N's constants: the status and two digits more; [`NO_SUB_CODE`] where the service writes none.
+    /// N's constants: the status and two more digits; [`NO_SUB_CODE`] where the service writes none.
     pub sub_code: u16,
-    /// For people.
+    /// A human-readable text.
     pub text: Cow<'static, str>,
     /// Why credentials were refused; also among the extensions of a response.
     pub denied: Option<Denied>,
 }
 
 impl Error {
-    /// An error of the table.
+    /// An error of the table with this text.
     pub fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         let Http { status, sub_code } = kind.row().http.unwrap_or(INTERNAL);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { kind, status, sub_code, text: text.into(), denied: None }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::of(ErrorKind::InvalidArgument, text)
     }
 
-    /// Messages are to be forwarded to an entity that does not exist: the words of the service (azure-service-bus 203).
+    /// The target of forwarding does not exist: the service's own wording (azure-service-bus 203).
     pub(crate) fn forwarding_target_not_found(property: &str, target: &str) -> Self {
         let text = format!(
             "The auto forwarding destination entity does not exist: '{property}' names '{target}', which is neither a queue nor \
@@ -51,18 +51,18 @@ impl Error {
         Self::of(ErrorKind::ForwardingTargetNotFound, text)
     }
 
-    /// Later, perhaps; the SDKs retry.
+    /// The broker is busy; the SDKs retry.
     pub(crate) fn busy(text: impl Into<Cow<'static, str>>) -> Self {
         Self::of(ErrorKind::Unavailable, text)
     }
 
-    /// The broker failed.
+    /// An internal error of the broker.
     #[must_use]
     pub fn internal() -> Self {
         Self::of(ErrorKind::Internal, "The broker failed to carry out the operation.")
     }
 
-    /// The body; `tracking` finds it again in the log.
+    /// The body; `tracking` identifies the request in the log.
     fn body(&self, tracking: Uuid) -> String {
         let Self { status, sub_code, text, .. } = self;
         let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S");
@@ -100,7 +100,7 @@ fn prefix(sub_code: u16) -> String {
     if sub_code == NO_SUB_CODE { String::new() } else { format!("SubCode={sub_code}. ") }
 }
 
-/// Text as it may stand in XML; characters that XML can't hold become `?`.
+/// Text escaped for XML; characters that XML can't contain become `?`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,6 +1,6 @@
-//! What fuzz targets call: the readers of what unauthenticated peers send.
+//! Entry points of fuzz targets: the parsers of input from unauthenticated peers.
 
-/// Reads a body of the management API as every kind of description, and writes what it read.
+/// Reads a body of the management API as every kind of description, and writes the results.
 pub fn description(input: &[u8]) {
     crate::atom::exercise(input);
 }

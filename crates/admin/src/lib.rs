@@ -25,14 +25,14 @@ pub use atom::{OptionText, RuleText, Typed, correlation_fields, options_of, type
 pub use error::Error;
 pub use limits::Limits;
 
-/// What both need; cheap to clone.
+/// State shared by both APIs; cheap to clone.
 #[derive(Clone)]
 pub struct Admin {
     /// The entities.
     pub namespace: Namespace,
-    /// Who may do what.
+    /// Authorization.
     pub access: Access,
-    /// What the namespace is called; without a name, as the client calls its host.
+    /// The name of the namespace; if missing, it is taken from the client's `Host`.
     name: Option<Arc<str>>,
     limits: rest::Limits,
     throttles: Throttles,
@@ -41,7 +41,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The HTTP side of a broker; `limits` bounds what administrators may ask for.
+    /// The HTTP side of a broker; `limits` bounds the options that administrators may set.
     #[must_use]
     pub fn new(namespace: Namespace, access: Access, limits: Limits) -> Self {
         let started_at = access.now();
@@ -57,31 +57,31 @@ impl Admin {
         }
     }
 
-    /// The same with a name for the namespace.
+    /// Sets the name of the namespace.
     #[must_use]
     pub fn named(self, name: Option<&str>) -> Self {
         Self { name: name.map(Arc::from), ..self }
     }
 
-    /// The same with limits on the rates of messages.
+    /// Adds limits on the rates of messages.
     #[must_use]
     pub fn throttled(self, throttles: Throttles) -> Self {
         Self { throttles, ..self }
     }
 
-    /// The tier whose rules entities keep to.
+    /// The tier whose limits apply to entities.
     #[must_use]
     pub const fn tier(&self) -> Tier {
         self.entity_limits.tier
     }
 
-    /// What the namespace is called, if the configuration says so.
+    /// The name of the namespace, if the configuration sets one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// When the front end was started, by the clock of tokens.
+    /// When the front end was started, by the clock used for tokens.
     #[must_use]
     pub const fn started_at(&self) -> Timestamp {
         self.started_at
@@ -93,8 +93,8 @@ impl Admin {
     }
 }
 
-/// Names hold slashes, so no pattern of a router can tell the two interfaces apart: a path that ends in what is done with
-/// messages is for `rest`, all others are entities.
+/// Names contain slashes, so no pattern of a router can distinguish the two interfaces: a path that ends in an
+/// operation on messages is for `rest`, all others are entities.
 async fn answer(State(admin): State<Admin>, request: Request) -> Response {
     match rest::Operation::read(request.method(), request.uri().path()) {
         Some(operation) => rest::answer(admin, operation, request).await,

@@ -1,22 +1,22 @@
-//! What an administrator can ask for.
+//! Limits of the options that an administrator may set.
 
 use peeklock_engine::Tier;
 
-/// Bounds that the broker's configuration sets.
+/// Limits from the broker's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Least `AutoDeleteOnIdle`, in milliseconds; Service Bus's is five minutes (S-27).
+    /// Minimum of `AutoDeleteOnIdle`, in milliseconds; Service Bus's is five minutes (S-27).
     pub auto_delete_on_idle_min_ms: u64,
     /// Default and maximum of every `DefaultMessageTimeToLive`, in milliseconds; `None` for no limit (S-15).
     pub message_time_to_live_max_ms: Option<u64>,
-    /// Largest message that the store and a connection take, in bytes.
+    /// Largest message that store and connections allow, in bytes.
     pub message_size_max_bytes: u64,
-    /// The tier whose rules entities keep to.
+    /// The tier whose limits apply to entities.
     pub tier: Tier,
 }
 
 impl Default for Limits {
-    /// Service Bus's own, of its Premium tier.
+    /// Service Bus's limits in its Premium tier.
     fn default() -> Self {
         Self {
             auto_delete_on_idle_min_ms: 5 * 60 * 1_000,

@@ -1,4 +1,4 @@
-//! Messages over HTTP, for other front ends: places, drafts, bodies, and the memory that requests and answers may take.
+//! Messages over HTTP, for other front ends: places, drafts, bodies, and memory for requests and answers.
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
@@ -17,28 +17,28 @@ pub use rest::place::Place;
 pub use rest::refusal::error as refused;
 
 impl Admin {
-    /// Memory for an answer of so many bytes, until the share is dropped.
+    /// Reserves memory for an answer of this size until the share is dropped.
     ///
     /// # Errors
-    /// 503 when there is none.
+    /// 503 if memory is short.
     pub fn room_for_answer(&self, bytes: usize) -> Result<Share, Error> {
         self.limits.answer(bytes)
     }
 
-    /// Reads the body of a request, of at most `bytes_max`. The memory is taken until the room is dropped.
+    /// Reads the body of a request, of at most `bytes_max`. Its memory is reserved until the room is dropped.
     ///
     /// # Errors
-    /// 413 for a longer one, 408 when nothing comes for too long, 400 when it breaks off, 503 when there is no memory.
+    /// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early, 503 if memory is short.
     pub async fn body(&self, body: Body, bytes_max: u64) -> Result<(Bytes, Room), Error> {
         let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(bytes_max);
         let room = self.limits.body(announced_bytes).await?;
         Ok((rest::body::read(body, bytes_max).await?, room))
     }
 
-    /// Whether the rates of an entity and of an identity have room for one more request.
+    /// Checks that the rate limits of an entity and of an identity allow one more request.
     ///
     /// # Errors
-    /// 429 or 503, as other requests get it.
+    /// 429 or 503, as for other requests.
     pub fn check_rates(&self, entity: &str, principal: &str) -> Result<(), Error> {
         rest::check_rates(self, entity, principal)
     }

@@ -1,5 +1,5 @@
-//! Two endpoints joined by memory: what a message of 1 KB costs both of them together, frames and settlement
-//! included, sockets excluded. `cargo bench -p peeklock-amqp --bench endpoint`.
+//! Two endpoints connected in memory: the cost of a 1 KB message on both sides together, including frames and
+//! settlement, excluding sockets. `cargo bench -p peeklock-amqp --bench endpoint`.
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -9,7 +9,7 @@ use peeklock_amqp::wire::performative::{
 };
 use smallvec::smallvec;
 
-/// Messages between two settlements: what a turn of a busy connection brings.
+/// Messages between two settlements: about what one turn of a busy connection reads.
 const BATCH: u64 = 64;
 const CREDIT: u32 = 1_000;
 const TRANSMIT_BYTES: usize = 128 * 1024;
@@ -80,7 +80,7 @@ impl Pair {
         carry(&mut self.server, &mut self.client, &mut self.slices, &mut self.to_client);
     }
 
-    /// Accepts what came on both sides; gives the number of messages seen, and of those settled.
+    /// Accepts the deliveries received on both sides; returns the number of messages received and the number settled.
     fn settle(&mut self) -> (u64, u64) {
         let (mut seen, mut settled) = (0, 0);
         for end in [&mut self.client, &mut self.server] {
@@ -98,7 +98,7 @@ impl Pair {
         (seen, settled)
     }
 
-    /// A batch from one end to the other and its settlement back.
+    /// Sends a batch from one end to the other and settles it.
     fn batch(&mut self, client_sends: bool) {
         for _ in 0..BATCH {
             let message = Outgoing {

@@ -1,9 +1,9 @@
 //! The front end with a null engine: bytes in, commands, answers, bytes out; no sockets.
 //!
-//! `cargo bench -p peeklock-amqp --bench front_end`. Timed is the CPU time of the broker's side alone (endpoint,
-//! dialect, mailbox); the client's endpoint works between the clocks.
+//! `cargo bench -p peeklock-amqp --bench front_end`. Only the CPU time of the broker's side is measured (endpoint,
+//! dialect, mailbox), not that of the client's endpoint.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)] // a benchmark stops at the first surprise
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)] // a benchmark may panic
 
 #[path = "front_end/pair.rs"]
 mod pair;

@@ -1,5 +1,5 @@
-//! A broker that keeps everything in memory, to try a client against:
-//! `cargo run -p peeklock-amqp --example broker 127.0.0.1:5672 orders invoices`.
+//! A broker that keeps everything in memory, for trying out a client: `cargo run -p peeklock-amqp --example broker
+//! 127.0.0.1:5672 orders invoices`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
 use peeklock_storage::{MemoryStore, ShardId, Store};
 use tracing_subscriber::EnvFilter;
 
-/// Memory for recent contents, in bytes.
+/// Memory for recent bodies, in bytes.
 const BODY_CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Queues whose name begins so lock messages for five seconds, the least there is.
+/// Queues whose name has this prefix lock messages for five seconds, the minimum.
 const SHORT_LOCK_PREFIX: &str = "short";
 
 #[tokio::main]

@@ -10,14 +10,14 @@ const OPERATIONS_REFUSED: Family = Family::counter(
     "Operations over AMQP that were refused, by the condition that the client was told.",
 );
 
-/// What clients were refused; cheap to clone, all clones count together.
+/// Counts of errors reported to clients, by condition; cheap to clone, all clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct RefusalMetrics {
     refused: Counters<1>,
 }
 
 impl RefusalMetrics {
-    /// A client is told this condition. Conditions are those of the table of errors, so there are few.
+    /// Counts an error reported to a client. Conditions are those of the error table, so they are few.
     pub(crate) fn count(&self, condition: &'static str) {
         self.refused.get_or_create(&[("error_type", condition)]).inc();
     }

@@ -1,5 +1,5 @@
-//! Sequences of frames against the endpoint with the dialect and an engine in memory behind it: every input of the corpus,
-//! and some that are drawn.
+//! Sequences of frames against the endpoint with the dialect and an engine in memory behind it: every input of the
+//! corpus, and some random ones.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,13 +21,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
-/// What one conversation may keep in memory at a time, in bytes, beside what its client sent: a namespace, a connection with
-/// its buffers, and what the limits of the harness allow to be half received.
+/// Maximum memory of one conversation in bytes, without its client's input: a namespace, a connection with its buffers,
+/// and the partly received deliveries that the limits of the harness allow.
 const MEMORY_BYTES_MAX: u64 = 4 << 20;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Holds a conversation in which no task panics, not even one that nobody waits for, and which is given back when it ends.
+/// Runs a conversation and checks that no task panics, not even a detached one, and that its memory is freed at the
+/// end.
 fn exercise(input: &[u8]) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -56,7 +57,7 @@ fn every_conversation_of_the_corpus_ends_as_it_should() {
     assert!(inputs > 0, "the corpus is there");
 }
 
-/// Few conversations on every run; `PROPTEST_CASES` asks for more.
+/// Few conversations on every run; `PROPTEST_CASES` sets more.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 64 };

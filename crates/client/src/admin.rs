@@ -19,10 +19,10 @@ use crate::{ClientError, ConnectionString, Credentials, Described, EntityKind, F
 
 const TIME_OUT: Duration = Duration::from_secs(60);
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60 * 60);
-/// More than a page of descriptions has.
+/// Upper bound of the size of a page of descriptions.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 const PAGE: usize = 100;
-/// Characters of a name that stay as they are in the path of a URL.
+/// Characters of a name that stay unescaped in the path of a URL.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Tokens for the targets of forwarding.
 const FORWARD_TOKENS: [HeaderName; 2] = [
@@ -38,12 +38,12 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Nothing is connected yet.
+    /// A client without a connection yet.
     ///
     /// # Errors
-    /// Certificates that can't be used.
+    /// Unusable certificates.
     pub fn new(target: &ConnectionString, trust: &Trust) -> Result<Self, ClientError> {
-        // Without TLS nobody has to be trusted, so that no file has to be there.
+        // Without TLS no certificate is needed, so the file need not exist.
         let connector = if target.is_emulator {
             let mut http = HttpConnector::new();
             http.enforce_http(false);
@@ -59,10 +59,10 @@ impl Admin {
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), target: target.clone() })
     }
 
-    /// All queues and topics, and the subscriptions of topics behind each, by name.
+    /// All queues and topics, each topic followed by its subscriptions, by name.
     ///
     /// # Errors
-    /// The namespace refuses.
+    /// A refusal of the namespace.
     pub async fn list(&self) -> Result<Vec<Found>, ClientError> {
         let mut found = Vec::new();
         for (list, kind) in
@@ -83,7 +83,7 @@ impl Admin {
     /// The subscriptions of a topic.
     ///
     /// # Errors
-    /// The namespace refuses.
+    /// A refusal of the namespace.
     pub async fn subscriptions(&self, topic: &str) -> Result<Vec<Found>, ClientError> {
         let entries = self.feed(&format!("{topic}/Subscriptions")).await?;
         let found = entries.into_iter().map(|entry| Found {
@@ -94,20 +94,20 @@ impl Admin {
         Ok(found.collect())
     }
 
-    /// A queue, topic or subscription; `None` if there is none.
+    /// A queue, topic or subscription; `None` if it does not exist.
     ///
     /// # Errors
-    /// The namespace refuses.
+    /// A refusal of the namespace.
     pub async fn find(&self, path: &str) -> Result<Option<Found>, ClientError> {
         let Some(entry) = self.entry(path).await? else { return Ok(None) };
         let kind = kind_of(&entry.description)?;
         Ok(Some(Found { path: path.to_owned(), kind, described: Described::of(&entry.description) }))
     }
 
-    /// The options of an entity; `None` if there is none.
+    /// The options of an entity; `None` if it does not exist.
     ///
     /// # Errors
-    /// The namespace refuses, or describes options that this client can't read.
+    /// A refusal of the namespace, or options that this client can't parse.
     pub async fn options(&self, path: &str) -> Result<Option<Options>, ClientError> {
         let Some(Entry { description, .. }) = self.entry(path).await? else { return Ok(None) };
         let options = match kind_of(&description)? {
@@ -120,10 +120,10 @@ impl Admin {
         options.map(Some).map_err(|reason| ClientError::Unreadable(format!("{path}: {reason}")))
     }
 
-    /// Creates an entity; a subscription gets `rule` as its first one, or the rule that matches everything.
+    /// Creates an entity; a subscription gets `rule` as its first one, otherwise the rule that matches everything.
     ///
     /// # Errors
-    /// It exists, or the namespace refuses.
+    /// The entity exists, or the namespace refuses.
     pub async fn create(
         &self,
         path: &str,
@@ -136,7 +136,7 @@ impl Admin {
     /// Replaces the options of an entity.
     ///
     /// # Errors
-    /// It does not exist, or the namespace refuses.
+    /// The entity does not exist, or the namespace refuses.
     pub async fn update(&self, path: &str, options: &Options) -> Result<(), ClientError> {
         self.put(path, options, None, true).await
     }
@@ -175,7 +175,7 @@ impl Admin {
     /// Deletes an entity with its messages, or a rule (`topic/Subscriptions/name/Rules/rule`).
     ///
     /// # Errors
-    /// It does not exist, or the namespace refuses.
+    /// The entity does not exist, or the namespace refuses.
     pub async fn delete(&self, path: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, path, ""), Vec::new()).await.map(|_| ())
     }
@@ -183,7 +183,7 @@ impl Admin {
     /// The rules of a subscription.
     ///
     /// # Errors
-    /// The namespace refuses, or describes a rule that this client can't read.
+    /// A refusal of the namespace, or a rule that this client can't parse.
     pub async fn rules(&self, subscription: &str) -> Result<Vec<Rule>, ClientError> {
         let entries = self.feed(&format!("{subscription}/Rules")).await?;
         let read = |entry: &Entry| {
@@ -193,10 +193,10 @@ impl Admin {
         entries.iter().map(read).collect()
     }
 
-    /// Adds a rule, or replaces one.
+    /// Adds or replaces a rule.
     ///
     /// # Errors
-    /// The namespace refuses.
+    /// A refusal of the namespace.
     pub async fn put_rule(
         &self,
         subscription: &str,
@@ -245,7 +245,7 @@ impl Admin {
         match &self.target.credentials {
             Credentials::None => None,
             Credentials::Key(key) => {
-                // Ports don't matter in the resource of a token.
+                // The resource of a token contains no port.
                 let resource = format!("http://{}/{path}", self.target.url_host());
                 Some(key.token(&resource, TOKEN_LIFETIME))
             }
@@ -276,17 +276,17 @@ impl Admin {
         if status.is_success() { Ok(answer.into_body()) } else { Err(refused(status, answer.body())) }
     }
 
-    /// What time the namespace says it is, in the notation of HTTP; `None` if it does not say it.
+    /// The namespace's time in HTTP's format; `None` if the answer has none.
     ///
     /// # Errors
-    /// It does not answer.
+    /// No answer.
     pub async fn date(&self) -> Result<Option<String>, ClientError> {
         let answer =
             self.exchange(self.request(Method::GET, "$Resources/queues", "&$top=1"), Vec::new()).await?;
         Ok(answer.headers().get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned))
     }
 
-    /// A request and its answer, whatever its status.
+    /// Sends a request and returns the answer, whatever its status.
     pub(crate) async fn exchange(
         &self,
         request: http::request::Builder,
@@ -324,7 +324,7 @@ fn kind_of(description: &Element) -> Result<EntityKind, ClientError> {
     }
 }
 
-/// An error with its causes: hyper's alone says little.
+/// An error with its causes: hyper's error alone says little.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source()).skip(1);
     let causes: Vec<String> = causes.map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! The management API in JSON that this broker has and Azure has not (docs/api.md).
+//! The management API in JSON of this broker, which Azure does not have (docs/api.md).
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
@@ -13,7 +13,7 @@ const BASE: &str = "$api/v1";
 #[derive(Debug, Clone)]
 pub struct Api {
     admin: Admin,
-    /// What tokens are for: an entity, or the namespace if it is empty.
+    /// The scope of tokens: an entity, or the namespace if empty.
     scope: String,
 }
 
@@ -24,7 +24,7 @@ impl Api {
         Self { admin, scope: String::new() }
     }
 
-    /// The same with tokens for one entity only, which the entity's own keys can sign.
+    /// Restricts tokens to one entity, whose own keys can sign them.
     #[must_use]
     pub fn about(self, entity: &str) -> Self {
         Self { scope: entity.to_owned(), ..self }
@@ -33,12 +33,12 @@ impl Api {
     /// Reads a resource.
     ///
     /// # Errors
-    /// The broker refuses, or the namespace is not one of this broker.
+    /// A refusal of the broker, or a namespace of another product.
     pub async fn get(&self, route: &str, query: &[(&str, &str)]) -> Result<Json, ClientError> {
         self.ask(Method::GET, route, query, None).await
     }
 
-    /// All rows of a list that comes in pages, up to so many.
+    /// All rows of a paged list, up to a maximum.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -67,7 +67,7 @@ impl Api {
         Ok(rows)
     }
 
-    /// Changes something by a document.
+    /// Posts a document that changes something.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -75,7 +75,7 @@ impl Api {
         self.ask(Method::POST, route, &[], Some(body)).await
     }
 
-    /// Ends or deletes something; the answer is null unless the end takes longer.
+    /// Closes or deletes something; the answer is null unless the operation continues.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -115,7 +115,7 @@ impl Api {
     }
 }
 
-/// What is no error of the API comes from a namespace that has none.
+/// An answer that is no error of the API comes from a namespace without the API.
 fn refused(status: StatusCode, document: Option<&Json>) -> ClientError {
     let text = document.and_then(|document| document.pointer("/error/message")).and_then(Json::as_str);
     match text {

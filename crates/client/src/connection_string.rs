@@ -8,17 +8,17 @@ use crate::SharedAccessKey;
 const AMQP_PORT: u16 = 5672;
 const AMQPS_PORT: u16 = 5671;
 const HTTPS_PORT: u16 = 443;
-/// Where the emulator serves HTTP.
+/// The emulator's HTTP port.
 const EMULATOR_HTTP_PORT: u16 = 5300;
 
-/// How a client proves who it is.
+/// How a client authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// Without credentials.
     None,
-    /// By tokens that it signs.
+    /// With tokens that it signs.
     Key(SharedAccessKey),
-    /// By a token that it was given.
+    /// With a given token.
     Token(String),
 }
 
@@ -32,35 +32,35 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where a namespace is, and how to get in.
+/// The address of a namespace, and credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionString {
     /// A name or address; an IPv6 address has no brackets.
     pub host: String,
     /// `None` for the port of each protocol.
     pub port: Option<u16>,
-    /// What the client shows.
+    /// The credentials of the client.
     pub credentials: Credentials,
-    /// The entity that the string is for.
+    /// The entity that the string is limited to.
     pub entity: Option<String>,
     /// `UseDevelopmentEmulator`: without TLS.
     pub is_emulator: bool,
 }
 
 impl ConnectionString {
-    /// Where AMQP is served.
+    /// The port of AMQP.
     #[must_use]
     pub fn amqp_port(&self) -> u16 {
         self.port.unwrap_or(if self.is_emulator { AMQP_PORT } else { AMQPS_PORT })
     }
 
-    /// Where HTTP is served. Every port of this broker serves every protocol, so a port that is given holds for HTTP as well.
+    /// The port of HTTP. Every port of this broker serves every protocol, so a given port applies to HTTP as well.
     #[must_use]
     pub fn http_port(&self) -> u16 {
         self.port.unwrap_or(if self.is_emulator { EMULATOR_HTTP_PORT } else { HTTPS_PORT })
     }
 
-    /// The host as URLs have it.
+    /// The host in the form used in URLs.
     #[must_use]
     pub fn url_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
@@ -121,7 +121,7 @@ impl Fields {
             "sharedaccesssignature" => &mut self.signature,
             "entitypath" => &mut self.entity,
             "usedevelopmentemulator" => &mut self.emulator,
-            // Others mean nothing to this client, as in the SDKs.
+            // Other keys are ignored, as in the SDKs.
             _ => return Ok(()),
         };
         if field.replace(value.to_owned()).is_some() {

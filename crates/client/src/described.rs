@@ -1,9 +1,9 @@
-//! Entities as a namespace describes them.
+//! Descriptions of entities returned by a namespace.
 
 use peeklock_admin::description::Element;
 use peeklock_engine::{QueueOptions, SubscriptionOptions, TopicOptions};
 
-/// What an entity is.
+/// The kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntityKind {
     /// A queue.
@@ -15,7 +15,7 @@ pub enum EntityKind {
 }
 
 impl EntityKind {
-    /// In lower case.
+    /// The name of the kind in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,35 +33,35 @@ pub struct Counts {
     pub active: u64,
     /// In the dead-letter queue.
     pub dead_letter: u64,
-    /// Waiting for their time.
+    /// Scheduled for later.
     pub scheduled: u64,
-    /// In the dead-letter queue of forwarding.
+    /// In the transfer dead-letter queue.
     pub transfer_dead_letter: u64,
 }
 
 /// The options of an entity, by its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Options {
-    /// Of a queue.
+    /// Options of a queue.
     Queue(Box<QueueOptions>),
-    /// Of a topic.
+    /// Options of a topic.
     Topic(Box<TopicOptions>),
-    /// Of a subscription.
+    /// Options of a subscription.
     Subscription(Box<SubscriptionOptions>),
 }
 
-/// An entity as the namespace describes it.
+/// An entity with its description.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// `queue`, `topic` or `topic/Subscriptions/name`.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntityKind,
     /// Its description.
     pub described: Described,
 }
 
-/// The elements of a description, by Service Bus's names.
+/// The elements of a description, with Service Bus's names, and message counts.
 #[derive(Debug, Clone, Default)]
 pub struct Described(Vec<(String, String)>, Counts);
 
@@ -85,19 +85,19 @@ impl Described {
         Self(texts.collect(), counts)
     }
 
-    /// All elements that hold a text, in the order of the service.
+    /// All text elements, in the order of the service.
     #[must_use]
     pub fn elements(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// The text of one.
+    /// The text of an element.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str())
     }
 
-    /// Its messages.
+    /// Numbers of its messages.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.1

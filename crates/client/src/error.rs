@@ -1,13 +1,13 @@
-//! Everything that can go wrong for a client.
+//! Errors of the client.
 
 use std::io;
 
-/// The peer's answer to something that it refuses.
+/// A refusal of the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// An AMQP condition such as `amqp:not-found`; of an HTTP answer, its status.
+    /// An AMQP condition such as `amqp:not-found`; for an HTTP answer, its status.
     pub condition: String,
-    /// In the peer's words.
+    /// The peer's description.
     pub description: String,
 }
 
@@ -23,7 +23,7 @@ impl std::fmt::Display for Answer {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No connection.
+    /// The connection could not be established.
     #[error("can't connect to {address}: {source}")]
     Connect {
         /// Host and port.
@@ -31,7 +31,7 @@ pub enum ClientError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The peer's certificate, or ours.
+    /// The peer's certificate, or ours, is unusable.
     #[error("TLS: {0}")]
     Tls(String),
     /// The connection ended.
@@ -43,13 +43,13 @@ pub enum ClientError {
     /// The peer's answer took too long.
     #[error("no answer in time while {0}")]
     TimeOut(&'static str),
-    /// Bytes that are no answer.
+    /// The answer can't be parsed.
     #[error("the answer can't be read: {0}")]
     Unreadable(String),
-    /// The namespace is not one of this broker, or an earlier version of it.
+    /// The namespace belongs to another product, or to an earlier version of this broker.
     #[error("the namespace has no management API of Peeklock (it answered {0})")]
     NoApi(u16),
-    /// The caller's arguments.
+    /// Invalid arguments of the caller.
     #[error("{0}")]
     Argument(String),
 }
@@ -74,14 +74,14 @@ impl ClientError {
         })
     }
 
-    /// Whether the credentials are not good enough.
+    /// Whether the credentials are insufficient.
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
         self.condition()
             .is_some_and(|condition| ["amqp:unauthorized-access", "401", "403"].contains(&condition))
     }
 
-    /// Whether nothing answers at the address.
+    /// Whether no server answers at the address.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Connect { .. })
@@ -98,7 +98,7 @@ impl From<peeklock_wire::DecodeError> for ClientError {
     }
 }
 
-/// An error of AMQP as an answer.
+/// An AMQP error as an answer.
 pub(crate) fn answer(error: Option<peeklock_wire::performative::Error>) -> Answer {
     let error = error.unwrap_or_default();
     let condition = if error.condition.is_empty() { "no reason given" } else { &error.condition };

@@ -1,9 +1,9 @@
 //! A client of Service Bus: AMQP for messages, HTTP for administration.
 //!
-//! It uses public protocols only, so it works against this broker, the Service Bus emulator and Azure; [`Api`] alone is this broker's
-//! own. The command line is
-//! built on it. [`Client`] is one AMQP connection, driven by whoever calls it: it has no task of its own, so nothing happens
-//! between two calls, and dropping it ends everything. [`Admin`] and [`Api`] make one HTTP request for each call.
+//! It uses public protocols only, so it works against this broker, the Service Bus emulator and Azure; only [`Api`] is
+//! specific to this broker. The command line is built on it. [`Client`] is one AMQP connection, driven by its caller's
+//! tasks: it has no task of its own, so no input or output happens between two calls, and dropping it ends the
+//! connection. [`Admin`] and [`Api`] make one HTTP request for each call.
 
 mod admin;
 mod amqp;

@@ -1,4 +1,4 @@
-//! Messages as a client sees them.
+//! Messages from a client's point of view.
 
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::{Arrival, Filter, PropertyChanges, SqlAction, Subject};
@@ -15,24 +15,24 @@ use peeklock_wire::message::{
 
 use crate::ClientError;
 
-/// The reason of dead-lettering, an application property.
+/// The application property with the dead-letter reason.
 const DEAD_LETTER_REASON: &str = "DeadLetterReason";
-/// More about it.
+/// The application property with its description.
 const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-/// Where a message stands.
+/// The state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageState {
-    /// Available, or locked: a browser can't tell.
+    /// Available, or locked: browsing does not distinguish them.
     Active,
-    /// Set aside by a receiver.
+    /// Deferred by a receiver.
     Deferred,
-    /// Waiting for its time.
+    /// Scheduled for later.
     Scheduled,
 }
 
 impl MessageState {
-    /// In lower case.
+    /// The name of the state in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,11 +48,11 @@ impl MessageState {
 pub struct Message {
     /// The header section.
     pub header: Header,
-    /// The annotations, the broker's among them.
+    /// The annotations, including the broker's.
     pub annotations: Vec<(Value, Value)>,
     /// The properties section.
     pub properties: MessageProperties,
-    /// The application's properties.
+    /// The application properties.
     pub application: Vec<(Value, Value)>,
     /// The body.
     pub body: Body,
@@ -61,7 +61,7 @@ pub struct Message {
     encoded: Bytes,
 }
 
-/// How a message is sent again.
+/// How the message id of a message that is sent again is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readdress {
     /// With a new message id, so that duplicate detection doesn't drop it.
@@ -74,7 +74,7 @@ impl Message {
     /// Decodes a message.
     ///
     /// # Errors
-    /// Bytes that are no message.
+    /// Bytes that are no valid message.
     pub fn decode(encoded: &Bytes) -> Result<Self, ClientError> {
         let sections = Sections::split(encoded)?;
         Ok(Self {
@@ -88,7 +88,7 @@ impl Message {
         })
     }
 
-    /// The encoding as it came.
+    /// The encoding as received.
     #[must_use]
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
@@ -98,7 +98,7 @@ impl Message {
         lookup(&self.annotations, key).and_then(Value::as_i64)
     }
 
-    /// Its number in the entity; 0 if the broker gave none.
+    /// Its sequence number; 0 if the broker sent none.
     #[must_use]
     pub fn sequence_number(&self) -> i64 {
         self.annotated(SEQUENCE_NUMBER).unwrap_or(0)
@@ -110,19 +110,19 @@ impl Message {
         self.annotated(ENQUEUED_TIME)
     }
 
-    /// When it is to become available, in milliseconds since 1970.
+    /// When it becomes available, in milliseconds since 1970.
     #[must_use]
     pub fn scheduled_for_ms(&self) -> Option<i64> {
         self.annotated(SCHEDULED_ENQUEUE_TIME)
     }
 
-    /// When its lock ends, in milliseconds since 1970; of a received message only.
+    /// When its lock expires, in milliseconds since 1970; only for a received message.
     #[must_use]
     pub fn locked_until_ms(&self) -> Option<i64> {
         self.annotated(LOCKED_UNTIL)
     }
 
-    /// Where it stands.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> MessageState {
         match self.annotated(MESSAGE_STATE) {
@@ -144,13 +144,13 @@ impl Message {
         lookup(&self.annotations, DEAD_LETTER_SOURCE).and_then(Value::as_str)
     }
 
-    /// Why it was dead-lettered.
+    /// The reason why it was dead-lettered.
     #[must_use]
     pub fn dead_letter_reason(&self) -> Option<&str> {
         lookup(&self.application, DEAD_LETTER_REASON).and_then(Value::as_str)
     }
 
-    /// More about why it was dead-lettered.
+    /// The description of why it was dead-lettered.
     #[must_use]
     pub fn dead_letter_description(&self) -> Option<&str> {
         lookup(&self.application, DEAD_LETTER_DESCRIPTION).and_then(Value::as_str)
@@ -168,18 +168,18 @@ impl Message {
         rule_properties::id_text(&self.properties.correlation_id)
     }
 
-    /// Whether the message matches a filter of a rule. A condition that can't be evaluated for it does not match.
+    /// Whether the message matches a rule's filter. It does not if the filter can't be evaluated for it.
     ///
     /// # Errors
-    /// Application properties that can't be read.
+    /// Invalid application properties.
     pub fn matches(&self, filter: &Filter) -> Result<bool, ClientError> {
         Ok(self.judge(filter)?.unwrap_or(false))
     }
 
-    /// The same, with the reason why a condition can't be evaluated.
+    /// [`Self::matches`] with the reason why a filter can't be evaluated.
     ///
     /// # Errors
-    /// Application properties that can't be read.
+    /// Invalid application properties.
     pub fn judge(&self, filter: &Filter) -> Result<Result<bool, String>, ClientError> {
         let rule_properties = rule_properties::of_sections(&self.sections)?;
         let subject = Subject { rule_properties: &rule_properties, arrival: self.arrival() };
@@ -187,10 +187,10 @@ impl Message {
         Ok(matches.map_err(|failure| failure.text))
     }
 
-    /// What an action of a rule makes of the message, or why it can't be carried out.
+    /// The changes that a rule's action makes to the message, or why it fails.
     ///
     /// # Errors
-    /// Application properties that can't be read.
+    /// Invalid application properties.
     pub fn changes(&self, action: &SqlAction) -> Result<Result<PropertyChanges, String>, ClientError> {
         let rule_properties = rule_properties::of_sections(&self.sections)?;
         let subject = Subject { rule_properties: &rule_properties, arrival: self.arrival() };
@@ -198,7 +198,7 @@ impl Message {
         Ok(changes.map_err(|failure| failure.text))
     }
 
-    /// What the broker knows of it.
+    /// The properties set by the broker.
     fn arrival(&self) -> Arrival<'_> {
         let unsigned = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
         Arrival {
@@ -212,8 +212,8 @@ impl Message {
         }
     }
 
-    /// The encoding of the same message to be sent again: without what the broker added, its body untouched. Its life begins
-    /// anew, with the time to live that its sender gave it.
+    /// The encoding for sending the message again: without the broker's additions, its body unchanged. Its life starts
+    /// again, with the time to live set by its sender.
     #[must_use]
     pub fn readdressed(&self, how: Readdress) -> Bytes {
         let mut output = BytesMut::with_capacity(self.encoded.len() + 64);

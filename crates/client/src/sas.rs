@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
 
-/// A shared access rule's name and key.
+/// The name and key of a shared access rule.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedAccessKey {
     name: String,
@@ -27,20 +27,20 @@ impl SharedAccessKey {
         Self { name: name.to_owned(), key: key.to_owned() }
     }
 
-    /// The rule.
+    /// The name of the rule.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A token that grants the rule's rights on `resource` (`sb://host/entity`) for so long from now.
+    /// A token that grants the rule's rights on `resource` (`sb://host/entity`) for `lifetime` from now.
     #[must_use]
     pub fn token(&self, resource: &str, lifetime: Duration) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.token_until(resource, now.saturating_add(lifetime).as_secs())
     }
 
-    /// A token that ends at a time in seconds since 1970.
+    /// A token that expires at a time in seconds since 1970.
     #[must_use]
     pub fn token_until(&self, resource: &str, expires_at_s: u64) -> String {
         let resource = utf8_percent_encode(resource, NON_ALPHANUMERIC).to_string();

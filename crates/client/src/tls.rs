@@ -1,4 +1,4 @@
-//! Whose certificates are trusted.
+//! Trusted certificates.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVeri
 
 use crate::ClientError;
 
-/// Whose certificates a client trusts.
+/// The certificates that a client trusts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// The authorities that the system trusts.
@@ -21,10 +21,10 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// Nobody is trusted: for connections without TLS.
+    /// Trusts no certificate: for connections without TLS.
     ///
     /// # Errors
-    /// Never on any platform that is known.
+    /// Never on any known platform.
     pub(crate) fn none() -> Result<ClientConfig, ClientError> {
         Ok(Self::builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
@@ -35,10 +35,10 @@ impl Trust {
             .map_err(|error| ClientError::Tls(error.to_string()))
     }
 
-    /// What rustls needs.
+    /// The configuration for rustls.
     ///
     /// # Errors
-    /// A file that can't be read, or without a certificate.
+    /// A file that can't be read, or contains no certificate.
     pub(crate) fn config(&self) -> Result<ClientConfig, ClientError> {
         let wrong = |error: &dyn std::fmt::Display| ClientError::Tls(error.to_string());
         let builder = Self::builder()?;

@@ -9,17 +9,17 @@ use peeklock_admin::Error;
 use peeklock_wire::loggable;
 use serde_json::{Value as Json, json};
 
-/// What a handler found.
+/// A successful answer of a handler.
 pub(crate) enum Answer {
     /// A document.
     Json(StatusCode, Json),
-    /// Bytes as they are.
+    /// Raw bytes.
     Bytes(Bytes),
-    /// Nothing to say but that it is done.
+    /// Success without a body.
     Empty,
 }
 
-/// What a handler gives back.
+/// The result of a handler.
 pub(crate) type Outcome = Result<Answer, Error>;
 
 /// A document with status 200.
@@ -38,7 +38,7 @@ pub(crate) fn status(outcome: &Outcome) -> StatusCode {
     }
 }
 
-/// The response for an outcome. It is never cached, and no browser takes it for anything but what it is.
+/// The response for an outcome: never cached, and with headers that prevent browsers from guessing its type.
 pub(crate) fn response(outcome: Outcome) -> Response {
     let status = status(&outcome);
     let denied = outcome.as_ref().err().and_then(|error| error.denied.clone());
@@ -67,7 +67,7 @@ pub(crate) fn response(outcome: Outcome) -> Response {
 
 const JSON: &str = "application/json";
 
-/// Headers that keep a browser from guessing what a response is and from telling others where it was found.
+/// Headers that keep a browser from guessing the type of a response and from sending its URL to other sites.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(HeaderName::from_static("referrer-policy"), HeaderValue::from_static("no-referrer"));

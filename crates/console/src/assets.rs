@@ -1,4 +1,5 @@
-//! The files of the console: built from `web/`, held in the binary, served without a token, because they hold nothing of a broker.
+//! The files of the console: built from `web/`, embedded in the binary, served without a token, because they contain no
+//! data of a broker.
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,7 @@ use ring::digest::{SHA256, digest};
 
 use crate::answer::protect;
 
-/// Nothing but files of the same origin, no forms, no frames.
+/// Only files of the same origin, no forms, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -28,7 +29,7 @@ struct File {
     entity_tag: String,
 }
 
-/// Their tags are made once: anybody may ask for them.
+/// Their tags are computed once, because unauthenticated clients may request them.
 static FILES: LazyLock<[File; 4]> = LazyLock::new(|| {
     [
         File::new(INDEX, "text/html; charset=utf-8", include_bytes!("../assets/index.html")),
@@ -55,7 +56,7 @@ pub fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         )
 }
 
-/// Links in the page are relative to its folder.
+/// Links in the page are relative to its directory.
 async fn redirect() -> Response {
     let mut response = empty(StatusCode::PERMANENT_REDIRECT);
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("console/"));
@@ -78,7 +79,7 @@ fn file(name: &str, request: &Request) -> Response {
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
-    // A later version of the broker has other files under the same names.
+    // Another version of the broker has other files under the same names.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::try_from(&*file.entity_tag) {
         headers.insert(ETAG, tag);

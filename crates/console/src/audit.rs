@@ -1,4 +1,4 @@
-//! Who changed what: one line for each administrative change, made or refused.
+//! Audit log: one line for each administrative change, made or refused.
 
 use peeklock_wire::loggable;
 
@@ -7,7 +7,7 @@ use axum::http::Method;
 use crate::answer::{self, Outcome};
 use crate::call::Call;
 
-/// Notes an attempt to change entities, rules, many messages or connections. Reading and sending is not administration.
+/// Logs an attempt to change entities, rules, many messages or connections. Reading and sending are not audited.
 pub(crate) fn note(call: &Call, outcome: &Outcome) {
     let operation = match (&call.method, call.route.as_str()) {
         (&Method::POST, "entities") => "create",

@@ -1,4 +1,4 @@
-//! One request, taken apart.
+//! A parsed request.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -19,34 +19,34 @@ use serde::de::DeserializeOwned;
 
 use crate::{Console, PREFIX};
 
-/// Parameters in one query.
+/// Maximum number of parameters in a query.
 const PARAMETERS_MAX: usize = 32;
-/// Largest body of a request that brings no messages, in bytes.
+/// Largest body of a request without messages, in bytes.
 pub(crate) const BODY_BYTES_MAX: u64 = 2 << 20;
 
-/// A request, its body aside.
+/// A request without its body.
 pub(crate) struct Call {
     pub(crate) method: Method,
-    /// What follows the prefix of the API.
+    /// The path after the prefix of the API.
     pub(crate) route: String,
     pub(crate) headers: HeaderMap,
-    /// Where it comes from, if the server says so.
+    /// The address of the client, if the server provides it.
     pub(crate) peer: Option<SocketAddr>,
-    /// What it changes, if its query does not say so.
+    /// The target of the change, if the query does not name it.
     pub(crate) concerned: OnceLock<String>,
-    /// What it does, for the audit log, if its route does not say so.
+    /// The operation for the audit log, if the route does not determine it.
     pub(crate) operation: OnceLock<&'static str>,
-    /// Who sent it, once a token proved that.
+    /// The sender, once its token is verified.
     pub(crate) principal: OnceLock<Box<str>>,
     parameters: Vec<(String, String)>,
     extensions: Extensions,
 }
 
 impl Call {
-    /// Takes a request apart; its body is left.
+    /// Parses a request; its body is returned unread.
     ///
     /// # Errors
-    /// A query that is no text, or names a parameter twice.
+    /// A query that is not valid text, or repeats a parameter.
     pub(crate) fn new(request: Request) -> Result<(Self, Body), Error> {
         let (head, body) = request.into_parts();
         let mut parameters: Vec<(String, String)> = Vec::new();
@@ -70,10 +70,10 @@ impl Call {
         ))
     }
 
-    /// Refuses parameters that nothing reads: a misspelt one would change nothing.
+    /// Refuses unknown parameters: a misspelt one would have no effect.
     ///
     /// # Errors
-    /// 400 with those that are known.
+    /// 400 with the known ones.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Error> {
         let Some((name, _)) = self.parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
             return Ok(());
@@ -88,7 +88,7 @@ impl Call {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A whole number within a range, or `default`.
+    /// An integer within a range, or `default`.
     ///
     /// # Errors
     /// 400 with the range.
@@ -102,10 +102,10 @@ impl Call {
         })
     }
 
-    /// What the parameter `path` names: a queue, topic or subscription, or a queue inside it.
+    /// The entity in the parameter `path`: a queue, topic or subscription, or a sub-queue.
     ///
     /// # Errors
-    /// 400 for what can't be the path of one.
+    /// 400 for an invalid path.
     pub(crate) fn node(&self) -> Result<EntityNode, Error> {
         let path = self.text("path").ok_or_else(|| {
             Error::bad_request(
@@ -115,10 +115,10 @@ impl Call {
         node(path)
     }
 
-    /// As [`Self::node`], of a whole queue, topic or subscription.
+    /// [`Self::node`] for a whole queue, topic or subscription.
     ///
     /// # Errors
-    /// 400, also for a queue inside another.
+    /// 400, also for a sub-queue.
     pub(crate) fn whole_node(&self) -> Result<EntityNode, Error> {
         let node = self.node()?;
         if node.is_whole() {
@@ -128,10 +128,10 @@ impl Call {
         Err(Error::bad_request(format!("This is about the whole entity: write its path, '{path}'.")))
     }
 
-    /// Reads the body, which must be JSON. The memory is taken until the room is dropped.
+    /// Reads the body, which must be JSON. Its memory is reserved until the room is dropped.
     ///
     /// # Errors
-    /// 415 for another type, 413 for a longer body, 400 for what can't be read.
+    /// 415 for another type, 413 for a longer body, 400 for an invalid one.
     pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
         &self,
         console: &Console,
@@ -176,7 +176,7 @@ impl Call {
         self.authorize(console, &Resource::namespace(), Right::Manage)
     }
 
-    /// As [`Self::authorize`], for what `path` names, which then is looked up.
+    /// [`Self::authorize`] for the entity in `path`, which is then looked up.
     ///
     /// # Errors
     /// 400, 401, 404.
@@ -211,13 +211,13 @@ pub(crate) fn place(namespace: &Namespace, node: &EntityNode) -> Result<Place, E
     Place::of(namespace, node).ok_or_else(|| not_found(node))
 }
 
-/// There is no such entity.
+/// The error for a missing entity.
 pub(crate) fn not_found(node: &EntityNode) -> Error {
     let text = format!("The messaging entity '{}' could not be found.", node.entity_path());
     Error::of(ErrorKind::EntityNotFound, text)
 }
 
-/// A part of a query as `URLSearchParams` writes it: `+` is a space.
+/// Decodes a part of a query as written by `URLSearchParams`: `+` is a space.
 fn decoded(text: &str) -> Result<String, Error> {
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8();

@@ -1,4 +1,4 @@
-//! Creating, changing and deleting entities and rules: by the code that the Atom API uses.
+//! Creates, changes and deletes entities and rules with the code of the Atom API.
 
 use axum::body::Body;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `GET clock` and `POST clock`: the broker's time, and moving it forward where that is allowed.
+//! `GET clock` and `POST clock`: the broker's time, and moving it forward where that is enabled.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,7 @@ use crate::answer::{Outcome, found};
 use crate::call::{BODY_BYTES_MAX, Call};
 use crate::{Console, time};
 
-/// Resolves when everything due has happened: the new time, or what to write instead.
+/// Resolves when all due events have been handled: to the new time, or an error text.
 type Advancing = Pin<Box<dyn Future<Output = Result<Timestamp, String>> + Send>>;
 
 /// Moves the broker's clock forward.
@@ -24,7 +24,7 @@ type Advancing = Pin<Box<dyn Future<Output = Result<Timestamp, String>> + Send>>
 pub struct ClockMover(Arc<dyn Fn(u64) -> Advancing + Send + Sync>);
 
 impl ClockMover {
-    /// Calls this with the length of the jump, in milliseconds.
+    /// Calls `advance` with the length of the jump, in milliseconds.
     pub fn new<F>(advance: impl Fn(u64) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Timestamp, String>> + Send + 'static,
@@ -52,7 +52,7 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     found(json!({ "now": time::text(console.admin.namespace.clock().now()) }))
 }
 
-/// Moves it forward; what is due then has happened when the answer comes.
+/// Moves the broker's time forward; answers when all due events have been handled.
 pub(crate) async fn advance(console: &Console, call: &Call, body: Body) -> Outcome {
     call.manage(console)?;
     let ClockMover(advance) = mover(console)?;

@@ -1,4 +1,4 @@
-//! `GET connections`, `GET connection` and `DELETE connection`: who is connected over AMQP, and the end of one.
+//! `GET connections`, `GET connection` and `DELETE connection`: lists AMQP connections and closes one.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::answer::{Answer, Outcome, found};
 use crate::call::Call;
 use crate::{Console, time};
 
-/// Rows on a page at most.
+/// Maximum number of rows on a page.
 const TOP_MAX: u64 = 1_000;
-/// Connections that one request looks at.
+/// Maximum number of connections that one request examines.
 const EXAMINED_MAX: usize = 1_000;
-/// Connections asked at the same time.
+/// Maximum number of connections queried at the same time.
 const ASKED_MAX: usize = 250;
-/// A connection that has not answered within this time is shown without figures.
+/// A connection that has not answered within this time is listed without figures.
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// How long to wait for a connection to end.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
     found(Json::from(shown))
 }
 
-/// Ends one; 202 if its peer has not answered yet: then it is cut later.
+/// Closes one; 202 if its peer has not answered yet: it is then cut later.
 pub(crate) async fn close(console: &Console, call: &Call) -> Outcome {
     let grant = call.manage(console)?;
     let entry = wanted(console, call)?;

@@ -11,11 +11,11 @@ use crate::call::{self, Call, not_found};
 use crate::options::{self, Shown};
 use crate::{Console, overview, rules, time};
 
-/// Rows on a page at most.
+/// Maximum number of rows on a page.
 const TOP_MAX: u64 = 1_000;
-/// Entities that one request looks at.
+/// Maximum number of entities that one request examines.
 const LOOKED_AT_MAX: usize = 1_000;
-/// Rules shown with a subscription; `GET rules` has all in pages.
+/// Rules returned with a subscription; `GET rules` returns all in pages.
 const RULES_SHOWN: usize = 100;
 
 /// A page of all queues, topics and subscriptions whose path contains a text.
@@ -51,14 +51,14 @@ pub(crate) fn list(console: &Console, call: &Call) -> Outcome {
     found(json!({ "entities": rows, "next": next.filter(|_| has_more) }))
 }
 
-/// One of them with its options and, of a subscription, its first rules.
+/// One entity with its options and, for a subscription, its first rules.
 pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     let node = call.whole_node()?;
     call.authorize(console, &node.resource(), Right::Manage)?;
     found(shown(console, &node)?)
 }
 
-/// What `GET entity` shows.
+/// The answer of `GET entity`.
 ///
 /// # Errors
 /// 404.

@@ -1,8 +1,8 @@
 //! The management API in JSON under `/$api/v1`, and the files of the console under `/console`.
 //!
-//! `call` takes a request apart and `routes` finds its handler: one file for each resource. Rights are checked by
-//! [`peeklock_admin::Admin`], as for the Atom API, before anything is looked up. Each request does a bounded amount of work: lists
-//! are pages, and a page of messages examines at most `messages::EXAMINED_MAX`.
+//! `call` parses a request and `routes` finds its handler: one file for each resource. Rights are checked by
+//! [`peeklock_admin::Admin`], as for the Atom API, before any look-up. The work per request is bounded: lists are
+//! paged, and a page of messages examines at most `messages::EXAMINED_MAX`.
 
 mod answer;
 mod assets;
@@ -38,7 +38,7 @@ pub use assets::router as assets;
 pub use clock::ClockMover;
 pub use log::{LogKind, LogLine, LogRing};
 
-/// Where the API is.
+/// The prefix of the API.
 const PREFIX: &str = "/$api/v1/";
 
 /// The management API of a broker; cheap to clone.
@@ -53,23 +53,23 @@ pub struct Console {
     disk: Option<Disk>,
 }
 
-/// Tells what the store has on the disk now; `None` where it can't be told.
+/// Returns the store's current disk usage; `None` where it is unknown.
 pub type Disk = Arc<dyn Fn() -> Option<DiskBytes> + Send + Sync>;
 
-/// Bytes of the store.
+/// Disk usage of the store, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskBytes {
-    /// Of records that are still needed.
+    /// Records that are still needed.
     pub live: u64,
-    /// Of records that are not, in files that are full.
+    /// Records that are no longer needed, in sealed files.
     pub dead: u64,
-    /// Of files.
+    /// Allocated files.
     pub allocated: u64,
-    /// Free in the file system, if that can be told.
+    /// Free space in the file system, if known.
     pub free: Option<u64>,
 }
 
-/// What the API says about the broker itself.
+/// Information about the broker itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct About {
     /// Its version.
@@ -84,25 +84,25 @@ impl Console {
         Self { admin, about, overview: Arc::default(), clock: None, log, connections, disk: None }
     }
 
-    /// The same with a clock that can be moved.
+    /// Adds a clock that can be moved.
     #[must_use]
     pub fn moving(self, clock: Option<ClockMover>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same with the last lines of the log.
+    /// Adds the last lines of the log.
     #[must_use]
     pub fn logging(self, log: LogRing) -> Self {
         Self { log, ..self }
     }
 
-    /// The same with the connections that a front end enters.
+    /// Adds the register of AMQP connections.
     #[must_use]
     pub fn watching(self, connections: Register) -> Self {
         Self { connections, ..self }
     }
 
-    /// The same with what the store has on the disk.
+    /// Adds the store's disk usage.
     #[must_use]
     pub fn stored_on(self, disk: Disk) -> Self {
         Self { disk: Some(disk), ..self }

@@ -1,4 +1,4 @@
-//! `GET receivers`, `locks` and `sessions`: who reads from a queue, and what is held until when.
+//! `GET receivers`, `locks` and `sessions`: the receivers of a queue, and locks with their expiry.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::answer::{Outcome, found};
 use crate::call::Call;
 use crate::{Console, time};
 
-/// Rows on a page at most.
+/// Maximum number of rows on a page.
 const TOP_MAX: u64 = 1_000;
 
-/// A page of one of the three.
+/// A page of one of the three lists.
 pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
     let (place, _) = call.place(console, Right::Manage)?;
     let top = usize::try_from(call.number("top", 100, 1..=TOP_MAX)?).unwrap_or(1);
@@ -34,7 +34,7 @@ pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
     let Listed { rows, next } = list(&place, listing, top).await?;
     let next = match next {
         Some(next) => Some(cursor(&next)),
-        // Messages of sessions are locked with their session.
+        // Messages in sessions are locked with their session.
         None if is_of_locks && place.origin.sessions => Some(cursor(&Listing::SessionLocks(None))),
         None => None,
     };
@@ -49,7 +49,7 @@ pub(crate) async fn get(console: &Console, call: &Call) -> Outcome {
 /// The state of one session.
 pub(crate) async fn session_state(console: &Console, call: &Call) -> Outcome {
     let (place, _) = call.place(console, Right::Manage)?;
-    // The empty id is one.
+    // The empty id is valid.
     let id = call.text("id").unwrap_or_default();
     let Listed { rows, .. } = list(&place, Listing::Session(id.into()), 1).await?;
     let Some(ListedRow::Session { id, state, .. }) = rows.into_iter().next() else {
@@ -105,11 +105,11 @@ fn row(row: ListedRow) -> Json {
     }
 }
 
-/// Where a page of anything ends, as text.
+/// The position at which the next page of a listing begins, as text.
 fn cursor(listing: &Listing) -> String {
     match listing {
         Listing::Receivers(after) => after.map_or_else(String::new, |id| id.0.to_string()),
-        // The empty key is one, and an empty cursor is none.
+        // The empty key is valid, and an empty cursor is none.
         Listing::Sessions(after) => after.as_deref().map_or_else(String::new, |key| format!("K{key}")),
         Listing::Locks(None) | Listing::Session(_) => String::new(),
         Listing::Locks(Some((until, number, token))) => format!("L.{}.{}.{:x}", until.0, number.0, token.0),

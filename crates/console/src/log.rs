@@ -11,28 +11,28 @@ use crate::answer::{Outcome, found};
 use crate::call::Call;
 use crate::{Console, time};
 
-/// Lines kept of each kind.
+/// Maximum number of lines kept of each kind.
 const LINES_MAX: usize = 2_000;
-/// Lines in one answer.
+/// Maximum number of lines in one answer.
 const PAGE_MAX: u64 = 500;
-/// Fields kept of a line.
+/// Maximum number of fields kept of a line.
 const FIELDS_MAX: usize = 16;
 
-/// Which log a line belongs to.
+/// The log that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
-    /// What happens.
+    /// The general log.
     Log,
-    /// Who changed what.
+    /// The audit log.
     Audit,
 }
 
-/// A line as it was logged: without keys and without contents of messages.
+/// A logged line: without keys and message bodies.
 #[derive(Debug, Clone)]
 pub struct LogLine {
-    /// When, by the machine's clock.
+    /// The machine's time.
     pub at: Timestamp,
-    /// `INFO`.
+    /// The level, such as `INFO`.
     pub level: &'static str,
     /// The module.
     pub target: &'static str,
@@ -60,7 +60,7 @@ struct Ring {
 }
 
 impl LogRing {
-    /// Keeps a line; the oldest of its kind goes if there are too many.
+    /// Keeps a line; removes the oldest of its kind if there are too many.
     pub fn push(&self, kind: LogKind, mut line: LogLine) {
         while line.fields.len() > FIELDS_MAX {
             let Some(name) = line.fields.keys().next_back().cloned() else { break };
@@ -79,7 +79,7 @@ impl LogRing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lines behind a number, the oldest first, each with its own.
+    /// Lines after a number, oldest first, each with its own number.
     fn after(&self, kind: LogKind, after: Option<u64>, top: usize) -> Vec<(u64, LogLine)> {
         let mut rings = self.rings();
         let ring = rings.of(kind);
@@ -98,7 +98,7 @@ impl Rings {
     }
 }
 
-/// Lines behind `after`, which is the `id` of a line; callers ask again and again.
+/// Lines after `after`, the `id` of a line; callers poll.
 pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     call.manage(console)?;
     let kind = match call.text("kind") {

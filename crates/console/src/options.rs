@@ -1,4 +1,4 @@
-//! Options of entities in JSON: Service Bus's names, with texts as in descriptions.
+//! Options of entities in JSON: Service Bus's names, with values as in descriptions.
 
 use peeklock_admin::{OptionText, options_of};
 use peeklock_engine::schema::OptionSet;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value as Json};
 /// Options in one request.
 const OPTIONS_MAX: usize = 100;
 
-/// The options of an entity, and the names of those that can't be changed.
+/// The options of an entity, and the names of immutable ones.
 pub(crate) struct Shown {
     pub(crate) options: Map<String, Json>,
     pub(crate) read_only: Vec<String>,
 }
 
-/// Shows the options of a queue or topic.
+/// The options of a queue or topic.
 pub(crate) fn of_entity(options: &EntityOptions, tier: Tier) -> Shown {
     match options {
         EntityOptions::Queue(options) => of(options, tier),
@@ -23,7 +23,7 @@ pub(crate) fn of_entity(options: &EntityOptions, tier: Tier) -> Shown {
     }
 }
 
-/// Shows options.
+/// The options of any kind of entity.
 pub(crate) fn of<O: OptionSet>(options: &O, tier: Tier) -> Shown {
     let mut shown = Shown { options: Map::new(), read_only: Vec::new() };
     for (OptionText { name, text }, can_change) in options_of(options, tier) {
@@ -35,7 +35,7 @@ pub(crate) fn of<O: OptionSet>(options: &O, tier: Tier) -> Shown {
     shown
 }
 
-/// Options that a request names: texts, numbers, true and false; null is an empty text.
+/// Options in a request: strings, numbers and booleans; null is an empty text.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(pub(crate) Vec<OptionText>);
 

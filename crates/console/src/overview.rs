@@ -15,14 +15,14 @@ use crate::answer::{Outcome, found};
 use crate::call::Call;
 use crate::{Console, DiskBytes, time};
 
-/// How long sums are shown again before all entities are looked at once more.
+/// How long sums are cached before all entities are examined again.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// The sums that were made last.
+/// The last sums.
 #[derive(Debug, Default)]
 pub(crate) struct Cache(Option<(Instant, Sums)>);
 
-/// Sums, memory, damage.
+/// Returns the sums, memory usage and damage.
 pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     call.manage(console)?;
     let admin = &console.admin;
@@ -50,7 +50,7 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     }))
 }
 
-/// Numbers of messages by state; locked ones are told for the whole namespace only.
+/// Numbers of messages by state; locked ones are available only for the whole namespace.
 fn messages(sums: &Sums) -> Json {
     let mut messages = counts(&sums.counts);
     if let Some(fields) = messages.as_object_mut() {
@@ -59,7 +59,7 @@ fn messages(sums: &Sums) -> Json {
     messages
 }
 
-/// What the broker knows of everything stored.
+/// State of the stored data.
 fn state(state: &State) -> Json {
     json!({
         "limit_bytes": state.limit_bytes(),
@@ -83,7 +83,7 @@ fn storage(console: &Console) -> Json {
     }
 }
 
-/// Looks at all entities at most once in [`KEPT`], however many ask.
+/// Examines all entities at most once in [`KEPT`], however many requests there are.
 fn sums(console: &Console) -> Sums {
     let mut cache = console.overview.lock().unwrap_or_else(PoisonError::into_inner);
     let now = Instant::now();
@@ -109,7 +109,7 @@ pub(crate) fn counts(counts: &Counts) -> Json {
     })
 }
 
-/// What happened to messages since the broker started.
+/// Counters of messages since the broker started.
 pub(crate) fn totals(totals: &Totals) -> Json {
     json!({
         "accepted": totals.accepted,

@@ -1,4 +1,4 @@
-//! Which handler answers a request, and the parameters that it knows.
+//! Maps requests to handlers, and defines the parameters of each.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -63,7 +63,7 @@ async fn respond(console: &Console, call: &Call, body: Body) -> Outcome {
 /// The parameters of a route.
 ///
 /// # Errors
-/// 404 for what is no route, 405 for another method.
+/// 404 for an unknown route, 405 for another method.
 fn parameters(method: &Method, route: &str) -> Result<&'static [&'static str], Error> {
     let methods: &[(Method, &'static [&'static str])] = match route {
         "session" => &[(Method::GET, &["path"])],

@@ -1,4 +1,4 @@
-//! Rules in JSON, and `POST rules/test`: which rules match a message, and what their actions make of it.
+//! Rules in JSON, and `POST rules/test`: which rules match a message, and the results of their actions.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -18,11 +18,11 @@ use crate::messages::AskedMessage;
 use crate::values::{self, Properties};
 use crate::{Console, time};
 
-/// Rules on a page at most.
+/// Maximum number of rules on a page.
 const TOP_MAX: u64 = 1_000;
-/// Rules that one request tries.
+/// Maximum number of rules that one request evaluates.
 const TRIED_MAX: usize = 1_000;
-/// Subscriptions that one request looks at.
+/// Maximum number of subscriptions that one request examines.
 const SUBSCRIPTIONS_MAX: usize = 100;
 
 /// A page of the rules of a subscription.
@@ -102,7 +102,7 @@ const FIELDS: [(&str, &str); 8] = [
     ("content_type", "ContentType"),
 ];
 
-/// A rule as a request describes it.
+/// A rule in a request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AskedRule {
@@ -112,7 +112,7 @@ pub(crate) struct AskedRule {
     action: Option<AskedAction>,
 }
 
-/// A rule that exists nowhere yet.
+/// A rule to be tested that does not exist in a subscription.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRule {
@@ -169,10 +169,10 @@ struct FullAction {
 }
 
 impl AskedRule {
-    /// The same in texts.
+    /// The rule as texts.
     ///
     /// # Errors
-    /// A filter of a kind that there is not.
+    /// An unknown kind of filter.
     pub(crate) fn text(self) -> Result<RuleText, Error> {
         let filter =
             self.filter.unwrap_or_else(|| AskedFilter { kind: "true".into(), ..AskedFilter::default() });
@@ -226,7 +226,7 @@ struct Test {
     from: Option<String>,
 }
 
-/// Tries the rules of a topic's subscriptions, or one that is given, on a message that is sent nowhere.
+/// Evaluates the rules of a topic's subscriptions, or a given one, on a message that is not sent.
 pub(crate) async fn test(console: &Console, call: &Call, body: Body) -> Outcome {
     let (asked, _room) = call.json::<Test>(console, body, BODY_BYTES_MAX).await?;
     let node = call::node(&asked.topic)?;
@@ -240,7 +240,7 @@ pub(crate) async fn test(console: &Console, call: &Call, body: Body) -> Outcome 
     }
     check_is_topic(&place, &node)?;
     let console = console.clone();
-    // Rules may take long to evaluate.
+    // Evaluating rules may take long.
     let tried =
         tokio::task::spawn_blocking(move || try_all(&console, &node, asked.from.as_deref(), &trial)).await;
     let (results, next) = tried.map_err(|_| Error::internal())?;
@@ -255,7 +255,7 @@ fn check_is_topic(place: &Place, node: &EntityNode) -> Result<(), Error> {
     Err(Error::bad_request(format!("'{path}' is no topic: rules are tried on a message sent to a topic.")))
 }
 
-/// Tries rules of some subscriptions; the second is the name of the last one if there are more.
+/// Evaluates rules of some subscriptions; also returns the name of the last one if there are more.
 fn try_all(
     console: &Console,
     node: &EntityNode,
@@ -279,7 +279,7 @@ fn try_all(
     (results, last.filter(|_| has_more))
 }
 
-/// A message on which rules are tried.
+/// A message on which rules are evaluated.
 struct Trial {
     properties: RuleProperties,
     enqueued_at_ms: u64,
@@ -337,7 +337,7 @@ impl Trial {
     }
 }
 
-/// What an action changed; null for what it removed.
+/// Properties changed by an action; null for removed ones.
 fn changed(changes: &peeklock_engine::PropertyChanges) -> Json {
     let mut changed = Map::new();
     for (property, value) in &changes.texts {

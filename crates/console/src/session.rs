@@ -1,4 +1,4 @@
-//! `GET session`: who the caller is, and what may be done.
+//! `GET session`: the caller's identity and rights.
 
 use peeklock_access::Resource;
 use peeklock_engine::Right;

@@ -1,25 +1,25 @@
-//! Instants in answers: RFC 3339 in UTC with milliseconds.
+//! Times in answers: RFC 3339 in UTC with milliseconds.
 
 use jiff::Timestamp as Instant;
 use peeklock_admin::Error;
 use peeklock_engine::Timestamp;
 use serde_json::Value as Json;
 
-/// `2026-11-23T13:00:00.000Z`; what is later than can be written is written as the last instant.
+/// `2026-11-23T13:00:00.000Z`; times beyond the range are written as the last one.
 pub(crate) fn text(at: Timestamp) -> String {
     let instant = i64::try_from(at.0).ok().and_then(|ms| Instant::from_millisecond(ms).ok());
     format!("{:.3}", instant.unwrap_or(Instant::MAX))
 }
 
-/// The instant; null for one that never comes.
+/// The time; null for one that never comes.
 pub(crate) fn json(at: Timestamp) -> Json {
     if at == Timestamp::NEVER { Json::Null } else { Json::from(text(at)) }
 }
 
-/// Reads an instant with its time zone.
+/// Parses a time with its zone.
 ///
 /// # Errors
-/// 400 with how to write it; `name` says which it is.
+/// 400 with the expected format; `name` is the parameter.
 pub(crate) fn read(name: &str, text: &str) -> Result<Timestamp, Error> {
     let at = text.trim().parse::<Instant>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok());
     at.map(Timestamp).ok_or_else(|| {

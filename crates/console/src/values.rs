@@ -1,5 +1,5 @@
-//! Typed values in JSON: `{"type":"long","value":"12"}`. Types have the names of descriptions of rules. Whole numbers are texts,
-//! because programs in JavaScript read only 53 bits of a number.
+//! Typed values in JSON: `{"type":"long","value":"12"}`. Types have the names in descriptions of rules. Integers are
+//! strings, because JavaScript reads only 53 bits of a number.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 /// Properties of one message or rule.
 const PROPERTIES_MAX: usize = 1_000;
 
-/// A value that came over AMQP.
+/// A value received over AMQP.
 pub(crate) fn of_amqp(value: &Value) -> Json {
     let (kind, text) = match value {
         Value::Binary(bytes) => ("base64Binary", STANDARD.encode(bytes)),
@@ -37,12 +37,12 @@ pub(crate) fn of_property(value: &peeklock_engine::PropertyValue) -> Json {
     }
 }
 
-/// An instant of AMQP, which may be before 1970.
+/// A timestamp of AMQP, which may be before 1970.
 fn instant(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }
 
-/// A value that a request brings: plain, or with its type.
+/// A value in a request: plain, or with its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Asked {
     /// The type; `None` for null.
@@ -51,15 +51,15 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// For a rule.
+    /// The value for a rule.
     pub(crate) fn typed(self) -> Typed {
         self.kind.map(|kind| (kind, self.text))
     }
 
-    /// For a message.
+    /// The value for a message.
     ///
     /// # Errors
-    /// What is wrong, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub(crate) fn amqp(&self) -> Result<Value, String> {
         let Some(kind) = self.kind.as_deref() else { return Ok(Value::Null) };
         let text = self.text.as_str();
@@ -95,14 +95,14 @@ impl Asked {
         value.ok_or_else(|| format!("has a value that is no {kind}"))
     }
 
-    /// Types that AMQP has no primitive for, or that are read as in rules.
+    /// Types without a primitive in AMQP, or that are parsed as in rules.
     fn described(&self, kind: &str) -> Result<Value, String> {
         let value = peeklock_admin::untyped(Some((kind.to_owned(), self.text.clone())))?;
         Ok(peeklock_message::rule_properties::to_value(&value))
     }
 }
 
-/// A value as it is encoded in AMQP.
+/// A value given by its AMQP encoding.
 fn encoded(text: &str) -> Option<Value> {
     let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
     let value = Value::decode(&mut rest).ok()?;
@@ -142,12 +142,12 @@ impl<'de> Deserialize<'de> for Asked {
     }
 }
 
-/// Values by name, in their order.
+/// Values by name, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Properties(pub(crate) Vec<(String, Asked)>);
 
 impl Properties {
-    /// For a rule.
+    /// The values for a rule.
     pub(crate) fn typed(self) -> Vec<(String, Typed)> {
         self.0.into_iter().map(|(name, value)| (name, value.typed())).collect()
     }

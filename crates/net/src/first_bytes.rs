@@ -1,4 +1,4 @@
-//! What a peer speaks, by the first bytes it sends.
+//! Detects a peer's protocol by the first bytes it sends.
 
 use std::io;
 
@@ -11,31 +11,31 @@ const TLS: &[u8] = &[0x16, 0x03];
 const AMQP: &[u8] = b"AMQP";
 /// Longer than any registered HTTP method.
 const METHOD_BYTES_MAX: usize = 24;
-/// Room for the first read: a `ClientHello` or the head of a request, mostly.
+/// Size of the first read: enough for most `ClientHello`s and request heads.
 const FIRST_READ_BYTES: usize = 512;
 
-/// What is spoken on a connection, TLS aside.
+/// The protocol of a connection, inside TLS if there is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// AMQP, or what is neither: AMQP has an answer for whoever speaks something else.
+    /// AMQP, or an unknown protocol: AMQP defines an answer to other protocol headers.
     Amqp,
-    /// HTTP/1.1, perhaps on its way to a WebSocket.
+    /// HTTP/1.1, possibly to be upgraded to a WebSocket.
     Http,
 }
 
-/// What the first bytes tell.
+/// The result of the detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstBytes {
-    /// Too few to tell.
+    /// Too few bytes to decide.
     Undecided,
-    /// TLS begins; what is spoken inside will show.
+    /// TLS; the protocol inside is detected later.
     Tls,
-    /// This.
+    /// This protocol without TLS.
     Plain(Protocol),
 }
 
 impl FirstBytes {
-    /// Looks at all bytes that have come so far. At most 24 bytes leave it undecided.
+    /// Examines all bytes received so far. At most 24 bytes are needed for a decision.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         if is_start(bytes, TLS) {
@@ -44,7 +44,7 @@ impl FirstBytes {
         if bytes.starts_with(AMQP) {
             return Self::Plain(Protocol::Amqp);
         }
-        // The start of `AMQP` is that of a method as well.
+        // The start of `AMQP` could be the start of a method, too.
         let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
         match bytes.get(method) {
             None if method < METHOD_BYTES_MAX => Self::Undecided,
@@ -54,16 +54,16 @@ impl FirstBytes {
     }
 }
 
-/// Whether `bytes` may go on to be, or begins with, `whole`; never for no bytes.
+/// Whether `bytes` begins with `whole` or is a non-empty prefix of it.
 fn is_start(bytes: &[u8], whole: &[u8]) -> bool {
     let common = bytes.len().min(whole.len());
     common > 0 && bytes.get(..common) == whole.get(..common)
 }
 
-/// Reads until the first bytes tell, which are left in `bytes`; `None` when the peer hangs up before.
+/// Reads until the protocol is decided, leaving the bytes in `bytes`; `None` when the peer closes before.
 ///
 /// # Errors
-/// The stream's.
+/// The stream's error.
 pub async fn read_first_bytes(
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut BytesMut,
@@ -80,7 +80,7 @@ pub async fn read_first_bytes(
     }
 }
 
-/// For the fuzzer: the verdict never changes with more bytes, and comes in time.
+/// For the fuzzer: the decision never changes with more bytes, and is made in time.
 #[doc(hidden)]
 pub fn exercise(bytes: &[u8]) {
     let mut verdict = FirstBytes::Undecided;
@@ -114,7 +114,7 @@ mod tests {
         (b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA", AMQP),
     ];
 
-    /// Found by fuzzing: what came in one piece was HTTP, what came in two was AMQP.
+    /// Found by fuzzing: the same bytes were HTTP in one piece and AMQP in two.
     #[test]
     fn a_word_too_long_for_a_method_is_none_however_it_is_split() {
         for letters in [METHOD_BYTES_MAX - 1, METHOD_BYTES_MAX, METHOD_BYTES_MAX + 2] {

@@ -1,4 +1,4 @@
-//! A connection as it is handed over.
+//! An accepted connection, ready to be served.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -9,39 +9,40 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{Protocol, UnauthenticatedConnection};
 
-/// What TCP, TLS and WebSockets have in common.
+/// The common interface of TCP, TLS and WebSocket streams.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for S {}
 
-/// Who is at the other end, as far as the transport knows.
+/// The peer, as far as the transport knows it.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where the peer connects from.
+    /// The address of the peer.
     pub address: SocketAddr,
-    /// Whether the bytes come through TLS.
+    /// Whether the connection uses TLS.
     pub encrypted: bool,
-    /// The subject of the client certificate, if TLS verified one, as RFC 4514 writes it: `CN=orders,O=Example`.
+    /// The subject of the client certificate, if TLS verified one, in the form of RFC 4514: `CN=orders,O=Example`.
     pub certificate: Option<Arc<str>>,
 }
 
-/// A connection whose protocol is known.
+/// A connection whose protocol has been detected.
 #[derive(Debug)]
 pub struct Incoming<S> {
-    /// What comes after the first bytes, and the way back.
+    /// The stream after the first bytes, in both directions.
     pub stream: S,
-    /// What was read to see what the peer speaks.
+    /// The bytes that were read to detect the protocol.
     pub first_bytes: BytesMut,
-    /// What it speaks.
+    /// The detected protocol.
     pub protocol: Protocol,
-    /// Who it is.
+    /// The peer.
     pub peer: Peer,
-    /// Its place among the unauthenticated connections.
+    /// Its entry among the unauthenticated connections.
     pub unauthenticated: UnauthenticatedConnection,
 }
 
-/// Serves connections, whatever carries them. Each is served in its own task, by code made for its kind of stream.
+/// Serves connections over any transport. Each is served in its own task, by code specialised for its kind of stream.
 pub trait Serve: Send + Sync + 'static {
-    /// Serves one to its end. Whoever serves heeds [`UnauthenticatedConnection::evicted`] until the peer has shown who it is.
+    /// Serves one connection to its end. Implementations must end it on [`UnauthenticatedConnection::evicted`] until
+    /// the peer has authenticated.
     fn serve<S: ByteStream>(&self, incoming: Incoming<S>) -> impl Future<Output = ()> + Send;
 }

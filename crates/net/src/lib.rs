@@ -1,8 +1,9 @@
-//! Bytes that come and go: sockets, the first bytes that tell protocols apart, TLS, WebSockets, and the patience with
-//! peers that have not shown who they are.
+//! Transport: sockets, detection of protocols by their first bytes, TLS, WebSockets, and limits on unauthenticated
+//! peers.
 //!
-//! [`Ports`] accepts, looks at the first bytes, does TLS where a peer begins it, looks again and hands each connection to
-//! a [`Serve`]. So every port answers every protocol. [`Certificates`] says with which certificate.
+//! [`Ports`] accepts a connection, examines the first bytes, does TLS if the peer begins it, examines the first bytes
+//! inside, and passes the connection to a [`Serve`]. So every port serves every protocol. [`Certificates`] provides the
+//! server certificate.
 
 mod first_bytes;
 mod incoming;

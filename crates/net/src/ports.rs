@@ -1,4 +1,4 @@
-//! Accepting connections, and finding out what they are.
+//! Accepts connections and detects their protocols.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::{
 
 /// Pause after a failed accept (no more file descriptors).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Taken at most of what a peer sends that is sent away, in bytes.
+/// Maximum number of bytes read from a peer that is refused.
 const UNREAD_BYTES_MAX: u64 = 64 << 10;
-/// What AMQP answers whoever has to speak TLS first (part 5, §5.2.1: the header of the protocol that is expected).
+/// AMQP's answer to a peer that has to use TLS (part 5, §5.2.1: the header of the expected protocol).
 const AMQP_NEEDS_TLS: &[u8] = b"AMQP\x02\x01\x00\x00";
-/// What HTTP answers.
+/// HTTP's answer to such a peer.
 const HTTP_NEEDS_TLS: &[u8] = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Type: text/plain\r\n\
     Content-Length: 42\r\n\r\nthis broker requires TLS: write https://\r\n\r\n";
 
-/// How connections are taken.
+/// Settings for accepting connections.
 #[derive(Debug, Clone, Copy)]
 pub struct PortOptions {
-    /// Whether who does not speak TLS is sent away.
+    /// Whether connections without TLS are refused.
     pub tls_required: bool,
-    /// How long a peer may take to show what it speaks; once more inside TLS.
+    /// How long a peer may take to send enough bytes to detect the protocol; again inside TLS.
     pub first_bytes_within: Duration,
-    /// How long TLS may take to agree.
+    /// How long the TLS handshake may take.
     pub handshake_within: Duration,
 }
 
@@ -43,7 +43,7 @@ impl Default for PortOptions {
     }
 }
 
-/// What every port has in common.
+/// State shared by all ports.
 pub struct Ports<H> {
     handler: H,
     tls: Arc<Tls>,
@@ -52,7 +52,7 @@ pub struct Ports<H> {
 }
 
 impl<H: Serve> Ports<H> {
-    /// Joins the parts.
+    /// Combines the parts.
     pub fn new(
         handler: H,
         tls: Arc<Tls>,
@@ -76,7 +76,7 @@ impl<H: Serve> Ports<H> {
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                // Tasks that have ended are let go of, whether or not somebody comes.
+                // Finished tasks are removed even while no connection arrives.
                 Some(_) = connections.join_next() => continue,
             };
             let (socket, address) = match accepted {
@@ -105,7 +105,7 @@ impl<H: Serve> Ports<H> {
         self.look(socket, address, unauthenticated).await;
     }
 
-    /// Finds out what a stream carries, and serves it. Boxes what is large, so that silent connections stay small.
+    /// Detects the protocol of a stream, and serves it. Boxes large futures, so that silent connections stay small.
     async fn look<S: ByteStream>(
         &self,
         mut socket: S,
@@ -147,7 +147,7 @@ impl<H: Serve> Ports<H> {
             accepted = handshake => accepted,
         };
         let mut stream = match accepted {
-            // Boxed: what serves it has room for several copies.
+            // Boxed: the futures that serve it have room for several copies.
             Ok(Ok(stream)) => Box::new(stream),
             Ok(Err(failure)) => {
                 tracing::info!(address = %peer.address, error = %failure, "no TLS: the handshake failed");
@@ -163,13 +163,13 @@ impl<H: Serve> Ports<H> {
         let mut first_bytes = BytesMut::new();
         let protocol = match self.first_bytes(&mut stream, &mut first_bytes, &mut unauthenticated).await {
             Some(FirstBytes::Plain(protocol)) => protocol,
-            // Nobody does TLS in TLS.
+            // TLS inside TLS is not supported.
             _ => return,
         };
         Box::pin(self.handler.serve(Incoming { stream, first_bytes, protocol, peer, unauthenticated })).await;
     }
 
-    /// `None` when the peer says too little in time, hangs up, or has to go.
+    /// `None` when the peer sends too little in time, closes, or is evicted.
     async fn first_bytes<S: ByteStream>(
         &self,
         socket: &mut S,
@@ -196,12 +196,12 @@ impl<H: Serve> Ports<H> {
         let farewell = async {
             socket.write_all(answer).await?;
             socket.shutdown().await?;
-            // What is left unread would overtake the answer, as a reset.
+            // Unread input would cause a reset that overtakes the answer.
             tokio::io::copy(&mut socket.take(UNREAD_BYTES_MAX), &mut tokio::io::sink()).await
         };
         tokio::select! {
             () = unauthenticated.evicted_meanwhile() => {}
-            // The peer may have gone; it was told why, if it listens.
+            // The peer may have closed; it got the reason if it was reading.
             _ = timeout(self.options.first_bytes_within, farewell) => {}
         }
     }

@@ -1,5 +1,5 @@
-//! A stream whose first bytes were read before, and of which more may be read than is asked for: rustls asks for 4 KiB at a
-//! time, and every read is a system call.
+//! A stream whose first bytes were already read, optionally with read-ahead: rustls requests 4 KiB at a time, and every
+//! read is a system call.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -9,17 +9,18 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What is read ahead, in bytes: what a connection that is not read from for lack of memory holds beside what it reports.
+/// Size of the read-ahead in bytes: a connection that is not read because memory is short holds this in addition to
+/// what it reports.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// A stream that is read ahead of.
+/// A stream with read-ahead.
 pub type ReadAhead<S> = AheadOf<S, AHEAD_BYTES>;
 
-/// A stream of which nothing more is read than is asked for.
+/// A stream without read-ahead.
 pub type Rewind<S> = AheadOf<S, 0>;
 
-/// Gives what was read before, then what comes from the stream, of which it reads so many bytes at a time at least. Holds no
-/// memory while nothing comes.
+/// Returns the bytes that were already read, then those of the stream, of which it reads at least `BYTES` at a time.
+/// Holds no memory while nothing arrives.
 #[derive(Debug)]
 pub struct AheadOf<S, const BYTES: usize> {
     ahead: BytesMut,
@@ -27,17 +28,17 @@ pub struct AheadOf<S, const BYTES: usize> {
 }
 
 impl<S, const BYTES: usize> AheadOf<S, BYTES> {
-    /// `first` was read before.
+    /// `first` are the bytes already read.
     pub fn new(first: BytesMut, stream: S) -> Self {
         Self { ahead: first, stream }
     }
 }
 
 impl<S: AsyncRead + Unpin, const BYTES: usize> AheadOf<S, BYTES> {
-    /// Reads once into the empty buffer; nothing is in it then at the end of the stream.
+    /// Reads once into the empty buffer, which stays empty at the end of the stream.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.ahead.reserve(BYTES);
-        // Nothing is kept between polls: the future is as good as new.
+        // The future keeps no state between polls, so a new one each time is equivalent.
         let read = pin!(self.stream.read_buf(&mut self.ahead)).poll(context);
         if self.ahead.is_empty() {
             self.ahead = BytesMut::new();
@@ -110,7 +111,7 @@ mod tests {
         drop(near);
         let mut reader = ReadAhead::new(BytesMut::from("first"), far);
         let mut read = Vec::new();
-        // Small and large reads in turn.
+        // Alternates small and large reads.
         for wanted in [3, 4_096, 100_000].into_iter().cycle() {
             let before = read.len();
             let mut part = vec![0; wanted];

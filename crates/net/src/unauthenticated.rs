@@ -1,7 +1,7 @@
-//! Unauthenticated connections: few at a time, and the oldest is evicted when there are too many.
+//! Limits unauthenticated connections: at the maximum, the oldest is evicted.
 //!
-//! A peer that opens many connections and says nothing evicts its own, not those of others: a new connection is never refused,
-//! and that of a good client is authenticated soon.
+//! A peer that opens many connections and sends nothing evicts its own, not those of others: a new connection is never
+//! refused, and that of a normal client is authenticated soon.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::{Future, pending};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How many there may be.
+/// Maximum numbers of unauthenticated connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnauthenticatedLimits {
     /// In total, at least 1.
@@ -29,7 +29,7 @@ struct Shared {
     present: Mutex<Present>,
 }
 
-/// Numbers grow with time: the first is the oldest.
+/// Numbers increase with time: the first is the oldest.
 #[derive(Debug, Default)]
 struct Present {
     next: u64,
@@ -38,13 +38,13 @@ struct Present {
 }
 
 impl UnauthenticatedConnections {
-    /// None yet.
+    /// No connections yet.
     #[must_use]
     pub fn new(limits: UnauthenticatedLimits) -> Self {
         Self(Arc::new(Shared { limits, present: Mutex::default() }))
     }
 
-    /// Counts a new connection; if that is one too many, the oldest of the same address or of all is evicted.
+    /// Counts a new connection; beyond a limit, the oldest of the same address or of all is evicted.
     #[must_use]
     pub fn arrive(&self, address: IpAddr) -> UnauthenticatedConnection {
         let address = network_of(address);
@@ -70,7 +70,7 @@ impl UnauthenticatedConnections {
         }
     }
 
-    /// Evicts the oldest, if there is any: for when something else runs short.
+    /// Evicts the oldest, if there is any: for use when another resource runs short.
     pub fn evict_oldest(&self) {
         let mut present = self.present();
         if let Some(number) = present.all.keys().next().copied() {
@@ -78,7 +78,7 @@ impl UnauthenticatedConnections {
         }
     }
 
-    /// How many there are.
+    /// Number of unauthenticated connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.present().all.len()
@@ -98,7 +98,7 @@ impl UnauthenticatedConnections {
 impl Present {
     fn evict(&mut self, number: u64) {
         if let Some(tell) = self.remove(number) {
-            // A connection that does not listen any more has ended already.
+            // A connection that no longer listens has already ended.
             let _ = tell.send(());
         }
     }
@@ -115,7 +115,7 @@ impl Present {
     }
 }
 
-/// Addresses whose connections count together: a holder of one IPv6 address mostly has 2⁶⁴ of them.
+/// The network whose connections count together: the holder of one IPv6 address usually has 2⁶⁴ of them.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -125,7 +125,7 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// One connection's place among the unauthenticated ones; given up when dropped.
+/// One connection's entry among the unauthenticated ones; removed when dropped.
 #[derive(Debug)]
 pub struct UnauthenticatedConnection {
     pass: Pass,
@@ -134,14 +134,14 @@ pub struct UnauthenticatedConnection {
 }
 
 impl UnauthenticatedConnection {
-    /// What marks this one as authenticated; may be handed on.
+    /// A handle that marks this connection as authenticated; may be passed on.
     #[must_use]
     pub fn pass(&self) -> Pass {
         self.pass.clone()
     }
 
-    /// Resolves when the connection is evicted; never, once it is authenticated. For one stage of a connection's life: an
-    /// eviction while nobody waits is not lost.
+    /// Resolves when the connection is evicted; never, once it is authenticated. For one phase of a connection's life:
+    /// an eviction between two calls is not lost.
     pub async fn evicted_meanwhile(&mut self) {
         if let Some(told) = &mut self.told {
             self.is_evicted |= told.await.is_ok();
@@ -152,7 +152,7 @@ impl UnauthenticatedConnection {
         }
     }
 
-    /// As [`Self::evicted_meanwhile`], for the rest of its life. Gives its answer to one caller.
+    /// [`Self::evicted_meanwhile`] for the rest of the connection's life. Only one caller is notified.
     pub fn evicted(&mut self) -> impl Future<Output = ()> + Send + 'static {
         let (told, is_evicted) = (self.told.take(), self.is_evicted);
         async move {
@@ -170,7 +170,7 @@ impl Drop for UnauthenticatedConnection {
     }
 }
 
-/// Marks a connection as authenticated.
+/// Marks a connection as authenticated when used.
 #[derive(Debug, Clone)]
 pub struct Pass {
     connections: UnauthenticatedConnections,
@@ -178,7 +178,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// The connection is authenticated: it is not evicted any more. Nothing happens the second time.
+    /// Marks the connection as authenticated, so that it is not evicted any more. Further calls have no effect.
     pub fn admit(&self) {
         self.connections.present().remove(self.number);
     }

@@ -4,7 +4,7 @@
 
 use mimalloc::MiMalloc;
 
-/// Gives freed memory back to the system within a second, as long as its threads go on; see the workspace's Cargo.toml.
+/// Returns freed memory to the system within a second, as long as its threads run; see the workspace's Cargo.toml.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -12,8 +12,8 @@ unsafe extern "C" {
     fn mi_collect(force: bool);
 }
 
-/// Returns to the system now what this thread and those that ended have freed, and large blocks whichever thread freed them. That
-/// takes some milliseconds, and memory that is needed again afterwards takes longer once.
+/// Returns to the system memory that this thread and ended threads have freed, and large blocks freed by any thread.
+/// That takes some milliseconds, and the first reuse of the memory takes longer.
 pub(crate) fn give_back() {
     // SAFETY: the function of the allocator above, declared as in its header `mimalloc.h`; any thread may call it.
     unsafe { mi_collect(true) }

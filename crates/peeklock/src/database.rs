@@ -1,4 +1,4 @@
-//! The replicated store that a configuration names.
+//! The replicated store in a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
 
 use crate::config::{ClusterConfig, DatabaseUrl, Durability, StorageConfig};
 
-/// Why a database can't be used as it is configured.
+/// Why the configured database can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DatabaseError {
-    /// The URL, or a file that it names.
+    /// The URL, or a file that it references, is invalid.
     #[error("{0}")]
     Options(#[from] OptionsError),
-    /// Sizes that don't fit together.
+    /// The sizes don't fit together.
     #[error("{0}")]
     Store(#[from] Error),
 }
 
-/// A store in a database. Nothing is connected before it is used, which must be within a tokio runtime.
+/// A store in a database. Connects on first use, which must be within a tokio runtime.
 pub(crate) struct Replicated {
     /// Its shards.
     pub(crate) store: ClusterStore,
-    /// Where it is.
+    /// Its database.
     pub(crate) database: Database,
 }
 
 impl Replicated {
-    /// The store at `url`, with the sizes of a configuration.
+    /// The store at `url`, with the sizes from a configuration.
     ///
     /// # Errors
     /// [`DatabaseError`], without the URL in it.
@@ -50,15 +50,15 @@ impl Replicated {
         Ok(Self { store, database })
     }
 
-    /// Which node has which shard.
+    /// The table of which node holds which shard.
     pub(crate) fn leases(&self) -> Arc<dyn LeaseTable> {
         Arc::new(PostgresLeases::new(self.database.clone()))
     }
 }
 
-/// The times of leases that a configuration says.
+/// The lease times from a configuration.
 pub(crate) fn lease_settings(config: &ClusterConfig) -> Settings {
-    /// A third is lost to one renewal that fails, another one to the next.
+    /// Renewals in the lease time: one failed renewal costs a third of it, two cost two thirds.
     const RENEWALS: u32 = 3;
     const MARGINS: u32 = 6;
     let silent_after = Duration::from_millis(config.lease_time_ms);
@@ -70,7 +70,7 @@ pub(crate) fn lease_settings(config: &ClusterConfig) -> Settings {
     }
 }
 
-/// This process as a node, with a number for this run of it. `address`: where clients reach it, empty for nowhere.
+/// This process as a node, with a number for this run. `address`: where clients reach it, may be empty.
 pub(crate) fn node(name: String, address: String) -> NodeInfo {
     NodeInfo {
         name: NodeName(name),
@@ -80,7 +80,7 @@ pub(crate) fn node(name: String, address: String) -> NodeInfo {
     }
 }
 
-/// The time by which leases are counted: it goes on while the machine is suspended, as the leases do.
+/// The clock by which leases are counted: it continues while the machine is suspended, as the leases do.
 pub(crate) fn elapsed() -> Elapsed {
     let clock = ElapsedClock::default();
     Elapsed::new(move || Duration::from_millis(clock.now().0))

@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-/// How the process ends.
+/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All went well.
+    /// Success.
     Success = 0,
     /// Something failed at run time: an address in use, a failed write; for `health`: not healthy.
     Failure = 1,
     /// The command line or the configuration is wrong. Also clap's code for usage errors.
     Usage = 2,
-    /// The data directory is damaged, locked by another process, or out of reach.
+    /// The data directory is damaged, locked by another process, or inaccessible.
     Data = 3,
 }
 

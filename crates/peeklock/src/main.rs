@@ -1,4 +1,4 @@
-//! The Peeklock broker: one binary to serve, to check configurations and data directories, and to ask for health.
+//! The Peeklock broker: one binary to serve, to check configurations and data directories, and to query health.
 
 mod allocator;
 mod audit;

@@ -1,4 +1,4 @@
-//! Damage of a data directory in words: what it concerns, and what to do.
+//! Describes damage of a data directory: what is affected, and how to repair it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,13 +8,13 @@ use peeklock_storage::local::{Damage, Report, Salvage};
 use peeklock_storage::{PartitionId, Space};
 use serde_json::{Value, json};
 
-/// The names of what is stored.
+/// The names of stored entities.
 pub(crate) struct Described {
     names: StoredNames,
 }
 
 impl Described {
-    /// Reads the names that can be read.
+    /// Reads the names that are readable.
     pub(crate) fn of(store: &Salvage) -> Self {
         let names = StoredNames::read(&store.keys(Space::Meta), &|key| store.value(key));
         Self { names }
@@ -32,7 +32,7 @@ impl Described {
         }
     }
 
-    /// Everything that is damaged, line by line, and what follows from it; nothing where nothing is.
+    /// All damage, line by line, with its consequences; empty without damage.
     pub(crate) fn text(&self, directory: &Path, report: &Report) -> String {
         let mut text = String::new();
         for damage in &report.damage {
@@ -81,7 +81,7 @@ impl Described {
         }
     }
 
-    /// Everything that is damaged, for programs.
+    /// All damage as JSON.
     pub(crate) fn json(&self, report: &Report) -> Vec<Value> {
         let one = |damage: &Damage| {
             let subject = damage.key.map(|key| self.names.describe(key));
@@ -99,7 +99,7 @@ impl Described {
         report.damage.iter().map(one).collect()
     }
 
-    /// Messages that may come back, for programs.
+    /// Messages that may reappear, as JSON.
     pub(crate) fn may_return_json(&self, report: &Report) -> Vec<Value> {
         let one = |doubt: &peeklock_storage::local::MayReturn| {
             json!({
@@ -119,7 +119,7 @@ pub(crate) fn keys(store: &Salvage) -> StoredKeys {
     StoredKeys { meta: store.keys(Space::Meta), head: store.keys(Space::Head), body: store.keys(Space::Body) }
 }
 
-/// Everything that is damaged in a directory that does not open; `None` if that can't be found out.
+/// All damage in a directory that does not open; `None` if it can't be determined.
 pub(crate) fn explain(directory: &Path) -> Option<String> {
     let store = Salvage::begin_to_look(directory).ok()?;
     Some(Described::of(&store).text(directory, &store.report()))

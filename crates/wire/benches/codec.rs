@@ -1,9 +1,10 @@
-//! Our codec beside `fe2o3-amqp-types` on `serde_amqp`, on what a broker reads and writes per message.
+//! Compares our codec with `fe2o3-amqp-types` on `serde_amqp`, on the frames and sections that a broker reads and
+//! writes per message.
 //!
-//! `cargo bench -p peeklock-wire --bench codec`. Theirs reads slices and writes into a reused buffer, its fastest
-//! way, and has no frame header to deal with. Ours yields the payload as a slice and writes the frame header too.
+//! `cargo bench -p peeklock-wire --bench codec`. Theirs reads slices and writes into a reused buffer, its fastest way,
+//! and has no frame header to handle. Ours returns the payload as a slice and writes the frame header too.
 
-#![allow(missing_docs, clippy::unwrap_used)] // a benchmark stops at the first surprise
+#![allow(missing_docs, clippy::unwrap_used)] // a benchmark may panic
 
 use std::hint::black_box;
 
@@ -92,7 +93,7 @@ fn performatives(criterion: &mut Criterion) {
     compare::<theirs::Flow>(criterion, "flow", &flow);
 }
 
-/// 1 KB of data with what an SDK puts around it.
+/// 1 KB of data with the sections that an SDK adds.
 fn message() -> Bytes {
     let mut output = BytesMut::new();
     Header { durable: Some(true), ttl_ms: Some(60_000), ..Header::default() }.encode(&mut output);

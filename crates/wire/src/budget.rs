@@ -1,4 +1,4 @@
-//! How much one value may make a reader hold or do.
+//! Limits of memory and work while reading one value.
 
 use super::read::Result;
 use super::{DecodeError, Value};
@@ -6,7 +6,7 @@ use super::{DecodeError, Value};
 /// No composite type has more fields.
 pub(super) const FIELDS_MAX: u32 = 16;
 
-/// What one value may still hold; see [`Value::ELEMENTS_MAX`].
+/// What the rest of one value may still use; see [`Value::ELEMENTS_MAX`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     pub(super) elements: u32,
@@ -22,7 +22,7 @@ impl Budget {
         compared_keys: Value::ELEMENTS_MAX,
     };
 
-    /// For data that is checked, never built: every element has at least one byte, or counts as zero-width.
+    /// For data that is checked without building values: every element has at least one byte, or counts as zero-width.
     pub(super) const CHECK_ONLY: Self = Self { elements: u32::MAX, ..Self::VALUE };
 
     pub(super) fn charge(&mut self, elements: u32) -> Result<()> {
@@ -30,7 +30,8 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether the keys of a map with so many entries can be compared: the list of them must not outgrow the data by far.
+    /// Whether the keys of a map with this many entries may be compared: their list must not be much larger than the
+    /// data.
     pub(super) fn compares(&mut self, keys: u32) -> bool {
         let left = self.compared_keys.checked_sub(keys);
         self.compared_keys = left.unwrap_or(self.compared_keys);

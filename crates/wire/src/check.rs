@@ -1,5 +1,5 @@
-//! Checking values without building them: what passes here, [`Value::decode`](super::Value::decode) and any other
-//! decoder can read. No allocation; recursion is bounded by [`Value::DEPTH_MAX`](super::Value::DEPTH_MAX).
+//! Checks values without building them: a value that passes can be read by [`Value::decode`](super::Value::decode) and
+//! any other decoder. No allocation; recursion is bounded by [`Value::DEPTH_MAX`](super::Value::DEPTH_MAX).
 
 use super::DecodeError;
 use super::code::format;
@@ -7,7 +7,7 @@ use super::decode::{character, deeper};
 use super::keys::{Keys, check_not_null};
 use super::read::{Reader, Result, boolean_octet, unexpected, utf8};
 
-/// What the keys of a message section must be.
+/// Required keys of a message section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SectionKeys {
     /// Annotations and the footer: symbols, or numbers that the specification reserves (part 3.2.10).
@@ -16,31 +16,31 @@ pub(super) enum SectionKeys {
     Strings,
 }
 
-/// What the check of a section that is a map found beside mistakes.
+/// Form of a section that is a map, determined by its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MapForm {
-    /// Each key that is a text is of the kind that the section should have. The other kind is understood: Java writes the keys of
+    /// Every text key is of the kind that the section should have. The other kind is accepted: Java writes the keys of
     /// footers as strings (7.17.20).
     pub(super) is_canonical: bool,
-    /// Some value is a decimal or has a descriptor, under which one may be.
+    /// Some value is a decimal, or is described and may contain one.
     pub(super) may_hold_decimals: bool,
 }
 
 impl Default for MapForm {
-    /// Of a section without entries.
+    /// The form of a section without entries.
     fn default() -> Self {
         Self { is_canonical: true, may_hold_decimals: false }
     }
 }
 
 impl Reader<'_> {
-    /// Steps over one value inside `depth` others, looking at every byte that has a meaning.
+    /// Skips one value nested in `depth` others, checking every byte.
     pub(super) fn check(&mut self, depth: usize) -> Result<()> {
         let code = self.byte()?;
         self.check_contents(code, depth)
     }
 
-    /// Steps over the value after its constructor.
+    /// Skips the value after its constructor.
     fn check_contents(&mut self, code: u8, depth: usize) -> Result<()> {
         match code {
             format::DESCRIBED => {
@@ -80,7 +80,7 @@ impl Reader<'_> {
         self.leave(&inner)
     }
 
-    /// Steps over the map of a message section like [`Self::check`] and looks at the types of its keys and values.
+    /// Skips the map of a message section like [`Self::check`] and checks the types of its keys and values.
     pub(super) fn check_section_map(&mut self, expected: SectionKeys) -> Result<MapForm> {
         let code = self.byte()?;
         let (mut inner, entries) = self.open_map(code)?;
@@ -120,7 +120,7 @@ impl Reader<'_> {
         )
     }
 
-    /// A map's contents, and how many entries it has.
+    /// A map's contents and its number of entries.
     fn open_map(&mut self, code: u8) -> Result<(Self, u32)> {
         let (mut inner, count) = self.compound(code)?;
         if count % 2 != 0 {
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Ok((inner, count / 2))
     }
 
-    /// The value that begins here must not be a list, map or array, with or without a descriptor.
+    /// Checks that the next value is no list, map or array, with or without a descriptor.
     fn expect_simple(mut self) -> Result<()> {
         loop {
             match self.byte()? {

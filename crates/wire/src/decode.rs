@@ -8,7 +8,7 @@ use super::code::format;
 use super::read::{Reader, Result, boolean_octet, unexpected, utf8};
 use super::{DecodeError, Fields, Str, Value, write};
 
-/// Bytes of a descriptor that weigh as much as one more element.
+/// Bytes of a descriptor that count as one more element.
 const DESCRIPTOR_BYTES_PER_ELEMENT: u32 = 16;
 
 impl Value {
@@ -74,7 +74,7 @@ impl Reader<'_> {
         self.map_contents(code, 1, key)
     }
 
-    /// One value inside `depth` others.
+    /// One value nested in `depth` others.
     fn nested(&mut self, depth: usize) -> Result<Value> {
         let code = self.byte()?;
         self.value_of(code, depth)
@@ -99,7 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A symbol or an unsigned long; the specification reserves all others (part 1.2).
+    /// A symbol or an unsigned long; the specification reserves all other types (part 1.2).
     pub(super) fn value_descriptor(&mut self) -> Result<Value> {
         match self.byte()? {
             code @ (format::ULONG_0
@@ -168,7 +168,7 @@ impl Reader<'_> {
         Ok(elements)
     }
 
-    /// Charges a count of elements that have at least one byte each, and returns it as a capacity.
+    /// Charges a number of elements that have at least one byte each, and returns it as a capacity.
     fn reserve_count(&mut self, count: u32) -> Result<usize> {
         let count_bytes = usize::try_from(count).unwrap_or(usize::MAX);
         if count_bytes > self.remaining() {
@@ -178,7 +178,8 @@ impl Reader<'_> {
         Ok(count_bytes)
     }
 
-    /// Charges the copies of an array's descriptor, which began at `start` and ends here: one for each element.
+    /// Charges the copies of an array's descriptor, one for each element. It began at `start` and ends at the current
+    /// position.
     pub(super) fn charge_copies(&mut self, count: u32, start: usize) -> Result<()> {
         let descriptor_bytes = write::length_32(self.position() - start);
         self.budget.charge(count.saturating_mul(1 + descriptor_bytes / DESCRIPTOR_BYTES_PER_ELEMENT))
@@ -197,7 +198,7 @@ impl Reader<'_> {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Takes over from a reader of a part, which must have read all of it.
+    /// Takes the budget back from a reader of a part, which must have read all of it.
     pub(super) fn leave(&mut self, inner: &Self) -> Result<()> {
         self.budget = inner.budget;
         if inner.is_empty() { Ok(()) } else { Err(DecodeError::new("a size larger than the contents")) }
@@ -253,7 +254,7 @@ pub(super) fn character(bytes: [u8; 4]) -> Result<char> {
     char::from_u32(u32::from_be_bytes(bytes)).ok_or_else(|| DecodeError::new("a char that is not Unicode"))
 }
 
-/// One level further down.
+/// One nesting level deeper.
 pub(super) fn deeper(depth: usize) -> Result<usize> {
     if depth < Value::DEPTH_MAX { Ok(depth + 1) } else { Err(too_deep()) }
 }

@@ -72,7 +72,7 @@ fn encode_array(elements: &[Value], output: &mut BytesMut) {
     }
 }
 
-/// The one constructor of an array's elements.
+/// The common constructor of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ElementType<'a> {
     /// A primitive or compound.
@@ -82,7 +82,7 @@ enum ElementType<'a> {
 }
 
 impl<'a> ElementType<'a> {
-    /// The type of all elements, if they have one.
+    /// The common type of all elements, if they have one.
     fn common(elements: &'a [Value]) -> Option<Self> {
         let Some((first, rest)) = elements.split_first() else {
             return Some(Self::Code(format::LONG));
@@ -122,7 +122,7 @@ impl<'a> ElementType<'a> {
         })
     }
 
-    /// The type that holds both, if one does: equal types, or short and long text.
+    /// The type that can hold both, if one exists: equal types, or short and long text.
     fn join(self, other: Self) -> Option<Self> {
         match (self, other) {
             (Self::Code(one), Self::Code(two)) if one == two => Some(self),
@@ -132,7 +132,7 @@ impl<'a> ElementType<'a> {
                 same.then_some(Self::Code(one.max(two)))
             }
             (Self::Described(descriptor, value), Self::Described(descriptor_two, value_two)) => {
-                // The inner constructor must serve both as it stands: the wider of two texts becomes the model.
+                // The inner constructor must serve both unchanged: the value with the wider text determines it.
                 let inner = Self::of(value).join(Self::of(value_two))?;
                 let model = if inner == Self::of(value) { value } else { value_two };
                 (descriptor == descriptor_two).then_some(Self::Described(descriptor, model))

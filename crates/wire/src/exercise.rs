@@ -1,5 +1,5 @@
-//! Drives the decoders over any bytes and asserts what must hold whatever they are. The fuzz targets and the seeded
-//! mutation test are thin wrappers over these. Not part of the API.
+//! Runs the decoders over arbitrary bytes and asserts their properties. The fuzz targets and the seeded mutation test
+//! are thin wrappers over these. Not part of the API.
 
 #![allow(clippy::expect_used)] // a violated property must end the run
 
@@ -28,7 +28,7 @@ pub fn frame(input: &[u8]) {
     }
 }
 
-/// A frame body: what is read can be written, and is read again as the same.
+/// A frame body: a decoded body can be encoded, and decodes to the same again.
 pub fn performative(input: &[u8]) {
     sasl(input);
     let Ok(Some((decoded, payload))) = decode_body(Bytes::copy_from_slice(input)) else { return };
@@ -37,7 +37,7 @@ pub fn performative(input: &[u8]) {
     encode_frame(0, &decoded, 0, &mut written);
     let written = written.freeze();
     let (again, _) = decode_body(written.slice(8..)).expect("our own encoding").expect("a performative");
-    // Compared encoded: a float that is not a number is unequal to itself.
+    // Compared encoded, because NaN is unequal to itself.
     let mut rewritten = BytesMut::new();
     encode_frame(0, &again, 0, &mut rewritten);
     assert_eq!(written, rewritten);
@@ -52,7 +52,7 @@ fn sasl(input: &[u8]) {
     }
 }
 
-/// A message: what passes the check can be read by every reader, trusted or not.
+/// A message: one that passes the check can be read by every reader, trusted or not.
 pub fn message_sections(input: &[u8]) {
     let message = Bytes::copy_from_slice(input);
     let split = Sections::split(&message);
@@ -89,7 +89,7 @@ pub fn message_sections(input: &[u8]) {
     }
 }
 
-/// What one walk reads is what the steps one after the other read.
+/// The single walk reads the same as the separate steps.
 fn read_in_one_walk(message: &Bytes, sections: &Sections, usual: &Summary<'_>) {
     let (kept, _) = Sections::split_canonical(message).expect("a checked message");
     assert_eq!(kept.as_ptr(), message.as_ptr(), "in canonical form");
@@ -114,16 +114,16 @@ fn read_in_one_walk(message: &Bytes, sections: &Sections, usual: &Summary<'_>) {
     }
 }
 
-/// A message for a transaction coordinator: what is read can be written, and is read again as the same.
+/// A message for a transaction coordinator: a decoded body can be encoded, and decodes to the same again.
 fn transaction_control(message: &Bytes) {
     let Ok(control) = Control::decode(message) else { return };
     let written = control.encode();
     let again = Control::decode(&written).expect("our own encoding");
-    // Compared encoded: a float that is not a number is unequal to itself.
+    // Compared encoded, because NaN is unequal to itself.
     assert_eq!(again.encode(), written);
 }
 
-/// The form to keep holds the same sections, without gaps.
+/// The canonical form holds the same sections, without gaps.
 fn canonical(message: &Bytes, sections: &Sections) {
     let (kept, parts) = Sections::split_canonical(message).expect("a checked message");
     let joined = [
@@ -140,7 +140,8 @@ fn canonical(message: &Bytes, sections: &Sections) {
     assert_eq!(Sections::split_canonical(&kept), Ok((kept.clone(), parts)));
 }
 
-/// A value: the check and the decoder agree, but for keys of maps, which only the check looks at; and encoding is stable.
+/// A value: the check and the decoder agree, except about the keys of maps, which only the check examines; and encoding
+/// is stable.
 pub fn value(input: &[u8]) {
     let source = Bytes::copy_from_slice(input);
     let mut checked = Reader::new(&source);

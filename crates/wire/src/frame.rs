@@ -12,7 +12,7 @@ const DATA_OFFSET_MIN: u8 = 2;
 const TYPE_AMQP: u8 = 0;
 const TYPE_SASL: u8 = 1;
 
-/// What a frame carries.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
     /// Type 0.
@@ -24,11 +24,11 @@ pub enum FrameKind {
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Whole frame, header included, in bytes; at least 8.
+    /// Size of the whole frame including the header, in bytes; at least 8.
     pub size: u32,
     /// Where the body starts, in bytes; at least 8, at most `size`.
     pub body_offset: u32,
-    /// What it carries.
+    /// The type of the frame.
     pub kind: FrameKind,
     /// The channel (AMQP frames).
     pub channel: u16,
@@ -61,7 +61,7 @@ impl FrameHeader {
 /// Reads a frame body; `None` for the empty heartbeat. The second part is a transfer's payload, a slice of `body`.
 ///
 /// # Errors
-/// [`DecodeError`]; never panics, whatever the bytes.
+/// [`DecodeError`]; never panics.
 pub fn decode_body(mut body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
     if body.is_empty() {
         return Ok(None);
@@ -86,7 +86,7 @@ pub fn decode_sasl(body: Bytes) -> Result<SaslFrame, DecodeError> {
     nothing_follows(&reader).map(|()| frame)
 }
 
-/// Only transfers carry a payload.
+/// Checks that no payload follows: only transfers have one.
 fn nothing_follows(reader: &Reader<'_>) -> Result<(), DecodeError> {
     match reader.remaining() {
         0 => Ok(()),
@@ -109,7 +109,7 @@ pub fn encode_heartbeat(output: &mut BytesMut) {
     encode(TYPE_AMQP, 0, 0, output, |_| {});
 }
 
-/// Room for a transfer, disposition or flow, so that one growth suffices.
+/// Room for a transfer, disposition or flow, so that the buffer grows at most once.
 const USUAL_FRAME_BYTES: usize = 128;
 
 fn encode(

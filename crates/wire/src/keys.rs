@@ -1,4 +1,4 @@
-//! The keys of one map: none may be null, none may occur twice (part 1.6.23).
+//! The keys of one map: none may be null or a duplicate (part 1.6.23).
 
 use smallvec::SmallVec;
 
@@ -6,19 +6,19 @@ use super::DecodeError;
 use super::code::format;
 use super::read::Result;
 
-/// Keys that are compared pair by pair; more are sorted.
+/// Number of keys that are compared pair by pair; more are sorted.
 const FEW: usize = 16;
 
-/// A key in a form in which equal keys are equal, whatever their encodings.
+/// A key in a form that is equal for equal keys, whatever their encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
-    /// A constructor that stands for the type.
+    /// A constructor that represents the type.
     kind: u8,
     contents: &'a [u8],
 }
 
 impl<'a> Key<'a> {
-    /// The key whose complete encoding this is.
+    /// The key with this complete encoding.
     fn of(encoded: &'a [u8]) -> Self {
         let Some((&code, contents)) = encoded.split_first() else {
             return Self { kind: format::NULL, contents: encoded };
@@ -39,7 +39,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Without leading zeros.
+/// The number without leading zeros.
 fn unsigned(mut contents: &[u8]) -> &[u8] {
     while let [0, rest @ ..] = contents {
         contents = rest;
@@ -47,7 +47,7 @@ fn unsigned(mut contents: &[u8]) -> &[u8] {
     contents
 }
 
-/// Without leading bytes that only repeat the sign.
+/// The number without leading bytes that only repeat the sign.
 fn signed(mut contents: &[u8]) -> &[u8] {
     while let [sign @ (0x00 | 0xff), rest @ ..] = contents
         && rest.first().is_some_and(|next| next & 0x80 == sign & 0x80)
@@ -64,20 +64,20 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Adds a key, encoded.
+    /// Adds an encoded key.
     pub(super) fn add(&mut self, encoded: &'a [u8]) {
         self.keys.push(Key::of(encoded));
     }
 
-    /// Adds a text where strings and symbols are the same.
+    /// Adds a text key of a map in which strings and symbols are the same.
     pub(super) fn add_text(&mut self, encoded: &'a [u8]) {
         self.keys.push(Key { kind: format::SYMBOL_8, ..Key::of(encoded) });
     }
 
-    /// Whether each key is there once.
+    /// Checks that no key is a duplicate.
     ///
     /// # Errors
-    /// [`DecodeError`] if one is not.
+    /// [`DecodeError`] for a duplicate.
     pub(super) fn check(mut self) -> Result<()> {
         let is_repeated = if self.keys.len() > FEW {
             self.keys.sort_unstable();
@@ -92,7 +92,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A key must not be null.
+/// Checks that a key is not null.
 ///
 /// # Errors
 /// [`DecodeError`] if it is.

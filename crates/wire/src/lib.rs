@@ -1,9 +1,9 @@
 //! AMQP 1.0 types, frames, performatives, message sections and the requests of transaction controllers (parts 1, 2.3, 2.7,
 //! 3.2, 4.5, 5.3 of the specification).
 //!
-//! Decoding is lenient (any integer width, string for symbol) but bounded: sizes, counts and depth are checked
-//! before anything is allocated. Encoding is full: every list has its full length with explicit nulls, because
-//! Python reads fields by index and JS shows a missing delivery-count as undefined.
+//! Decoding is lenient (any integer width, string for symbol) but bounded: sizes, counts and depth are checked before
+//! anything is allocated. Encoding is complete: every list has its full length with explicit nulls, because Python
+//! reads fields by index and JS reports a missing delivery-count as undefined.
 
 mod budget;
 mod check;

@@ -1,4 +1,4 @@
-//! Message sections (part 3.2): split once, never decode what only passes through.
+//! Message sections (part 3.2): split once, and only decoded where needed.
 
 mod annotations;
 mod body;
@@ -61,7 +61,7 @@ pub struct Sections {
     pub message_annotations: Bytes,
     pub properties: Bytes,
     pub application_properties: Bytes,
-    /// All body sections and the footer, untouched.
+    /// All body sections and the footer, unchanged.
     pub body: Bytes,
     /// The footer, which is a part of `body` too.
     pub footer: Bytes,

@@ -13,10 +13,10 @@ pub(crate) use decode::unknown;
 
 use super::{Fields, Str, Value};
 
-/// The tag of a delivery: at most 32 bytes (part 2.7.5), so that none needs memory of its own.
+/// The tag of a delivery: at most 32 bytes (part 2.7.5), so that none needs an allocation.
 pub type Tag = SmallVec<[u8; 32]>;
 
-/// Who an endpoint of a link is.
+/// The role of a link endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Sends deliveries (wire value false).
@@ -45,14 +45,14 @@ pub enum ReceiverSettleMode {
     Second,
 }
 
-/// An error as it travels (part 2.8.14); always encoded with all three fields.
+/// An error on the wire (part 2.8.14); always encoded with all three fields.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Error {
     /// A symbol such as `amqp:not-found`.
     pub condition: Str,
-    /// For people.
+    /// A human-readable text.
     pub description: Option<Str>,
-    /// More.
+    /// Additional information.
     pub info: Fields,
 }
 
@@ -83,8 +83,8 @@ pub struct Begin {
     pub properties: Fields,
 }
 
-/// Where messages come from or go to (parts 3.5.3 and 3.5.4). Fields that nobody here interprets are kept as they
-/// came so that an echo is exact.
+/// Source or target of messages (parts 3.5.3 and 3.5.4). Fields that are not interpreted are kept unchanged so that an
+/// echo is exact.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[allow(missing_docs)] // each is the specification's of that name
 pub struct Terminus {
@@ -119,13 +119,13 @@ pub enum Target {
 pub struct Attach {
     pub name: Str,
     pub handle: u32,
-    /// Of the peer that sends the frame.
+    /// The role of the peer that sends the frame.
     pub role: Role,
     pub snd_settle_mode: SenderSettleMode,
     pub rcv_settle_mode: ReceiverSettleMode,
     pub source: Option<Terminus>,
     pub target: Option<Target>,
-    /// Whether the map of unsettled deliveries is there: the link is resumed (part 2.7.3). Its entries are not kept.
+    /// Whether the map of unsettled deliveries is present: the link is resumed (part 2.7.3). Its entries are not kept.
     pub resumes: bool,
     pub initial_delivery_count: Option<u32>,
     pub max_message_size: Option<u64>,
@@ -160,7 +160,7 @@ pub struct Transfer {
     pub settled: Option<bool>,
     pub more: bool,
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// Rarely there (transactional work): on the heap, so that the rest is quickly handed on.
+    /// Rarely present (in transactions): boxed, so that a transfer without it is cheap to move.
     pub state: Option<Box<DeliveryState>>,
     pub resume: bool,
     pub aborted: bool,
@@ -170,7 +170,7 @@ pub struct Transfer {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // each is the specification's of that name
 pub struct Disposition {
-    /// Of the peer that sends the frame.
+    /// The role of the peer that sends the frame.
     pub role: Role,
     pub first: u32,
     pub last: Option<u32>,
@@ -203,11 +203,11 @@ pub enum DeliveryState {
         undeliverable_here: bool,
         message_annotations: Fields,
     },
-    /// The transaction has an id, of at most 32 bytes.
+    /// The coordinator's outcome for a declare, with the transaction id of at most 32 bytes.
     Declared {
         txn_id: Bytes,
     },
-    /// Work of a transaction; `outcome` is never [`Self::Declared`] or [`Self::Transactional`].
+    /// A state in a transaction; `outcome` is never [`Self::Declared`] or [`Self::Transactional`].
     Transactional {
         txn_id: Bytes,
         outcome: Option<Box<DeliveryState>>,
@@ -233,7 +233,7 @@ pub enum Performative {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // each is the specification's of that name
 pub enum SaslFrame {
-    /// Always written as an array: Python insists.
+    /// Always written as an array: Python requires it.
     Mechanisms(Vec<Str>),
     Init {
         mechanism: Str,

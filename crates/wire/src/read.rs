@@ -31,7 +31,7 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|_| DecodeError::new("text that is not UTF-8"))
 }
 
-/// A cursor over `source`; everything it hands out lies within.
+/// A cursor over `source`; every part it returns lies within.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     source: &'a Bytes,
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         Ok((inner, count))
     }
 
-    /// Steps over one value by its sizes alone.
+    /// Skips one value by its sizes alone.
     pub(super) fn skip(&mut self) -> Result<()> {
         let mut values = 1_usize;
         while values > 0 {
@@ -137,19 +137,19 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Steps over one value and returns its bytes.
+    /// Skips one value and returns its bytes.
     pub(super) fn skipped(&mut self) -> Result<&'a [u8]> {
         self.consumed(Self::skip)
     }
 
-    /// The bytes that `read` steps over.
+    /// The bytes that `read` consumes.
     pub(super) fn consumed(&mut self, read: impl FnOnce(&mut Self) -> Result<()>) -> Result<&'a [u8]> {
         let before = self.rest;
         read(self)?;
         Ok(before.get(..before.len() - self.rest.len()).unwrap_or_default())
     }
 
-    /// Steps over what follows a constructor other than a descriptor's.
+    /// Skips the contents after a constructor other than a descriptor's.
     pub(super) fn skip_contents(&mut self, code: u8) -> Result<()> {
         if !format::is_known(code) {
             return Err(unexpected("a value", code));
@@ -167,11 +167,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for a descriptor nobody here knows.
+    /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for an unknown descriptor.
     #[inline(always)]
     pub(super) fn descriptor(&mut self) -> Result<Option<u8>> {
         match self.rest {
-            // The one encoding that nearly every peer writes.
+            // The encoding that nearly every peer uses.
             [format::DESCRIBED, format::SMALL_ULONG, code, rest @ ..] => {
                 self.rest = rest;
                 Ok(Some(*code))
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// True when a null stood there and was read.
+    /// Reads a null if there is one; returns whether there was.
     #[inline(always)]
     pub(super) fn null(&mut self) -> bool {
         match self.rest.split_first() {
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     pub(super) fn u32(&mut self) -> Result<u32> {
         match self.rest {
-            // The three encodings a uint should have.
+            // The three encodings of a uint in the specification.
             [format::UINT_0, rest @ ..] => {
                 self.rest = rest;
                 Ok(0)

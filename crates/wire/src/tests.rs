@@ -1,4 +1,4 @@
-//! The codec against itself, against the specification's encodings, and against hostile input.
+//! The codec against itself, the specification's encodings, and hostile input.
 
 mod arbitrary;
 mod differential;

@@ -1,4 +1,4 @@
-//! Text from a peer as it may be shown in a log, an audit line or an error.
+//! Text from a peer in a form that is safe in a log, an audit line or an error.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub fn loggable(text: &str) -> Cow<'_, str> {
     loggable_within(text, PEER_TEXT_CHARACTERS_MAX)
 }
 
-/// The same for another number of characters. What is left out is counted at the end, in bytes.
+/// [`loggable`] with another maximum length. The omitted rest is counted at the end, in bytes.
 #[must_use]
 pub fn loggable_within(text: &str, characters_max: usize) -> Cow<'_, str> {
     let end = text.char_indices().nth(characters_max).map_or(text.len(), |(end, _)| end);
@@ -36,7 +36,7 @@ pub fn loggable_within(text: &str, characters_max: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Characters that end a line, control a terminal or change the direction of what follows.
+/// Characters that end a line, control a terminal or change the text direction.
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

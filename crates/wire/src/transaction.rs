@@ -1,4 +1,4 @@
-//! What a transaction controller says to a coordinator (part 4.5): the bodies `declare` and `discharge`.
+//! Requests of a transaction controller to a coordinator (part 4.5): the bodies `declare` and `discharge`.
 
 use bytes::{Bytes, BytesMut};
 
@@ -14,14 +14,14 @@ pub const TXN_ID_BYTES_MAX: usize = 32;
 /// A message sent on a link to a coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Control {
-    /// Asks for a new transaction (part 4.5.2).
+    /// Requests a new transaction (part 4.5.2).
     Declare {
         /// Names a distributed transaction; null for a local one.
         global_id: Value,
     },
     /// Ends a transaction (part 4.5.3).
     Discharge {
-        /// Which; at most [`TXN_ID_BYTES_MAX`] bytes.
+        /// The transaction's id; at most [`TXN_ID_BYTES_MAX`] bytes.
         txn_id: Bytes,
         /// Whether it is rolled back; false where the field is missing or null.
         fail: bool,
@@ -32,7 +32,8 @@ impl Control {
     /// Reads an encoded message.
     ///
     /// # Errors
-    /// [`DecodeError`] for a body that is neither, a `discharge` without `txn-id`, one longer than [`TXN_ID_BYTES_MAX`].
+    /// [`DecodeError`] for another body, a `discharge` without `txn-id`, or a `txn-id` longer than
+    /// [`TXN_ID_BYTES_MAX`].
     pub fn decode(message: &Bytes) -> Result<Self> {
         let sections = Sections::split(message)?;
         let mut reader = Reader::new(&sections.body);

@@ -38,9 +38,9 @@ pub enum Value {
     Symbol(Str),
     List(Vec<Value>),
     Map(Vec<(Value, Value)>),
-    /// Elements of one type; of mixed types it is written as a list. Without elements it is written as an array of
-    /// longs, which is what the Service Bus replies with arrays hold; but better send none: Python (7.15.0) and
-    /// serde_amqp lose count after an empty array that has its constructor, JavaScript after one that has not.
+    /// Elements of one type; mixed types are written as a list. An empty array is written as an array of longs, the
+    /// type of the arrays in Service Bus's replies; but avoid sending one: Python (7.15.0) and serde_amqp lose their
+    /// position after an empty array with a constructor, JavaScript after one without.
     Array(Vec<Value>),
     Described(Box<Described>),
 }
@@ -54,7 +54,7 @@ pub struct Described {
     pub value: Value,
 }
 
-/// Bytes that are not AMQP, or exceed a bound.
+/// Bytes that are not valid AMQP, or exceed a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed AMQP data: {reason}")]
 pub struct DecodeError {
@@ -70,14 +70,14 @@ impl DecodeError {
 }
 
 impl Value {
-    /// Nesting allowed in any value: lists, maps, arrays and descriptors each count one.
+    /// Maximum nesting depth of a value: lists, maps, arrays and descriptors each count one.
     pub const DEPTH_MAX: usize = 32;
 
-    /// Elements allowed in one decoded value, all its levels together.
+    /// Maximum number of elements in one decoded value, over all levels.
     pub const ELEMENTS_MAX: u32 = 65_536;
 
-    /// Array elements without bytes of their own (nulls, 0x41 to 0x45) allowed in one value: their count is all the
-    /// input there is, so it cannot bound them.
+    /// Maximum number of array elements without bytes of their own (nulls, 0x41 to 0x45) in one value: the size of the
+    /// input does not bound them.
     pub const ZERO_WIDTH_ELEMENTS_MAX: u32 = 1_024;
 
     /// A symbol.
@@ -145,7 +145,7 @@ impl Value {
         entries.iter().find(|(candidate, _)| candidate.as_str() == Some(key)).map(|(_, value)| value)
     }
 
-    /// The encoding by itself.
+    /// The encoding as a separate buffer.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         let mut output = bytes::BytesMut::new();

@@ -92,7 +92,7 @@ fn variable(small: u8, large: u8, contents: &[u8], output: &mut BytesMut) {
     output.put_slice(contents);
 }
 
-/// The value through `write`, or null.
+/// Writes the value with `write`, or null.
 #[inline]
 pub(super) fn optional<T>(value: Option<T>, write: impl FnOnce(T, &mut BytesMut), output: &mut BytesMut) {
     match value {
@@ -101,7 +101,7 @@ pub(super) fn optional<T>(value: Option<T>, write: impl FnOnce(T, &mut BytesMut)
     }
 }
 
-/// A standard descriptor, as smallulong: Python knows no other form.
+/// A standard descriptor, as smallulong: Python reads no other form.
 pub(super) fn described(descriptor: u8, output: &mut BytesMut) {
     output.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, descriptor]);
 }
@@ -113,7 +113,7 @@ pub(super) fn composite(descriptor: u8, count: u8, output: &mut BytesMut, write:
     compound(format::LIST_8, format::LIST_32, count.into(), output, write);
 }
 
-/// A list, map or array whose size is known only when its contents are written.
+/// A list, map or array whose size is known only after its contents are written.
 #[inline]
 pub(super) fn compound(
     small: u8,
@@ -127,7 +127,7 @@ pub(super) fn compound(
     close_compound(small, large, start, count, output);
 }
 
-/// Makes room for the head of a compound; its contents follow.
+/// Reserves space for the head of a compound; its contents follow.
 #[inline]
 pub(super) fn open_compound(output: &mut BytesMut) -> usize {
     let start = output.len();
@@ -135,7 +135,7 @@ pub(super) fn open_compound(output: &mut BytesMut) -> usize {
     start
 }
 
-/// Writes the head of the compound that began at `start`, in the large form if need be.
+/// Writes the head of the compound that began at `start`, in the large form if necessary.
 #[inline]
 pub(super) fn close_compound(small: u8, large: u8, start: usize, count: usize, output: &mut BytesMut) {
     let size = output.len() - start - 2;
@@ -177,7 +177,7 @@ pub(super) fn compound_element(count: usize, output: &mut BytesMut, write: impl 
     }
 }
 
-/// Sizes are 32 bits wide on the wire; values beyond are kept out by the frame and message size limits.
+/// Sizes are 32 bits wide on the wire; the limits on frame and message size prevent larger values.
 pub(super) fn length_32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -195,7 +195,7 @@ pub(super) fn fields(entries: &Fields, output: &mut BytesMut) {
     });
 }
 
-/// A map without entries, where null would mean something else.
+/// A map without entries, where null would have another meaning.
 pub(super) fn empty_map(output: &mut BytesMut) {
     compound(format::MAP_8, format::MAP_32, 0, output, |_| {});
 }
@@ -241,7 +241,7 @@ pub(super) fn described_map(
     });
 }
 
-/// The outcome-like lists without fields.
+/// An outcome or another list without fields.
 pub(super) fn empty_composite(code: u8, output: &mut BytesMut) {
     debug_assert!(matches!(code, descriptor::ACCEPTED | descriptor::RELEASED));
     output.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, code, format::LIST_0]);

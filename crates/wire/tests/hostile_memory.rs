@@ -18,7 +18,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // Threads that end may free after their thread-locals are gone.
+    // Ending threads may free memory after their thread-locals are dropped.
     let _ = LIVE_BYTES.try_with(|live| {
         live.set(live.get() + bytes);
         let _ = PEAK_BYTES.try_with(|peak| peak.set(peak.get().max(live.get())));
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes allocated at once while `run` runs.
+/// The maximum number of bytes allocated at any time during `run`.
 fn peak_bytes(run: impl FnOnce()) -> isize {
     let before = LIVE_BYTES.get();
     PEAK_BYTES.set(before);
@@ -60,13 +60,13 @@ fn decode_everything(input: &Bytes) {
     }
 }
 
-/// A value of one element type as large as the decoder takes: `code`, 32-bit size and count, contents.
+/// The largest value of one element type that the decoder accepts: `code`, 32-bit size and count, contents.
 fn compound(code: u8, count: u32, contents: &[u8]) -> Bytes {
     let size = u32::try_from(contents.len() + 4).unwrap();
     [&[code][..], &size.to_be_bytes(), &count.to_be_bytes(), contents].concat().into()
 }
 
-/// A small input may promise anything; it gets next to nothing.
+/// A small input may announce any size; almost nothing is allocated for it.
 #[test]
 fn promises_of_small_inputs_cost_little() {
     let array_of_nulls = compound(0xf0, 1_024, &[0x40]);
@@ -87,7 +87,7 @@ fn promises_of_small_inputs_cost_little() {
     }
 }
 
-/// The worst ratio there is: elements of one byte that become values of 40, or of 120 with a descriptor each.
+/// The worst ratio: elements of one byte that become values of 40 bytes, or of 120 with a descriptor each.
 #[test]
 fn the_largest_decodable_values_are_bounded() {
     const MIB: isize = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Actions of rules, read and written here alone.
+//! The actions of rules, in both directions.
 
 use peeklock_engine::SqlAction;
 
@@ -8,10 +8,10 @@ use crate::error::Error;
 
 const OWNER: &str = "the rule's action";
 
-/// Reads the action of a rule; an empty one is none.
+/// Reads the action of a rule; an empty one counts as none.
 ///
 /// # Errors
-/// What is no action, with the place in its SQL.
+/// An invalid action, with the position in its SQL.
 pub(super) fn read(rule: &Element) -> Result<Option<SqlAction>, Error> {
     let Some(action) = rule.child("Action").filter(|action| !action.nil) else { return Ok(None) };
     match action.kind.as_deref() {
@@ -30,7 +30,7 @@ pub(super) fn read(rule: &Element) -> Result<Option<SqlAction>, Error> {
     }
 }
 
-/// Writes the action. There is always one: JS and Python fail without.
+/// Writes the action. There is always an element: JS and Python fail without one.
 pub(super) fn write(document: &mut Document, action: Option<&SqlAction>) {
     match action {
         None => document.element("Action", &[("i:type", "EmptyRuleAction")], |_| {}),

@@ -1,4 +1,4 @@
-//! Who changed what: one line for each administrative change, made or refused.
+//! Audit log: one line for each administrative change, made or refused.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use super::Answer;
 use super::call::Call;
 use crate::error::Error;
 
-/// Where a request comes from, if the server says so.
+/// The address of the client, if the server provides it.
 pub(super) fn peer(request: &Request) -> Option<SocketAddr> {
     request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0)
 }

@@ -1,4 +1,5 @@
-//! `AuthorizationRules`: the shared access rules of an entity, keys included. Only those who may manage get to see them.
+//! `AuthorizationRules`: the shared access rules of an entity, keys included. Only clients with the right to manage get
+//! them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,11 +13,11 @@ use super::xml::{Document, Element, INSTANCE};
 const NAME_CHARS_MAX: usize = 256;
 const KEY_CHARS_MAX: usize = 256;
 
-/// Reads the rules. One that exists keeps its time of creation and the keys that are not given; other keys that are not
-/// given are made.
+/// Reads the rules. An existing rule keeps its creation time and keys that are missing in the description; other
+/// missing keys are generated.
 ///
 /// # Errors
-/// What is wrong, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(super) fn read(
     rules: Option<&Element>,
     current: &[AuthorizationRule],
@@ -93,15 +94,15 @@ fn rights(rule: &Element, name: &str) -> Result<Rights, String> {
     Ok(rights)
 }
 
-/// 256 bits from the operating system as text, the form of the service's own keys.
+/// 256 random bits as text, in the form of the service's own keys.
 fn new_key() -> Secret {
     let halves = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
     let bytes: Vec<u8> = halves.iter().flat_map(|half| *half.as_bytes()).collect();
     Secret::new(STANDARD.encode(bytes))
 }
 
-/// Writes the rules, without their times: the service does not show these either (recorded by azure-sdk-for-net), and Go
-/// compares what it gets with what it sent.
+/// Writes the rules without their times: the service omits these too (recorded by azure-sdk-for-net), and Go compares
+/// the answer with its request.
 pub(super) fn write(document: &mut Document, rules: &[AuthorizationRule]) {
     document.element("AuthorizationRules", &[], |document| {
         for rule in rules {
@@ -116,7 +117,7 @@ fn write_rule(document: &mut Document, rule: &AuthorizationRule) {
     document.text("ClaimValue", "None");
     document.element("Rights", &[], |document| {
         let Rights { listen, send, manage } = rule.rights;
-        // The file may say Manage alone; clients send back what they get and must name what it implies.
+        // The file may specify Manage alone; clients send back the rights they read and must name the implied ones.
         for (name, has) in [("Manage", manage), ("Send", send || manage), ("Listen", listen || manage)] {
             if has {
                 document.text("AccessRights", name);
@@ -125,7 +126,7 @@ fn write_rule(document: &mut Document, rule: &AuthorizationRule) {
     });
     document.text("KeyName", &rule.name);
     document.text("PrimaryKey", rule.primary_key.expose());
-    // A rule of the file may have one key; an empty element would be read as an empty key.
+    // A rule from the file may have one key; clients would read an empty element as an empty key.
     if !rule.secondary_key.expose().is_empty() {
         document.text("SecondaryKey", rule.secondary_key.expose());
     }

@@ -1,4 +1,4 @@
-//! One request, taken apart.
+//! A parsed request.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::error::Error;
 
 /// Largest body of a request, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// How long a body may take to come.
+/// How long reading a body may take.
 const BODY_TIME_OUT: Duration = Duration::from_secs(30);
-/// Entities in one answer, and without `$top`: what the service gives.
+/// Entities in one answer, also without `$top`: the service's value.
 const TOP_MAX: usize = 100;
-/// What is taken for the version of a request that names none.
+/// The assumed version of a request that names none.
 const API_VERSION_DEFAULT: &str = "2021-05";
 /// The first version of the protocol in this form.
 const API_VERSION_MIN: &str = "2013-10";
@@ -32,34 +32,34 @@ pub(crate) const FORWARD_TOKEN: HeaderName = HeaderName::from_static("servicebus
 pub(crate) const DEAD_LETTER_FORWARD_TOKEN: HeaderName =
     HeaderName::from_static("servicebusdlqsupplementaryauthorization");
 
-/// A request, its body aside.
+/// A request without its body.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// What it is about.
+    /// The addressed resource of the API.
     pub(crate) target: Target,
-    /// What it takes a right to.
+    /// The resource for authorization.
     pub(crate) resource: Resource,
-    /// Its method.
+    /// The request method.
     pub(crate) method: Method,
-    /// The host and port by which its client knows this broker.
+    /// The host and port with which the client addresses this broker.
     pub(crate) host: String,
-    /// Which version of the protocol it speaks; dates, compared as text.
+    /// The version of the protocol: a date, compared as text.
     pub(crate) api_version: String,
-    /// How many entities to leave out.
+    /// Number of entities to skip.
     pub(crate) skip: usize,
-    /// How many entities to tell about.
+    /// Maximum number of entities to return.
     pub(crate) top: usize,
-    /// Its headers.
+    /// The request headers.
     pub(crate) headers: HeaderMap,
     /// Whether a description changes only the options that it names.
     pub(crate) is_patch: bool,
 }
 
 impl Call {
-    /// Takes a request apart.
+    /// Parses a request.
     ///
     /// # Errors
-    /// A path or parameter that makes no sense.
+    /// An invalid path or parameter.
     pub(crate) fn new(request: &Request) -> Result<Self, Error> {
         let (target, resource) =
             Target::parse(request.uri().path()).map_err(|error| Error::address(&error))?;
@@ -82,7 +82,7 @@ impl Call {
         Ok(call)
     }
 
-    /// A call of another front end: with the names of options as in a description, and the texts.
+    /// A request of another front end: options have the names and texts of descriptions.
     pub(crate) fn of_front_end(
         target: Target,
         resource: Resource,
@@ -113,16 +113,16 @@ impl Call {
             "$skip" => self.skip = number()?,
             "$top" => self.top = number()?.min(TOP_MAX),
             "api-version" => self.api_version = api_version(value)?,
-            // What the service does not know it ignores as well.
+            // The service ignores unknown parameters, too.
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether a PUT updates, and does not create.
+    /// Whether a PUT updates instead of creating.
     ///
     /// # Errors
-    /// A condition that can't be told.
+    /// An unsupported precondition.
     pub(crate) fn is_update(&self) -> Result<bool, Error> {
         match self.headers.get(IF_MATCH) {
             None => Ok(false),
@@ -131,10 +131,10 @@ impl Call {
         }
     }
 
-    /// Whether messages may be forwarded to `target`: by the caller's own token, or by the one in `header`.
+    /// Checks that messages may be forwarded to `target`, with the caller's own token or the one in `header`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the refusal.
     pub(crate) fn authorize_forwarding(
         &self,
         admin: &Admin,
@@ -154,7 +154,7 @@ impl Call {
     }
 }
 
-/// As the client knows us: it compares URLs with what it wrote.
+/// The host as sent by the client, which compares URLs in the answer with its own.
 fn host(request: &Request) -> String {
     let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     let authority = request.uri().authority().map(|authority| authority.as_str());
@@ -173,7 +173,7 @@ fn api_version(value: &str) -> Result<String, Error> {
 /// Reads the description in a request's body: the element in `entry/content`.
 ///
 /// # Errors
-/// A body that is too large, too slow or no such document.
+/// A body that is too large, too slow or invalid.
 pub(crate) async fn description(body: Body) -> Result<Element, Error> {
     let whole = Limited::new(body, BODY_BYTES_MAX).collect();
     let whole = tokio::time::timeout(BODY_TIME_OUT, whole).await.map_err(|_| Error::time_out())?;

@@ -1,5 +1,5 @@
-//! Descriptions as a client of the management API writes and reads them: the same names, values and order as the broker's, by the
-//! same code.
+//! Descriptions as a client of the management API writes and reads them: with the same names, values and order as the
+//! broker's, by the same code.
 
 use peeklock_engine::schema::{EntityOption, OPTIONS, OptionSet};
 use peeklock_engine::{DEFAULT_RULE, Rule, Tier, Timestamp};
@@ -12,25 +12,25 @@ use crate::Limits;
 
 pub use super::xml::Element;
 
-/// The version of the protocol that clients speak here: that of the SDKs; it has every option.
+/// The protocol version of this client: that of the SDKs, which has every option.
 pub const API_VERSION: &str = "2021-05";
-/// After this element the description of a new subscription has its first rule.
+/// The element after which the description of a new subscription has its first rule.
 const BEFORE_DEFAULT_RULE: &str = "DeadLetteringOnFilterEvaluationExceptions";
 
-/// One entity of an answer.
+/// One entity in an answer.
 #[derive(Debug)]
 pub struct Entry {
-    /// The entity's name; of a subscription without that of its topic.
+    /// The entity's name; for a subscription without that of its topic.
     pub name: String,
-    /// What describes it, such as a `QueueDescription`.
+    /// The element that describes it, such as a `QueueDescription`.
     pub description: Element,
 }
 
-/// The entities of an answer: of a feed, or a single one. A namespace answers a question about an entity that doesn't exist by a
-/// feed without entries.
+/// The entities of an answer: a feed, or a single one. A namespace answers a request for a missing entity with a feed
+/// without entries.
 ///
 /// # Errors
-/// What is wrong with the document, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub fn entries(document: &[u8]) -> Result<Vec<Entry>, String> {
     let root = xml::parse(document)?;
     let (name, entries) = match root.name.as_str() {
@@ -49,12 +49,12 @@ fn read_entry(mut entry: Element, document: &str) -> Result<Entry, String> {
     Ok(Entry { name, description })
 }
 
-/// The options in a description. What it leaves out has its default.
+/// Reads the options of a description. Missing ones have their defaults.
 ///
 /// # Errors
-/// A value that can't be read.
+/// An invalid value.
 pub fn read_options<O: OptionSet>(description: &Element) -> Result<O, String> {
-    // Whatever the namespace has accepted is right.
+    // The namespace has accepted the values, so no limits apply.
     let limits = Limits {
         auto_delete_on_idle_min_ms: 0,
         message_time_to_live_max_ms: None,
@@ -66,10 +66,10 @@ pub fn read_options<O: OptionSet>(description: &Element) -> Result<O, String> {
     reading.options(description).map_err(|error| error.text.into_owned())
 }
 
-/// The rule in a description.
+/// Reads the rule of a description.
 ///
 /// # Errors
-/// A filter or action that can't be read.
+/// An invalid filter or action.
 pub fn read_rule(description: &Element) -> Result<Rule, String> {
     let name = description.text_of("Name").map(str::trim).filter(|name| !name.is_empty());
     let filter = filter::read(description).map_err(|error| error.text.into_owned())?;
@@ -78,8 +78,8 @@ pub fn read_rule(description: &Element) -> Result<Rule, String> {
     Ok(Rule { name: name.unwrap_or(DEFAULT_RULE).into(), filter, action, created_at })
 }
 
-/// The entry that asks for an entity with these options; `host` begins the URLs of forwarding, and `rule` is the first rule of a
-/// new subscription.
+/// The entry that requests an entity with these options; `host` begins the URLs of forwarding, and `rule` is the first
+/// rule of a new subscription.
 #[must_use]
 pub fn write_options<O: OptionSet>(options: &O, host: &str, rule: Option<&Rule>) -> Vec<u8> {
     let (name, order) = match O::NOUN {
@@ -101,7 +101,7 @@ pub fn write_options<O: OptionSet>(options: &O, host: &str, rule: Option<&Rule>)
     })
 }
 
-/// The entry that asks for a rule.
+/// The entry that requests a rule.
 #[must_use]
 pub fn write_rule(rule: &Rule) -> Vec<u8> {
     write_entry(RULE, |document| rule_parts(document, rule))
@@ -123,7 +123,7 @@ fn write_entry(description: &str, inner: impl FnOnce(&mut Document)) -> Vec<u8> 
     document.finish()
 }
 
-/// Why a request was refused: the text of an error's body, if there is one.
+/// The reason for a refusal: the text of an error's body, if there is one.
 #[must_use]
 pub fn error_text(body: &[u8]) -> Option<String> {
     let root = xml::parse(body).ok()?;

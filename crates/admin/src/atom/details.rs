@@ -1,4 +1,4 @@
-//! What a description says about an entity beside its options, and since when.
+//! Properties of an entity beside its options, and the protocol version that introduced each.
 
 use peeklock_engine::EntityTimes;
 use peeklock_engine::Timestamp;
@@ -7,28 +7,28 @@ use peeklock_engine::partition::Counts;
 use super::instant;
 use super::xml::{COUNTS, Document};
 
-/// What is known about an entity beside its options.
+/// Properties of an entity beside its options.
 pub(super) struct EntityDetails {
-    /// When it was created and changed.
+    /// When it was created and last changed.
     pub(super) times: EntityTimes,
-    /// When it was used last.
+    /// When it was last used.
     pub(super) accessed_at: Option<Timestamp>,
-    /// Its messages.
+    /// Numbers of its messages.
     pub(super) counts: Counts,
-    /// Whether what is stored about it is damaged.
+    /// Whether its stored data is damaged.
     pub(super) is_damaged: bool,
-    /// A topic's subscriptions.
+    /// Number of a topic's subscriptions.
     pub(super) subscriptions: usize,
-    /// The SQL filters of these.
+    /// Number of their SQL filters.
     pub(super) sql_filters: usize,
-    /// The correlation filters of these.
+    /// Number of their correlation filters.
     pub(super) correlation_filters: usize,
 }
 
 /// The element with the numbers of messages in each state.
 const COUNT_DETAILS: &str = "CountDetails";
 
-/// The text of an element.
+/// Produces the text of an element.
 type Detail = fn(&EntityDetails) -> String;
 
 /// The elements that hold a text.
@@ -45,14 +45,15 @@ const DETAILS: &[(&str, Detail)] = &[
     ("UpdatedAt", |known| instant::text(known.times.updated_at)),
 ];
 
-/// Elements that later versions of the protocol added, with the version. Earlier clients neither get nor send them.
+/// Elements added in later versions of the protocol, with the version. Clients with earlier versions neither get nor
+/// send them.
 const ADDED: &[(&str, &str)] = &[
     ("CorrelationFilterCount", "2024-05"),
     ("MaxMessageSizeInKilobytes", "2021-05"),
     ("SqlFilterCount", "2024-05"),
 ];
 
-/// The version of the protocol that added an element; `None` for one that was there from the start.
+/// The version of the protocol that added an element; `None` for an original one.
 pub(super) fn added_in(element: &str) -> Option<&'static str> {
     ADDED.iter().find(|(name, _)| *name == element).map(|(_, version)| *version)
 }
@@ -74,13 +75,13 @@ impl EntityDetails {
     }
 }
 
-/// All messages, whatever their state, those in quarantine included.
+/// Number of all messages in any state, including quarantined ones.
 const fn message_count(counts: &Counts) -> u64 {
     let Counts { active, dead_letter, scheduled, transfer_dead_letter, quarantined, .. } = *counts;
     active + dead_letter + scheduled + transfer_dead_letter + quarantined
 }
 
-/// A message on its way to another entity is in one of the two at any time, so the count of those is 0.
+/// A message that is forwarded is in one of the two entities at any time, so the count of messages in transfer is 0.
 fn write_counts(document: &mut Document, counts: &Counts) {
     document.element(COUNT_DETAILS, &[("xmlns:d2p1", COUNTS)], |document| {
         for (name, count) in [

@@ -1,34 +1,34 @@
-//! Durations as XML has them. `jiff` reads these as well, but no duration as long as Service Bus's maximum.
+//! Durations in XML. `jiff` reads these as well, but not as long as Service Bus's maximum.
 
 use std::fmt::Write;
 
-/// Durations are counted in ticks of 100 ns, as .NET counts them.
+/// Durations are counted in ticks of 100 ns, as in .NET.
 const SECOND: u64 = 10_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const TICKS_PER_MS: u64 = 10_000;
 
-/// Digits behind the point of a second that count.
+/// Significant digits of the fraction of a second.
 const FRACTION_DIGITS: usize = 7;
 
-/// The longest duration Service Bus knows; it means "no limit".
+/// The longest duration of Service Bus; it means "no limit".
 pub(super) const UNLIMITED: &str = "P10675199DT2H48M5.4775807S";
 
-/// From here on a duration is the maximum: Python rounds it when it gives it back.
+/// From here on a duration counts as the maximum: Python rounds it when it sends it back.
 const UNLIMITED_TICKS: u64 = 10_675_199 * DAY;
 
-/// Designators before and after the `T` with their lengths; years and months as .NET counts them.
+/// Designators before and after the `T` with their lengths; years and months as in .NET.
 const DATE: [(char, u64); 4] = [('Y', 365 * DAY), ('M', 30 * DAY), ('W', 7 * DAY), ('D', DAY)];
 const TIME: [(char, u64); 3] = [('H', HOUR), ('M', MINUTE), ('S', SECOND)];
 
-/// Milliseconds, without fractions of one; `Some(None)` for the maximum and more, `None` for what is no duration.
+/// Milliseconds, rounded down; `Some(None)` for the maximum and more, `None` for an invalid duration.
 pub(super) fn parse(text: &str) -> Option<Option<u64>> {
     let ticks = parse_ticks(text)?;
     Some((ticks < UNLIMITED_TICKS).then_some(ticks / TICKS_PER_MS))
 }
 
-/// Ticks of 100 ns, without fractions of one; the most there are for more. `None` for what is no duration.
+/// Ticks of 100 ns, rounded down and saturating; `None` for an invalid duration.
 pub(super) fn parse_ticks(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_uppercase();
     let text = text.strip_prefix('P')?;
@@ -41,7 +41,7 @@ pub(super) fn parse_ticks(text: &str) -> Option<u64> {
     Some(part(date, &DATE)?.saturating_add(part(time, &TIME)?))
 }
 
-/// One half of a duration: numbers with designators in their order.
+/// The date or time part of a duration: numbers with designators in their order.
 fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
     let mut total: u64 = 0;
     let mut designators = designators.iter();
@@ -59,7 +59,7 @@ fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
             return None;
         }
         let ticks: u64 = format!("{fraction:0<FRACTION_DIGITS$}").get(..FRACTION_DIGITS)?.parse().ok()?;
-        // More digits than fit are more than the maximum.
+        // More digits than fit exceed the maximum.
         let whole: u64 = whole.parse().unwrap_or(u64::MAX);
         total = total.saturating_add(whole.saturating_mul(*length)).saturating_add(ticks);
         text = rest.as_str();
@@ -67,12 +67,12 @@ fn part(mut text: &str, designators: &[(char, u64)]) -> Option<u64> {
     Some(total)
 }
 
-/// A duration as .NET writes it: `P1DT2H`, `PT0.5S`.
+/// A duration in .NET's format: `P1DT2H`, `PT0.5S`.
 pub(super) fn text(length_ms: u64) -> String {
     ticks_text(length_ms.saturating_mul(TICKS_PER_MS))
 }
 
-/// As [`text`], of ticks of 100 ns.
+/// [`text`] for ticks of 100 ns.
 pub(super) fn ticks_text(length: u64) -> String {
     let mut text = String::from("P");
     let (days, rest) = (length / DAY, length % DAY);

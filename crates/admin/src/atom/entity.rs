@@ -1,4 +1,4 @@
-//! Queues and topics: what is done with both, by their one path.
+//! Queues and topics: operations on both, by their common path.
 
 use peeklock_engine::runtime::{EntityDescription, EntityKind};
 use peeklock_engine::schema::OptionSet;
@@ -18,10 +18,10 @@ pub(super) const QUEUE: &str = "QueueDescription";
 /// The element that describes a topic.
 pub(super) const TOPIC: &str = "TopicDescription";
 
-/// Tells about a queue or topic.
+/// Returns the description of a queue or topic.
 ///
 /// # Errors
-/// There is none of that name.
+/// No queue or topic has that name.
 pub(super) fn get(session: &Session<'_>, name: &str) -> Result<Document, Error> {
     let found = session.admin.namespace.describe(name).ok_or_else(|| Error::entity_not_found(name))?;
     Ok(single(session, &found))
@@ -30,7 +30,7 @@ pub(super) fn get(session: &Session<'_>, name: &str) -> Result<Document, Error> 
 /// Creates a queue or topic; the description decides which.
 ///
 /// # Errors
-/// It exists, or can't be as described.
+/// It exists, or the description is invalid.
 pub(super) async fn create(
     session: &Session<'_>,
     name: &str,
@@ -51,7 +51,7 @@ pub(super) async fn create(
 /// Replaces the options of a queue or topic.
 ///
 /// # Errors
-/// There is none of that name, or it can't become as described.
+/// No queue or topic has that name, or the description is invalid.
 pub(super) async fn update(
     session: &Session<'_>,
     name: &str,
@@ -108,7 +108,7 @@ fn read_options<O: OptionSet>(
     Ok(options)
 }
 
-/// In the words with which the service refuses options (inferred: no source has those for topics).
+/// With the wording of the service's refusal of options (inferred: no source has one for topics).
 fn no_topics(session: &Session<'_>) -> Error {
     let (namespace, tier) = (feed::namespace_name(session), session.admin.entity_limits.tier.name());
     Error::bad_request(format!(
@@ -123,14 +123,13 @@ const fn forwarding(options: &EntityOptions) -> Option<&Forwarding> {
     }
 }
 
-/// One of the two targets.
+/// Selects one of the two targets.
 type TargetOf = fn(&Forwarding) -> Option<&str>;
 
-/// Targets must exist, and whoever names one must be allowed to send to it; those that stay as they are were checked when
-/// they were set.
+/// Checks that the targets exist and the caller may send to them; unchanged targets were checked when they were set.
 ///
 /// # Errors
-/// Which is not so.
+/// The reason for the refusal.
 pub(super) fn check_forwarding(
     session: &Session<'_>,
     asked: Option<&Forwarding>,
@@ -158,7 +157,8 @@ pub(super) fn check_forwarding(
     Ok(())
 }
 
-/// A message must fit into the entity, and through the store and a connection. What stays as it is may stay.
+/// Checks that the maximum message size fits the store and a connection, and the entity can hold such a message.
+/// Unchanged sizes are allowed.
 fn check_sizes<O: OptionSet>(options: &O, current: Option<&O>, limits: &Limits) -> Result<(), Error> {
     let sizes = options.sizes_bytes();
     let Some((message_bytes, total_bytes)) = sizes else { return Ok(()) };
@@ -179,7 +179,7 @@ fn check_sizes<O: OptionSet>(options: &O, current: Option<&O>, limits: &Limits) 
     Ok(())
 }
 
-/// The service's own refusal.
+/// The service's own wording of the refusal.
 fn check_express<O: OptionSet>(options: &O) -> Result<(), Error> {
     if options.is_express_with_duplicate_detection() {
         return Err(Error::bad_request(

@@ -1,4 +1,4 @@
-//! Why a request of the management API fails (azure-sdk-for-net's constants).
+//! Errors of the management API (azure-sdk-for-net's constants).
 
 use peeklock_access::AddressError;
 use peeklock_engine::Refusal;
@@ -8,7 +8,7 @@ use peeklock_errors::ErrorKind;
 use crate::error::Error;
 
 impl Error {
-    /// There is no such entity.
+    /// The entity does not exist.
     pub(super) fn entity_not_found(name: &str) -> Self {
         Self::of(
             ErrorKind::EntityNotFound,
@@ -16,31 +16,31 @@ impl Error {
         )
     }
 
-    /// What is to be created exists.
+    /// The entity to be created exists.
     pub(super) fn exists(name: &str) -> Self {
         let text = format!("Conflict. The messaging entity '{name}' already exists.");
         Self::of(ErrorKind::EntityExists, text)
     }
 
-    /// The path is the address of nothing.
+    /// The path is not a valid address.
     pub(super) fn address(error: &AddressError) -> Self {
         Self::bad_request(sentence(&error.to_string()))
     }
 
-    /// The path has no description: the service's own words, without a sub-code.
+    /// The path has no description: the service's own wording, without a sub-code.
     pub(super) fn verb(method: &str) -> Self {
         let text = format!("The specified HTTP verb ({method}) is not valid.");
         Self::of(ErrorKind::NoDescription, text)
     }
 
-    /// Only `If-Match: *` is understood.
+    /// Only `If-Match: *` is supported.
     pub(super) fn precondition() -> Self {
         let text =
             "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
         Self::of(ErrorKind::PreconditionFailed, text)
     }
 
-    /// The method is not for this path.
+    /// The method is not supported for this path.
     pub(super) fn method(method: &str, path: &str) -> Self {
         let text = format!("Method Not Allowed. {method} is not for '{path}'.");
         Self::of(ErrorKind::MethodNotAllowed, text)
@@ -52,13 +52,13 @@ impl Error {
         Self::of(ErrorKind::BodyTooLarge, text)
     }
 
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     pub(super) fn time_out() -> Self {
         let text = "Request Timeout. The body of the request did not come in time.";
         Self::of(ErrorKind::BodyTimeOut, text)
     }
 
-    /// What the engine refused: the service begins what is too much with the word for the status.
+    /// A refusal of the engine: when a quota is exceeded, the service begins the text with the status.
     fn refused(refusal: &Refusal) -> Self {
         let kind = ErrorKind::from(refusal);
         let text = match kind {
@@ -78,20 +78,20 @@ impl Error {
                 "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
             ),
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
-            // Nothing was changed, and another attempt may meet the shard's next owner.
+            // Nothing was changed, and a retry may reach the shard's next owner.
             StorageError::Unavailable { .. }
             | StorageError::Unreadable { .. }
             | StorageError::Fenced { .. }
             | StorageError::Stopped { .. } => {
                 Self::busy("The broker is not available for changes now; retry the operation.")
             }
-            // What exactly is on the disk is the log's business, not a client's.
+            // Details about the data on disk belong in the log, not in an answer.
             StorageError::InDoubt { .. } | StorageError::Corrupt { .. } => Self::internal(),
         }
     }
 }
 
-/// A change that the engine did not make.
+/// A change that the engine refused.
 impl From<ChangeError> for Error {
     fn from(error: ChangeError) -> Self {
         match error {
@@ -104,7 +104,7 @@ impl From<ChangeError> for Error {
     }
 }
 
-/// A reason as a sentence.
+/// A reason formatted as a sentence.
 fn sentence(reason: &str) -> String {
     let mut letters = reason.chars();
     let first = letters.next().map_or_else(String::new, |first| first.to_uppercase().collect());

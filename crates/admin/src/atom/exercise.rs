@@ -1,4 +1,4 @@
-//! Every reader of descriptions on the same bytes.
+//! Runs every parser of descriptions on the same bytes.
 
 use peeklock_engine::partition::Counts;
 use peeklock_engine::schema::OptionSet;
@@ -10,7 +10,7 @@ use super::xml::{Document, Element, parse};
 use super::{action, filter, orders};
 use crate::Limits;
 
-/// Reads a body as every kind of description, and writes what it read.
+/// Reads a body as every kind of description, and writes the results.
 pub(crate) fn exercise(input: &[u8]) {
     let Ok(root) = parse(input) else { return };
     each(&root);

@@ -8,25 +8,25 @@ use super::path::Target;
 use super::xml::{ATOM, Document};
 use super::{Session, instant};
 
-/// What an entry says around its content.
+/// The parts of an entry around its content.
 pub(super) struct Entry<'a> {
-    /// Where it is.
+    /// The resource, for its URL.
     pub(super) target: &'a Target,
-    /// Its name; Python and .NET take names from here, JS from the URL.
+    /// Its name; Python and .NET read names from here, JS from the URL.
     pub(super) title: &'a str,
-    /// When it was created and changed.
+    /// When it was created and last changed.
     pub(super) times: EntityTimes,
 }
 
-/// Some of what was asked for.
+/// A page of the requested entities.
 pub(super) struct Page<T> {
     /// The entities.
     pub(super) items: Vec<T>,
-    /// How many to leave out to get the next ones; `None` on the last page.
+    /// Number of entities to skip for the next page; `None` on the last page.
     pub(super) next_skip: Option<usize>,
 }
 
-/// Writes an entry with what `content` writes in it.
+/// Writes an entry whose content is written by `content`.
 pub(super) fn entry(
     document: &mut Document,
     session: &Session<'_>,
@@ -45,8 +45,8 @@ pub(super) fn entry(
     });
 }
 
-/// A feed of the entities of a page. It has a second link, to the next page, exactly if there is one: Python counts links,
-/// JS looks for `rel="next"`.
+/// A feed of the entities of a page. It has a second link, to the next page, if and only if there is one: Python counts
+/// links, JS searches for `rel="next"`.
 pub(super) fn feed<T>(
     session: &Session<'_>,
     title: &str,
@@ -81,12 +81,12 @@ fn url(session: &Session<'_>, target: &Target, query: &str) -> String {
     format!("https://{host}{}?api-version={version}{query}", target.url_path())
 }
 
-/// What the namespace is called: its own name, or what the service makes of a host name, which is its first part.
+/// The name of the namespace: the configured name, otherwise the first part of the host name, as in the service.
 pub(super) fn namespace_name<'a>(session: &'a Session<'_>) -> &'a str {
     session.admin.name.as_deref().unwrap_or_else(|| named_by(&session.call.host))
 }
 
-/// The namespace that a `Host` header names; addresses name none.
+/// The namespace in a `Host` header; IP addresses contain none.
 fn named_by(host: &str) -> &str {
     let name = host.split(':').next().unwrap_or_default();
     let first = name.split('.').next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn named_by(host: &str) -> &str {
     if first.is_empty() || is_address { "peeklock" } else { first }
 }
 
-/// Times of what was never changed.
+/// Times of an entity that was never changed.
 pub(super) const fn unchanged_since(created_at: Timestamp) -> EntityTimes {
     EntityTimes { created_at, updated_at: created_at }
 }

@@ -1,4 +1,4 @@
-//! Filters of rules, read and written here alone.
+//! The filters of rules, in both directions.
 
 use peeklock_engine::{CorrelationFilter, Filter};
 
@@ -23,10 +23,10 @@ const FIELDS: [(&str, Field); 8] = [
 
 type Field = fn(&mut CorrelationFilter) -> &mut Option<Box<str>>;
 
-/// Reads the filter of a rule; without one it matches everything.
+/// Reads the filter of a rule; a missing one matches everything.
 ///
 /// # Errors
-/// What is no filter, with the place in its SQL.
+/// An invalid filter, with the position in its SQL.
 pub(super) fn read(rule: &Element) -> Result<Filter, Error> {
     let Some(filter) = rule.child("Filter").filter(|filter| !filter.nil) else { return Ok(Filter::True) };
     match filter.kind.as_deref() {
@@ -45,7 +45,7 @@ pub(super) fn read(rule: &Element) -> Result<Filter, Error> {
 
 /// The fields of a correlation filter that are set, in the order of the service.
 pub(crate) fn fields(filter: &CorrelationFilter) -> Vec<(&'static str, String)> {
-    // Fields are read by the same functions that set them.
+    // The functions that set fields are used to read them, so a copy is needed.
     let filter = &mut filter.clone();
     let set = FIELDS.iter().filter_map(|(name, field)| Some((*name, field(filter).as_deref()?.to_owned())));
     set.collect()
@@ -63,13 +63,13 @@ fn read_correlation(element: &Element) -> Result<Filter, Error> {
     Ok(Filter::Correlation(Box::new(filter)))
 }
 
-/// Writes the filter. True and false filters carry their SQL: JS fails without.
+/// Writes the filter. True and false filters contain their SQL: JS fails without it.
 pub(super) fn write(document: &mut Document, filter: &Filter) {
     match filter {
         Filter::True => write_sql(document, "TrueFilter", "1=1", &[]),
         Filter::False => write_sql(document, "FalseFilter", "1=0", &[]),
         Filter::Sql(filter) => write_sql(document, "SqlFilter", filter.expression(), filter.parameters()),
-        // The protocol has no other form for it.
+        // The protocol has no form of its own for selectors.
         Filter::Selector(selector) => write_sql(document, "SqlFilter", selector.text(), &[]),
         Filter::Correlation(filter) => {
             document.element("Filter", &[("i:type", "CorrelationFilter")], |document| {

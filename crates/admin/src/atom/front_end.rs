@@ -1,4 +1,4 @@
-//! What other front ends for administration use: the same reading and checking of options and rules, without XML.
+//! The interface for other front ends: the same parsing and checks of options and rules, without XML.
 
 use axum::http::HeaderMap;
 use peeklock_access::EntityNode;
@@ -16,7 +16,7 @@ use super::{Session, entity, filter, properties, rule, subscription, value};
 use crate::Admin;
 use crate::error::Error;
 
-/// An option by Service Bus's name, with its text as in a description.
+/// An option with Service Bus's name and its text as in a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionText {
     /// `LockDuration`.
@@ -25,30 +25,30 @@ pub struct OptionText {
     pub text: String,
 }
 
-/// A value of a property in text, with the type that descriptions give it; `None` for null.
+/// A property value as text, with its type as in descriptions; `None` for null.
 pub type Typed = Option<(String, String)>;
 
-/// A rule in texts.
+/// A rule as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RuleText {
     /// `TrueFilter`, `FalseFilter`, `SqlFilter` or `CorrelationFilter`.
     pub filter_kind: &'static str,
     /// The condition of a `SqlFilter`.
     pub expression: String,
-    /// What the names in the condition stand for.
+    /// Values of the parameters in the condition.
     pub parameters: Vec<(String, Typed)>,
-    /// Fields of a `CorrelationFilter`: `CorrelationId`.
+    /// Fields of a `CorrelationFilter`, such as `CorrelationId`.
     pub fields: Vec<(String, String)>,
     /// Its application properties.
     pub properties: Vec<(String, Typed)>,
     /// The SQL of the action, if there is one.
     pub action: Option<String>,
-    /// What the names in the action stand for.
+    /// Values of the parameters in the action.
     pub action_parameters: Vec<(String, Typed)>,
 }
 
-/// The options of an entity in the order of the schema, and whether each can be changed; those without a value have an empty text.
-/// Authorization rules, which hold keys, are left out.
+/// The options of an entity in the order of the schema, each with whether it can be changed; those without a value have
+/// an empty text. Authorization rules, which contain keys, are omitted.
 pub fn options_of<O: OptionSet>(options: &O, tier: Tier) -> Vec<(OptionText, bool)> {
     let shown = OPTIONS.iter().filter(|option| option.is_of::<O>());
     let shown = shown.filter(|option| !matches!(option.kind, OptionKind::AuthorizationRules(_)));
@@ -61,7 +61,7 @@ pub fn options_of<O: OptionSet>(options: &O, tier: Tier) -> Vec<(OptionText, boo
         .collect()
 }
 
-/// The fields of a correlation filter that are set, by Service Bus's names.
+/// The fields of a correlation filter that are set, with Service Bus's names.
 #[must_use]
 pub fn correlation_fields(filter: &CorrelationFilter) -> Vec<(&'static str, String)> {
     filter::fields(filter)
@@ -73,20 +73,20 @@ pub fn typed(value: &PropertyValue) -> Option<(&'static str, String)> {
     value::typed_text(value)
 }
 
-/// The value of a type and a text.
+/// Parses a value from its type and text.
 ///
 /// # Errors
-/// A type that is not known or a text that is not of its type, as the end of a sentence.
+/// An unknown type or a text that does not match its type, as the end of a sentence.
 pub fn untyped(value: Typed) -> Result<PropertyValue, String> {
     value::read(&value_element(value))
 }
 
 impl Admin {
-    /// Creates a queue, topic or subscription. The right to manage it must have been checked; what it forwards to is checked
-    /// here, by the token in `headers`.
+    /// Creates a queue, topic or subscription. The right to manage it must have been checked; the right to forward is
+    /// checked here, with the token in `headers`.
     ///
     /// # Errors
-    /// It exists, or can't be as described.
+    /// It exists, or the options are invalid.
     pub async fn create_entity(
         &self,
         node: &EntityNode,
@@ -112,11 +112,10 @@ impl Admin {
         }
     }
 
-    /// Changes options of a queue, topic or subscription; those that are not named stay. Rights as for
-    /// [`Self::create_entity`].
+    /// Changes options of a queue, topic or subscription; others are unchanged. Rights as for [`Self::create_entity`].
     ///
     /// # Errors
-    /// There is none, or it can't become as described.
+    /// It does not exist, or the options are invalid.
     pub async fn change_entity(
         &self,
         node: &EntityNode,
@@ -137,21 +136,21 @@ impl Admin {
         entity::update(&session, &node.name, &described).await.map(drop)
     }
 
-    /// Deletes a queue, topic or subscription with everything in it. The right to manage it must have been checked.
+    /// Deletes a queue, topic or subscription with its contents. The right to manage it must have been checked.
     ///
     /// # Errors
-    /// There is none, or the store fails.
+    /// It does not exist, or the store fails.
     pub async fn delete_entity(&self, node: &EntityNode) -> Result<(), Error> {
         let Some(name) = &node.subscription else { return Ok(self.namespace.delete(&node.name).await?) };
         let deleted = self.namespace.delete_subscription(&node.name, name).await;
         if deleted.map_err(ChangeError::from)? { Ok(()) } else { Err(missing(node)) }
     }
 
-    /// Adds a rule to a subscription, or replaces the one of that name; true if it is new. The right to manage the subscription
-    /// must have been checked.
+    /// Adds a rule to a subscription, or replaces the one of that name; returns whether it is new. The right to manage
+    /// the subscription must have been checked.
     ///
     /// # Errors
-    /// There is no such subscription, or the rule can't be as described.
+    /// The subscription does not exist, or the rule is invalid.
     pub async fn set_rule(&self, node: &EntityNode, name: &str, text: &RuleText) -> Result<bool, Error> {
         let subscription = node.subscription.as_deref().ok_or_else(|| no_rules(node))?;
         let found = self.namespace.describe_subscription(&node.name, subscription);
@@ -168,19 +167,19 @@ impl Admin {
         Ok(known.is_none())
     }
 
-    /// Removes a rule of a subscription. The right to manage the subscription must have been checked.
+    /// Removes a rule from a subscription. The right to manage the subscription must have been checked.
     ///
     /// # Errors
-    /// There is no such subscription or rule.
+    /// The subscription or rule does not exist.
     pub async fn delete_rule(&self, node: &EntityNode, name: &str) -> Result<(), Error> {
         let subscription = node.subscription.as_deref().ok_or_else(|| no_rules(node))?;
         Ok(self.namespace.delete_rule(&node.name, subscription, name).await?)
     }
 
-    /// The rule that texts describe.
+    /// Parses a rule from texts.
     ///
     /// # Errors
-    /// What is wrong with it, with the place in its SQL.
+    /// The reason, with the position in its SQL.
     pub fn read_rule(&self, name: &str, text: &RuleText) -> Result<Rule, Error> {
         let described = rule_description(text);
         rule::read_at(self.namespace.clock().now(), &described, name)
@@ -203,7 +202,8 @@ fn call(node: &EntityNode, headers: &HeaderMap, is_patch: bool) -> Call {
     Call::of_front_end(target, node.resource(), headers, is_patch)
 }
 
-/// A description with these options. Unlike over Atom, what is no option is refused: a misspelt name would change nothing.
+/// A description with these options. Unlike over Atom, unknown options are refused: a misspelt name would have no
+/// effect.
 fn description<O: OptionSet>(name: &str, options: &[OptionText], is_patch: bool) -> Result<Element, Error> {
     let mut described = Element { name: name.to_owned(), ..Element::default() };
     for OptionText { name, text } in options {

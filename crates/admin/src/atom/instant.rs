@@ -1,4 +1,4 @@
-//! Instants as XML has them.
+//! Times in XML.
 
 use jiff::civil::DateTime;
 use peeklock_engine::Timestamp;
@@ -6,7 +6,7 @@ use peeklock_engine::Timestamp;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 const NANOSECONDS_PER_MS: i128 = 1_000_000;
 
-/// What the service says where nothing ever happened.
+/// The service's value for a time that never occurred.
 pub(super) const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// The first millisecond of the year 1.
@@ -14,29 +14,29 @@ const FIRST_MS: i64 = -62_135_596_800_000;
 /// The last millisecond of the year 9999: .NET's `DateTime.MaxValue`.
 const LAST_MS: i64 = 253_402_300_799_999;
 
-/// An instant in UTC: `2026-11-20T18:00:00.5Z`.
+/// A time in UTC: `2026-11-20T18:00:00.5Z`.
 pub(super) fn text(at: Timestamp) -> String {
     i64::try_from(at.0).map_or_else(|_| text_ms(i64::MAX), text_ms)
 }
 
-/// As [`text`], from milliseconds since 1970; what is beyond the year 9999 is its end.
+/// [`text`] from milliseconds since 1970; times beyond the year 9999 are written as its end.
 pub(super) fn text_ms(at_ms: i64) -> String {
     let civil = EPOCH.checked_add(jiff::SignedDuration::from_millis(at_ms.clamp(FIRST_MS, LAST_MS)));
     format!("{}Z", civil.unwrap_or(EPOCH))
 }
 
-/// Whether an instant is in the years that every SDK's dates have, 1 to 9999.
+/// Whether a time is in the years supported by every SDK, 1 to 9999.
 pub(super) fn is_shown(at_ms: i64) -> bool {
     (FIRST_MS..=LAST_MS).contains(&at_ms)
 }
 
-/// Milliseconds since 1970, what is less cut off; without a zone it is UTC, as Python writes it.
+/// Milliseconds since 1970, rounded down; UTC without a zone, as Python writes it.
 pub(super) fn parse_ms(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Some(at.as_nanosecond().div_euclid(NANOSECONDS_PER_MS)).and_then(|ms| ms.try_into().ok());
     }
-    // Wider than a `Timestamp`, which has to be within the year 9999 in every zone.
+    // Wider than a `Timestamp`, which must stay within the year 9999 in every zone.
     let civil: DateTime = text.strip_suffix(['Z', 'z']).unwrap_or(text).parse().ok()?;
     let since = civil.duration_since(EPOCH);
     i64::try_from(since.as_nanos().div_euclid(NANOSECONDS_PER_MS)).ok()

@@ -1,4 +1,4 @@
-//! Names with typed values: the properties of correlation filters, the parameters of SQL.
+//! Named values with types: the properties of correlation filters, the parameters of SQL.
 
 use peeklock_engine::PropertyValue;
 
@@ -9,13 +9,13 @@ use crate::error::Error;
 /// Values in one list.
 const VALUES_MAX: usize = 1000;
 
-/// A name and what it stands for.
+/// A name and its value.
 pub(super) type KeyValue = (Box<str>, PropertyValue);
 
-/// Reads the list under a name; without one it is empty. `owner` says in refusals whose it is.
+/// Reads the list under a name; a missing one is empty. `owner` names the list's owner in errors.
 ///
 /// # Errors
-/// Entries without key or value, names given twice, types that are not known.
+/// Entries without key or value, duplicate names, unknown types.
 pub(super) fn read(element: &Element, name: &'static str, owner: &str) -> Result<Vec<KeyValue>, Error> {
     let entries = element.child(name).map(|list| list.children.as_slice()).unwrap_or_default();
     if entries.len() > VALUES_MAX {
@@ -41,7 +41,7 @@ pub(super) fn read(element: &Element, name: &'static str, owner: &str) -> Result
     Ok(values)
 }
 
-/// Writes a list under a name, unless it is empty: Python and JS read none as such.
+/// Writes a list under a name, unless it is empty: Python and JS read a missing list as empty.
 pub(super) fn write(document: &mut Document, name: &'static str, values: &[KeyValue]) {
     if values.is_empty() {
         return;

@@ -1,8 +1,8 @@
-//! The management API: entities as Atom entries in XML, as the SDKs' administration clients speak it.
+//! The management API: entities as Atom entries in XML, as used by the SDKs' administration clients.
 //!
-//! `call` takes a request apart, `path` says what it is about, one file for each kind of entity does it; `properties` reads
-//! and writes descriptions by the engine's schema of options, `xml` is the bounded reader and the writer, `error` has the
-//! responses to what fails. What the SDKs can't bear in a response is noted where it is written.
+//! `call` parses a request, `path` its path; one file for each kind of entity carries it out. `properties` reads and
+//! writes descriptions by the engine's schema of options, `xml` is the bounded reader and the writer, `error` has the
+//! error responses. Requirements of SDKs on a response are noted where it is written.
 
 mod action;
 mod audit;
@@ -53,22 +53,22 @@ use self::xml::Document;
 use crate::error::Error;
 use crate::{Admin, Admission};
 
-/// What clients number their requests with.
+/// The header in which clients number their requests.
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
-/// A request that was let in.
+/// An authorized request.
 struct Session<'a> {
     admin: &'a Admin,
     call: &'a Call,
 }
 
 impl Session<'_> {
-    /// Now, by the clock that entities live by.
+    /// The current time, by the clock of the entities.
     fn entity_now(&self) -> Timestamp {
         self.admin.namespace.clock().now()
     }
 
-    /// Whether there is a queue or topic of this name.
+    /// Whether a queue or topic of this name exists.
     fn exists(&self, name: &str) -> bool {
         self.admin.namespace.options(name).is_some()
     }
@@ -78,17 +78,17 @@ impl Session<'_> {
         Audience { host: &self.call.host, api_version: &self.call.api_version, tier }
     }
 
-    /// What a description is read against, with the options of the entity if it exists.
+    /// The context for reading a description, with the options of the entity if it exists.
     fn reading<'b, O>(&'b self, current: Option<&'b O>) -> Reading<'b, O> {
         let limits = &self.admin.entity_limits;
         let (namespace, is_patch) = (feed::namespace_name(self), self.call.is_patch);
         Reading { limits, namespace, now: self.entity_now(), current, is_patch }
     }
 
-    /// The page that was asked for; `find` gets how many to leave out and how many to give.
+    /// The requested page; `find` gets the numbers of items to skip and to return.
     fn page<T>(&self, find: impl FnOnce(usize, usize) -> Vec<T>) -> Page<T> {
         let Call { skip, top, .. } = *self.call;
-        // One more tells whether there is another page.
+        // One more item shows whether there is another page.
         let mut items = find(skip, top.saturating_add(1));
         let has_more = top > 0 && items.len() > top;
         items.truncate(top);
@@ -113,7 +113,7 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     let peer = audit::peer(&request);
     let session = Session { admin, call };
     if call.target == Target::Root && call.method == Method::GET {
-        // Says nothing about the namespace, so nobody needs a right.
+        // It contains nothing about the namespace, so no right is needed.
         return success(StatusCode::OK, Some(public::feed(&session)));
     }
     let verdict = rights::check(admin, call);
@@ -132,7 +132,7 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
     }
 }
 
-/// Status, and the body if there is one with what it is.
+/// The status, and the body if there is one.
 type Answer = (StatusCode, Option<Document>);
 
 async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
@@ -151,13 +151,13 @@ async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
             update(session, body).await.map(|document| (StatusCode::OK, Some(document)))
         }
         Method::PUT => create(session, body).await.map(|document| (StatusCode::CREATED, Some(document))),
-        // Python takes no other status than 200.
+        // Python accepts no other status than 200.
         Method::DELETE => delete(session).await.map(|()| (StatusCode::OK, None)),
         _ => Err(not_allowed(session.call)),
     }
 }
 
-/// Whether it is the queue or topic that does not exist. What a topic that exists does not have is an error (Java asserts it of
+/// Whether a queue or topic is missing. A missing part of an existing topic is an error (Java asserts that for
 /// subscriptions and rules, and can't read the feed there).
 fn is_missing<T>(session: &Session<'_>, found: &Result<T, Error>) -> bool {
     let is_not_found = found.as_ref().is_err_and(|error| error.status == StatusCode::NOT_FOUND);
@@ -224,11 +224,11 @@ async fn delete(session: &Session<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Before a body is read: what it describes must be something that can be put.
+/// Checks before reading a body that the target can be created or updated.
 fn check_is_one(call: &Call) -> Result<(), Error> {
     match &call.target {
         Target::Entity(_) | Target::Subscription(..) | Target::Rule(..) => Ok(()),
-        // What no entity can be called.
+        // An invalid name of an entity.
         Target::Nothing(_, error) => Err(Error::address(error)),
         Target::Inside(_) => Err(Error::verb(call.method.as_str())),
         _ => Err(not_allowed(call)),

@@ -8,7 +8,7 @@ use super::feed::{self, Entry};
 use super::instant;
 use super::xml::Document;
 
-/// Describes the namespace: its name and tier are the configuration's, its times those of the start of the broker.
+/// Describes the namespace: its name and tier are from the configuration, its times are the start of the broker.
 pub(super) fn get(session: &Session<'_>) -> Document {
     let name = feed::namespace_name(session);
     let since = session.admin.started_at;
@@ -19,7 +19,7 @@ pub(super) fn get(session: &Session<'_>) -> Document {
             document.text("CreatedTime", &instant::text(since));
             let tier = session.admin.entity_limits.tier;
             document.text("MessagingSKU", tier.name());
-            // The SDKs expect it of this tier only.
+            // The SDKs expect it for this tier only.
             if tier == Tier::Premium {
                 document.text("MessagingUnits", "1");
             }

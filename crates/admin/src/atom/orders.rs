@@ -1,7 +1,7 @@
-//! The order of the elements of each description, as the service writes them. `DefaultRuleDescription` is read when a
+//! The order of the elements of each description, as in the service. `DefaultRuleDescription` is read when a
 //! subscription is created and never written.
 
-/// Of a `QueueDescription`.
+/// Elements of a `QueueDescription`.
 pub(super) const QUEUE: &[&str] = &[
     "LockDuration",
     "MaxSizeInMegabytes",
@@ -32,7 +32,7 @@ pub(super) const QUEUE: &[&str] = &[
     "MaxMessageSizeInKilobytes",
 ];
 
-/// Of a `TopicDescription`.
+/// Elements of a `TopicDescription`.
 pub(super) const TOPIC: &[&str] = &[
     "DefaultMessageTimeToLive",
     "MaxSizeInMegabytes",
@@ -61,7 +61,7 @@ pub(super) const TOPIC: &[&str] = &[
     "MaxMessageSizeInKilobytes",
 ];
 
-/// Of a `SubscriptionDescription`.
+/// Elements of a `SubscriptionDescription`.
 pub(super) const SUBSCRIPTION: &[&str] = &[
     "LockDuration",
     "RequiresSession",

@@ -1,4 +1,4 @@
-//! What a path names.
+//! Parses the path of a request.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use peeklock_access::{AddressError, EntityNode, ResolvedNode, Resource};
 use peeklock_engine::runtime::EntityKind;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// What is escaped in the paths of URLs that are shown; JS takes names from them as they are.
+/// Characters that are escaped in URLs in answers; JS uses names from them unchanged.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -23,20 +23,20 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'^');
 
-/// What a request is about; names as written. What the path names is decided by [`ResolvedNode`].
+/// The target of a request; names as written. [`ResolvedNode`] resolves the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Nothing: the namespace itself.
+    /// The namespace itself.
     Root,
-    /// The path of nothing, and why.
+    /// An invalid path, and the reason.
     Nothing(String, AddressError),
-    /// A queue inside a queue, topic or subscription, or its management node: it has no description.
+    /// A sub-queue of a queue, topic or subscription, or its management node, which have no description.
     Inside(EntityNode),
     /// `$namespaceinfo`
     NamespaceInfo,
     /// All queues, or all topics.
     Entities(EntityKind),
-    /// A queue or topic: nothing in the path tells which.
+    /// A queue or topic: the path does not tell which.
     Entity(String),
     /// All subscriptions of a topic.
     Subscriptions(String),
@@ -49,10 +49,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Reads the path of a URL, and what those who ask for it need a right to.
+    /// Reads the path of a URL; returns the target and the resource for authorization.
     ///
     /// # Errors
-    /// What is no text, or too long to be looked at.
+    /// An invalid encoding, or a path that is too long.
     pub(crate) fn parse(path: &str) -> Result<(Self, Resource), AddressError> {
         let node = match ResolvedNode::of(path) {
             Err(error @ (AddressError::Name { .. } | AddressError::Empty)) => {
@@ -84,7 +84,7 @@ impl Target {
         Self::Nothing(path.into_owned(), error)
     }
 
-    /// The queue or topic that it is or is in, whether there can be one or not.
+    /// The queue or topic that the target is or lies in, whether it exists or not.
     pub(crate) fn entity(&self) -> Option<&str> {
         match self {
             Self::Root | Self::NamespaceInfo | Self::Entities(_) => None,
@@ -98,7 +98,7 @@ impl Target {
         }
     }
 
-    /// The path as it stands in the URLs of responses: with the capitals that JS looks for.
+    /// The path in URLs of answers: with the capital letters that JS expects.
     pub(crate) fn url_path(&self) -> String {
         let mut path = String::new();
         for part in self.parts() {
@@ -126,13 +126,13 @@ impl Target {
         parts.into_iter().map(Cow::Borrowed).collect()
     }
 
-    /// As it is called in messages to people.
+    /// Its name in human-readable messages.
     pub(crate) fn display(&self) -> String {
         self.parts().join("/")
     }
 }
 
-/// The target of forwarding as the SDKs expect it.
+/// The target of forwarding in the form that the SDKs expect.
 pub(crate) fn forward_url(host: &str, name: &str) -> String {
     format!("sb://{host}/{}", utf8_percent_encode(name, ESCAPED))
 }

@@ -16,39 +16,39 @@ use crate::error::Error;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// What a description is read against.
+/// The context for reading a description.
 pub(super) struct Reading<'a, O> {
-    /// The configuration's bounds.
+    /// Limits from the configuration.
     pub(super) limits: &'a Limits,
-    /// What the namespace is called.
+    /// The name of the namespace.
     pub(super) namespace: &'a str,
-    /// Now.
+    /// The current time.
     pub(super) now: Timestamp,
     /// The entity's options, if it exists.
     pub(super) current: Option<&'a O>,
-    /// Whether options that the description leaves out stay as they are.
+    /// Whether options missing in the description stay unchanged.
     pub(super) is_patch: bool,
 }
 
-/// To whom a description is written.
+/// The client for which a description is written.
 pub(super) struct Audience<'a> {
-    /// By which name the client knows this broker.
+    /// The host name with which the client addresses this broker.
     pub(super) host: &'a str,
-    /// Which version it speaks.
+    /// The client's protocol version.
     pub(super) api_version: &'a str,
     /// The tier of the namespace.
     pub(super) tier: Tier,
 }
 
-/// Why an option can't be what was asked for.
+/// Why an option can't have the requested value.
 enum Wrong {
     /// It is set at creation and never changes.
     Fixed,
-    /// The tier of the namespace doesn't have it.
+    /// The tier of the namespace does not support it.
     Tier,
     /// The value is longer than the tier allows; the maximum in days.
     TierDays(u64),
-    /// What it must be instead, as the end of a sentence.
+    /// The required form or range, as the end of a sentence.
     Value(String),
 }
 
@@ -59,11 +59,11 @@ impl From<String> for Wrong {
 }
 
 impl<O: OptionSet> Reading<'_, O> {
-    /// The options that a description asks for. An option that it leaves out has its default; an element that is none of
-    /// the entity's options is ignored.
+    /// Reads the options of a description. A missing option has its default; elements that are no options of the entity
+    /// are ignored.
     ///
     /// # Errors
-    /// A value that can't be read or is out of its range: which, and what it must be.
+    /// An invalid value, or one out of range: the option, and the allowed values.
     pub(super) fn options(&self, description: &Element) -> Result<O, Error> {
         let default: O = self.limits.tier.defaults();
         let kept = self.current.filter(|_| self.is_patch);
@@ -108,7 +108,8 @@ impl<O: OptionSet> Reading<'_, O> {
         }
     }
 
-    /// Sets a value. One that is left out stays as it is if it can't be changed, or if the client may not know of it.
+    /// Assigns a value. A missing one stays unchanged if the option can't be changed, or if the client's version does
+    /// not have it.
     fn assign<T: Clone + PartialEq>(
         &self,
         options: &mut O,
@@ -127,12 +128,12 @@ impl<O: OptionSet> Reading<'_, O> {
         }
     }
 
-    /// Whether the namespace's tier doesn't have the option.
+    /// Whether the namespace's tier does not support the option.
     fn is_beyond(&self, option: &EntityOption) -> bool {
         option.since > self.limits.tier
     }
 
-    /// What the tier doesn't have may only be as it is by default, or as it is.
+    /// Checks an option that the tier does not support: only its default and its current value are allowed.
     fn check_tier(&self, option: &EntityOption, options: &O, default: &O) -> Result<(), Wrong> {
         let stays = self.current.is_some_and(|current| option.is_equal(options, current));
         if self.is_beyond(option) && !stays && !option.is_equal(options, default) {
@@ -141,7 +142,7 @@ impl<O: OptionSet> Reading<'_, O> {
         Ok(())
     }
 
-    /// In the words of azure-cli 31702.
+    /// With the wording in azure-cli 31702.
     fn check_size(&self, options: &O) -> Result<(), Error> {
         let (tier, sizes) = (self.limits.tier, options.sizes_bytes());
         let (Some(sizes_mb), Some((_, total_bytes))) = (tier.sizes_mb(), sizes) else { return Ok(()) };
@@ -157,7 +158,7 @@ impl<O: OptionSet> Reading<'_, O> {
         )))
     }
 
-    /// What is unlimited becomes the most that the configuration allows: .NET and Java ask so when nobody said anything.
+    /// An unlimited value becomes the configured maximum: .NET and Java send it when the user sets no value.
     fn time_to_live_ms(&self, text: Option<&str>, min_ms: u64) -> Result<Option<u64>, Wrong> {
         let max_ms = self.limits.message_time_to_live_max_ms;
         let range = min_ms..=max_ms.unwrap_or(u64::MAX);
@@ -186,8 +187,9 @@ impl<O: OptionSet> Reading<'_, O> {
         }
     }
 
-    /// An option that can't be what was asked for. Of one that never changes in the service's own words, which Go's tests
-    /// assert; of one that the tier doesn't have in those of MassTransit 657, ServiceBusExplorer 745 and azure-service-bus 306.
+    /// The error for an option that can't have the requested value. For an immutable one it has the service's own
+    /// wording, which Go's tests assert; for one that the tier does not support the wording in MassTransit 657,
+    /// ServiceBusExplorer 745 and azure-service-bus 306.
     fn refused(&self, description: &Element, option: &EntityOption, wrong: Wrong) -> Error {
         let (name, kind) = (option.service_name, description.name.trim_end_matches("Description"));
         let (namespace, tier) = (self.namespace, self.limits.tier.name());
@@ -212,7 +214,7 @@ impl<O: OptionSet> Reading<'_, O> {
     }
 }
 
-/// Sets a value; never fails.
+/// Assigns a value; never fails.
 #[expect(clippy::unnecessary_wraps, reason = "the last call of what may fail before")]
 fn put<T, O: OptionSet>(at: &Fields<T>, options: &mut O, value: T) -> Result<(), Wrong> {
     if let Some(slot) = at.get_mut(options) {
@@ -244,7 +246,7 @@ fn in_range_ms(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
     open_duration(text)?.filter(|length_ms| range.contains(length_ms)).ok_or_else(wrong)
 }
 
-/// The owner's words as they are, blanks included.
+/// The owner's text unchanged, including blanks.
 fn free_text(element: Option<&Element>, chars_max: usize) -> Result<Option<Box<str>>, String> {
     let text = element.map_or("", |element| element.text.as_str());
     if text.chars().count() > chars_max {
@@ -258,8 +260,8 @@ fn status(text: &str) -> Result<EntityStatus, String> {
     found.ok_or_else(|| "must be Active, Disabled, SendDisabled or ReceiveDisabled.".to_owned())
 }
 
-/// Writes the elements of a description in this order, which is the service's. An option that is not in it comes last, where
-/// the service puts what it adds.
+/// Writes the elements of a description in the given order, which is the service's. An option that is not in it comes
+/// last, where the service puts new ones.
 pub(super) fn write<O: OptionSet>(
     document: &mut Document,
     order: &[&str],
@@ -272,7 +274,7 @@ pub(super) fn write<O: OptionSet>(
             continue;
         }
         match EntityOption::of_service(name) {
-            // The one size that the tier has is not worth an element.
+            // A tier with a single size needs no element.
             Some(EntityOption { kind: OptionKind::Size(..), since, .. }) if *since > audience.tier => {}
             Some(option) => write_option(document, option, options, audience),
             None => details.write(document, name),
@@ -280,7 +282,7 @@ pub(super) fn write<O: OptionSet>(
     }
 }
 
-/// Writes the element of an option, if these options have it.
+/// Writes the element of an option, if these options have one.
 pub(super) fn write_option<O: OptionSet>(
     document: &mut Document,
     option: &EntityOption,
@@ -300,8 +302,8 @@ pub(super) fn write_option<O: OptionSet>(
     }
 }
 
-/// The value of an option as descriptions have it, targets of forwarding by their names; `None` if there is no value, and of
-/// authorization rules, which are no text.
+/// The value of an option as in descriptions, with targets of forwarding as names; `None` without a value, and for
+/// authorization rules, which are not text.
 pub(super) fn text<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
     match &option.kind {
         OptionKind::Boolean(at) => at.get(options).map(bool::to_string),

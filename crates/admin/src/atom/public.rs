@@ -1,5 +1,6 @@
-//! The answer of the namespace itself: a feed without entries. Service Bus also answers so what is asked about a queue or
-//! topic that does not exist (recorded by azure-sdk-for-net with api-versions 2017-04 and 2021-05); Go knows it by its title.
+//! The answer for the namespace itself: a feed without entries. Service Bus answers requests for a missing queue or
+//! topic with it, too (recorded by azure-sdk-for-net with api-versions 2017-04 and 2021-05); Go recognizes it by its
+//! title.
 
 use uuid::Uuid;
 

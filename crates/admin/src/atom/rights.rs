@@ -1,5 +1,5 @@
-//! Whether a request is allowed, and what a client is told if it is not: the service's own words, which the tests of Go's
-//! SDK assert.
+//! Authorization of a request, and the error if it is refused: the service's own wording, which the tests of Go's SDK
+//! assert.
 
 use axum::http::Method;
 use peeklock_access::{Denied, Grant};
@@ -11,16 +11,16 @@ use super::path::Target;
 use crate::Admin;
 use crate::error::Error;
 
-/// What a token allows.
+/// The result of the check.
 pub(super) enum Verdict {
-    /// The request itself.
+    /// The request is allowed.
     Allowed(Grant),
-    /// Nothing more than to hear that there is nothing of that name.
+    /// Only the information that no entity has that name is allowed.
     Missing,
 }
 
-/// Looks at the token of a request. The right to manage is needed, except for the description of the namespace, for which every
-/// right will do. A token with any right on a name hears that no queue or topic has it.
+/// Verifies the token of a request. The right to manage is needed, except for the description of the namespace, for
+/// which any right is enough. A token with any right on a name may learn that no queue or topic has it.
 ///
 /// # Errors
 /// 401.
@@ -59,7 +59,7 @@ fn refusal(call: &Call) -> Error {
     Error::of(ErrorKind::ManageRightMissing, text)
 }
 
-/// What the service calls an operation on something within a topic.
+/// The service's name for an operation on a part of a topic.
 fn operation(call: &Call) -> Option<String> {
     let kind = match call.target {
         Target::Subscription(..) | Target::Subscriptions(_) => "Subscription",

@@ -11,13 +11,13 @@ use crate::error::Error;
 /// The element that describes a rule.
 pub(super) const NAME: &str = "RuleDescription";
 
-/// Whose rule, and its name.
+/// Topic, subscription and name of a rule.
 pub(super) type Path<'a> = (&'a str, &'a str, &'a str);
 
-/// Tells about a rule.
+/// Returns the description of a rule.
 ///
 /// # Errors
-/// There is none of that name.
+/// The rule does not exist.
 pub(super) fn get(session: &Session<'_>, path: Path<'_>) -> Result<Document, Error> {
     let rule = find(session, path)?;
     Ok(single(session, path, &rule))
@@ -33,7 +33,7 @@ fn find(session: &Session<'_>, (topic, subscription, name): Path<'_>) -> Result<
 /// Adds a rule.
 ///
 /// # Errors
-/// It exists, there is no such subscription, or it can't be as described.
+/// It exists, the subscription does not exist, or the description is invalid.
 pub(super) async fn create(
     session: &Session<'_>,
     path: Path<'_>,
@@ -50,7 +50,7 @@ pub(super) async fn create(
 /// Replaces filter and action of a rule.
 ///
 /// # Errors
-/// There is none of that name, or it can't become as described.
+/// The rule does not exist, or the description is invalid.
 pub(super) async fn update(
     session: &Session<'_>,
     path: Path<'_>,
@@ -68,7 +68,7 @@ pub(super) async fn update(
 /// Lists the rules of a subscription.
 ///
 /// # Errors
-/// There is no such subscription.
+/// The subscription does not exist.
 pub(super) fn list(session: &Session<'_>, (topic, subscription): (&str, &str)) -> Result<Document, Error> {
     let found = subscription::find(session, topic, subscription)?.subscription;
     let page = session.page(|skip, top| found.rules.iter().skip(skip).take(top).cloned().collect());
@@ -77,15 +77,15 @@ pub(super) fn list(session: &Session<'_>, (topic, subscription): (&str, &str)) -
     }))
 }
 
-/// The rule that a description asks for; an empty name is that of the default rule.
+/// Reads the rule of a description; an empty name stands for the default rule's.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason.
 pub(super) fn read(session: &Session<'_>, description: &Element, name: &str) -> Result<Rule, Error> {
     read_at(session.entity_now(), description, name)
 }
 
-/// As [`read`], of a rule that is created at that time.
+/// [`read`] for a rule created at that time.
 pub(super) fn read_at(created_at: Timestamp, description: &Element, name: &str) -> Result<Rule, Error> {
     let name = if name.is_empty() { peeklock_engine::DEFAULT_RULE } else { name };
     check_rule_name(name)

@@ -6,13 +6,13 @@ use super::key_values::{self, KeyValue};
 use super::xml::{Document, Element};
 use crate::error::Error;
 
-/// The version of the language; the service has known no other since 2012, and .NET writes it as well.
+/// The version of the language; the service has had only this one since 2012, and .NET writes it too.
 const COMPATIBILITY_LEVEL: &str = "20";
 
-/// Expression and parameters. What else there may be changes nothing: `CompatibilityLevel`, `RequiresPreprocessing`.
+/// Expression and parameters. Other elements have no effect: `CompatibilityLevel`, `RequiresPreprocessing`.
 ///
 /// # Errors
-/// Parameters that can't be read.
+/// Invalid parameters.
 pub(super) fn read<'element>(
     element: &'element Element,
     owner: &str,
@@ -21,7 +21,7 @@ pub(super) fn read<'element>(
     Ok((expression, key_values::read(element, "Parameters", owner)?))
 }
 
-/// What is said about SQL that can't be read; the error has the place.
+/// The error for invalid SQL; `error` contains the position.
 pub(super) fn unreadable(owner: &str, error: &SqlError) -> Error {
     Error::bad_request(format!("The SQL of {owner} can't be read: {error}."))
 }

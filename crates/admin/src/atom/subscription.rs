@@ -14,28 +14,28 @@ use crate::error::Error;
 /// The element that describes a subscription.
 pub(super) const NAME: &str = "SubscriptionDescription";
 
-/// Tells about a subscription.
+/// Returns the description of a subscription.
 ///
 /// # Errors
-/// There is none of that name.
+/// The subscription does not exist.
 pub(super) fn get(session: &Session<'_>, topic: &str, name: &str) -> Result<Document, Error> {
     let found = find(session, topic, name)?;
     Ok(single(session, topic, &found))
 }
 
-/// The subscription.
+/// Looks a subscription up.
 ///
 /// # Errors
-/// There is none of that name.
+/// The subscription does not exist.
 pub(super) fn find(session: &Session<'_>, topic: &str, name: &str) -> Result<SubscriptionDescription, Error> {
     let found = session.admin.namespace.describe_subscription(topic, name);
     found.ok_or_else(|| Error::entity_not_found(&session.call.target.display()))
 }
 
-/// Creates a subscription with the rule that its description names, or the one that matches everything.
+/// Creates a subscription with the rule in its description, otherwise with the one that matches everything.
 ///
 /// # Errors
-/// It exists, there is no such topic, or it can't be as described.
+/// It exists, the topic does not exist, or the description is invalid.
 pub(super) async fn create(
     session: &Session<'_>,
     (topic, name): (&str, &str),
@@ -55,10 +55,10 @@ pub(super) async fn create(
     Ok(single(session, topic, &created))
 }
 
-/// Replaces the options of a subscription; its rules stay.
+/// Replaces the options of a subscription; its rules are unchanged.
 ///
 /// # Errors
-/// There is none of that name, or it can't become as described.
+/// The subscription does not exist, or the description is invalid.
 pub(super) async fn update(
     session: &Session<'_>,
     (topic, name): (&str, &str),
@@ -74,7 +74,7 @@ pub(super) async fn update(
 /// Lists the subscriptions of a topic.
 ///
 /// # Errors
-/// There is no such topic.
+/// The topic does not exist.
 pub(super) fn list(session: &Session<'_>, topic: &str) -> Result<Document, Error> {
     let missing = || Error::entity_not_found(topic);
     let namespace = &session.admin.namespace;
@@ -128,8 +128,8 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
     });
 }
 
-/// Whose the subscription is: elements that no SDK for messages reads; their names are those of the service's own library
-/// (`Microsoft.ServiceBus.Messaging.ClientAffineProperties`).
+/// Writes the client that owns a JMS subscription: elements that no SDK for messages reads; their names are those in
+/// the service's own library (`Microsoft.ServiceBus.Messaging.ClientAffineProperties`).
 fn write_client(document: &mut Document, client: &ClientAffinity) {
     document.text("IsClientAffine", "true");
     document.element("ClientAffineProperties", &[], |document| {

@@ -14,17 +14,17 @@ use super::duration;
 use super::instant;
 use super::xml::{Document, Element, SCHEMA, SERIALIZATION};
 
-/// The element that holds a value.
+/// The element that contains a value.
 const NAME: &str = "Value";
-/// Longest text of an instant that is kept, in bytes: `2026-11-22T10:15:30.123456789+01:00`.
+/// Longest text of a time that is kept, in bytes: `2026-11-22T10:15:30.123456789+01:00`.
 const DATE_TIME_BYTES_MAX: usize = 35;
 /// Digits of a second down to 100 ns.
 const TICK_DIGITS: usize = 7;
 
-/// A value with its type.
+/// Reads a value with its type.
 ///
 /// # Errors
-/// A type that is not known or a text that is not of its type, as the end of a sentence.
+/// An unknown type or a text that does not match its type, as the end of a sentence.
 pub(super) fn read(element: &Element) -> Result<PropertyValue, String> {
     if element.nil {
         return Ok(PropertyValue::Null);
@@ -34,7 +34,7 @@ pub(super) fn read(element: &Element) -> Result<PropertyValue, String> {
     let value = match kind {
         "string" => Some(PropertyValue::Text(text.into())),
         "boolean" => boolean(trimmed).map(PropertyValue::Boolean),
-        // Go calls every integer an int, and Python a negative one.
+        // Go declares every integer as int, and Python a negative one.
         "int" => given(trimmed, Given::Int).or_else(|| integer(trimmed)),
         "long" => given(trimmed, Given::Long).or_else(|| integer(trimmed)),
         "short" => given(trimmed, Given::Short),
@@ -73,7 +73,7 @@ fn boxed(given: Given) -> PropertyValue {
     PropertyValue::Given(Box::new(given))
 }
 
-/// A number that keeps its width.
+/// A number that keeps its type.
 fn given<T: FromStr>(text: &str, form: impl FnOnce(T) -> Given) -> Option<PropertyValue> {
     text.parse().ok().map(|number| boxed(form(number)))
 }
@@ -87,10 +87,10 @@ fn character(text: &str) -> Option<char> {
     text.parse().ok().and_then(char::from_u32)
 }
 
-/// An instant that keeps its text: its zone or that it has none, and ticks of 100 ns.
+/// A time that keeps its text, including its zone if any, and ticks of 100 ns.
 fn date_time(text: &str) -> Option<PropertyValue> {
     let at_ms = instant::parse_ms(text)?;
-    // Other forms that are understood are no dateTime of XML.
+    // Other accepted forms are not valid as dateTime in XML.
     let is_plain = text.len() <= DATE_TIME_BYTES_MAX
         && text.bytes().all(|byte| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte));
     Some(if is_plain {
@@ -100,7 +100,7 @@ fn date_time(text: &str) -> Option<PropertyValue> {
     })
 }
 
-/// An instant with as many digits of a second as .NET writes: at most seven, and no zeros at the end.
+/// A time with the fraction of a second as .NET writes it: at most seven digits, without trailing zeros.
 fn in_ticks(text: &str) -> String {
     let Some((whole, rest)) = text.split_once('.') else { return text.to_owned() };
     let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
@@ -110,7 +110,7 @@ fn in_ticks(text: &str) -> String {
     format!("{whole}{point}{digits}{zone}")
 }
 
-/// Numbers as XML has them: Rust knows the special ones by other names.
+/// Numbers in XML: Rust has other names for the special ones.
 fn float<T: FromStr>(text: &str) -> Option<T> {
     let text = match text {
         "INF" => "inf",
@@ -128,14 +128,14 @@ fn float_text(number: impl ToString) -> String {
     }
 }
 
-/// What was given out as such: the AMQP encoding of one value.
+/// The AMQP encoding of one value, as earlier returned to the client.
 fn encoded(text: &str) -> Option<PropertyValue> {
     let mut rest = Bytes::from(STANDARD.decode(text).ok()?);
     let value = Value::decode(&mut rest).ok()?;
     rest.is_empty().then(|| rule_properties::given_from_value(value))
 }
 
-/// A length of time in ticks of 100 ns.
+/// A duration in ticks of 100 ns.
 fn timespan(text: &str) -> Option<i64> {
     match text.strip_prefix('-') {
         Some(text) => 0_i64.checked_sub_unsigned(duration::parse_ticks(text)?),
@@ -148,13 +148,13 @@ fn timespan_text(ticks: i64) -> String {
     format!("{sign}{}", duration::ticks_text(ticks.unsigned_abs()))
 }
 
-/// A decimal in digits, if reading them gives the same bits again.
+/// A decimal as digits, if they parse to the same bits.
 fn decimal_text(number: u128) -> Option<String> {
     let text = decimal::text(number);
     (decimal::parse(&text) == Some(number)).then_some(text)
 }
 
-/// Writes a value with its type. JS cuts a prefix of four letters off the type.
+/// Writes a value with its type. JS removes a prefix of four letters from the type.
 pub(super) fn write(document: &mut Document, value: &PropertyValue) {
     let Some((kind, text)) = typed_text(value) else {
         return document.attributed_text(NAME, &[("i:nil", "true")], "");
@@ -164,8 +164,8 @@ pub(super) fn write(document: &mut Document, value: &PropertyValue) {
     document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
 }
 
-/// The type that the client gave a value, and its text; `None` for null. A whole number without a type is an int if it fits: JS
-/// reads no wider one.
+/// The type that the client specified for a value, and its text; `None` for null. An integer without a type is an int
+/// if it fits: JS reads no wider type.
 pub(crate) fn typed_text(value: &PropertyValue) -> Option<(&'static str, String)> {
     Some(match value {
         PropertyValue::Null => return None,
@@ -193,7 +193,8 @@ pub(crate) fn typed_text(value: &PropertyValue) -> Option<(&'static str, String)
     })
 }
 
-/// Type and text of a value with a type of its own; `None` for types of AMQP, which are shown as what they are compared as.
+/// Type and text of a value with a specified type; `None` for types of AMQP, which are written as the type they are
+/// compared as.
 fn as_given(given: &Given) -> Option<(&'static str, String)> {
     Some(match given {
         Given::Byte(number) => ("byte", number.to_string()),
@@ -212,7 +213,7 @@ fn as_given(given: &Given) -> Option<(&'static str, String)> {
     })
 }
 
-/// What came over AMQP and has no type here comes back as it is.
+/// A value received over AMQP that has no type here is written in its encoding.
 fn as_encoded(value: &PropertyValue) -> (&'static str, String) {
     ("base64Binary", STANDARD.encode(rule_properties::to_value(value).to_bytes()))
 }

@@ -1,4 +1,4 @@
-//! A batch: a JSON array of messages, which are accepted all or none.
+//! A batch: a JSON array of messages, of which all or none are accepted.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use super::object::Object;
 use super::scalar::Scalar;
 use crate::error::Error;
 
-/// The content type that makes a body a batch, to the letter.
+/// The content type that makes a body a batch, compared exactly.
 pub(super) const CONTENT_TYPE: &str = "application/vnd.microsoft.servicebus.json";
 
-/// Application properties of one message: more would not fit into what its header may take.
+/// Application properties of one message: more would exceed the size limit of its header.
 const USER_PROPERTIES_MAX: usize = 16_384;
 
 /// Reads the messages of a batch.
 ///
 /// # Errors
-/// 400 for what is no batch, with the place where it stops being one.
+/// 400 for an invalid batch, with the position of the error.
 pub(super) fn read(body: &[u8]) -> Result<Vec<Draft>, Error> {
     let Entries(entries) = serde_json::from_slice(body)
         .map_err(|error| Error::bad_request(format!("The batch is invalid: {error}.")))?;
@@ -38,7 +38,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<Draft>, Error> {
     drafts.collect()
 }
 
-/// Other names are ignored.
+/// A message of a batch. Other names are ignored.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
@@ -48,7 +48,7 @@ struct Entry {
     broker_properties: Option<Object<BrokerProperties>>,
     #[serde(default)]
     user_properties: Option<UserProperties>,
-    /// Ours: for bytes that are no text.
+    /// An extension of ours: for bodies that are not text.
     #[serde(default)]
     is_body_base64_encoded: bool,
 }

@@ -1,4 +1,4 @@
-//! The body of a request, bounded.
+//! Reads the body of a request, with limits.
 
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use super::limits::SILENCE_MAX;
 use crate::error::Error;
 
-/// Reads a body of at most `bytes_max`. One that says that it is longer is not read at all.
+/// Reads a body of at most `bytes_max`. If its declared length is larger, it is not read at all.
 ///
 /// # Errors
-/// 413 for a longer one, 408 when nothing comes for too long, 400 when it breaks off.
+/// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early.
 pub(crate) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error> {
     let too_long = || {
         let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");

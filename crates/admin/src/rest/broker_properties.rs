@@ -1,4 +1,4 @@
-//! `BrokerProperties` of a message that is sent: JSON in a header, or in an entry of a batch.
+//! `BrokerProperties` of a sent message: JSON in a header, or in an entry of a batch.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::object::Object;
 use super::scalar::Scalar;
 use crate::error::Error;
 
-/// What is understood; every other name is ignored, as the service does (admin reference §7).
+/// The known properties; other names are ignored, as in the service (admin reference §7).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct BrokerProperties {
@@ -26,50 +26,50 @@ pub(super) struct BrokerProperties {
     via_partition_key: Scalar,
 }
 
-/// The properties of a message that is sent, with their times read.
+/// The properties of a sent message, with parsed times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageSettings {
     /// The type of the body.
     pub content_type: Option<String>,
-    /// The id of what it answers.
+    /// The id of the message that it answers.
     pub correlation_id: Option<String>,
     /// The subject.
     pub label: Option<String>,
-    /// Its id; the broker makes one if there is none.
+    /// Its id; the broker generates one if it is missing.
     pub message_id: Option<String>,
-    /// What the partition is chosen by.
+    /// The partition key.
     pub partition_key: Option<String>,
-    /// Where answers go.
+    /// The address for answers.
     pub reply_to: Option<String>,
-    /// The session of answers.
+    /// The session for answers.
     pub reply_to_session_id: Option<String>,
     /// When it becomes available, in milliseconds since 1970.
     pub scheduled_enqueue_time_ms: Option<u64>,
     /// Its session.
     pub session_id: Option<String>,
-    /// How long it lives, in milliseconds.
+    /// Its time to live, in milliseconds.
     pub time_to_live_ms: Option<u64>,
-    /// Whom it is for.
+    /// The intended recipient.
     pub to: Option<String>,
-    /// What the partition of the entity on its way is chosen by.
+    /// The partition key for the entity in between (send via).
     pub via_partition_key: Option<String>,
 }
 
 impl BrokerProperties {
-    /// Reads the value of a header.
+    /// Parses the value of a header.
     ///
     /// # Errors
-    /// 400 for what is no JSON object, or holds lists or objects where values are due.
+    /// 400 for a value that is no JSON object, or that contains lists or objects as values.
     pub(super) fn read(header: &str) -> Result<Self, Error> {
         serde_json::from_str(header)
             .map(|Object(properties)| properties)
             .map_err(|error| Error::bad_request(format!("'BrokerProperties' is invalid: {error}.")))
     }
 
-    /// Reads the values that are more than text.
+    /// Parses the values that are not plain text.
     ///
     /// # Errors
-    /// 400 for a time that is none.
+    /// 400 for an invalid time.
     pub(super) fn into_settings(self) -> Result<MessageSettings, Error> {
         let time_to_live_ms = match (self.time_to_live, self.time_to_live_time_span) {
             (Scalar::Null, Scalar::Null) => None,
@@ -101,17 +101,17 @@ fn scheduled_time(text: &str) -> Result<u64, Error> {
     })
 }
 
-/// Seconds as a number or as text, or a time span; in milliseconds. The longest time span is no limit at all.
+/// Seconds as a number or text, or a time span; returns milliseconds. The longest time span means no limit.
 fn time_to_live(name: &str, value: Scalar) -> Result<u64, Error> {
     let seconds = match value {
-        #[allow(clippy::cast_precision_loss)] // no life is so long that it matters
+        #[allow(clippy::cast_precision_loss)] // irrelevant for times to live
         Scalar::Integer(seconds) => Some(seconds as f64),
         Scalar::Double(seconds) => Some(seconds),
         Scalar::Text(text) => text.trim().parse().ok().or_else(|| time_span_seconds(text.trim())),
         Scalar::Null | Scalar::Bool(_) => None,
     };
     match seconds.filter(|seconds| *seconds > 0.0) {
-        // Saturates.
+        // The conversion saturates.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and floats saturate
         Some(seconds) => Ok((seconds * 1000.0).ceil() as u64),
         None => Err(Error::bad_request(format!("{name} must be more than 0 seconds."))),

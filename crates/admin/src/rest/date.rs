@@ -1,24 +1,24 @@
-//! Instants as HTTP writes them: `Sun, 06 Nov 1994 08:49:37 GMT`.
+//! Times in HTTP's format: `Sun, 06 Nov 1994 08:49:37 GMT`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use httpdate::HttpDate;
 
-/// The last instant that can be written, in milliseconds since 1970: the end of the year 9999.
+/// The last time that can be written, in milliseconds since 1970: the end of the year 9999.
 const LAST_MS: u64 = 253_402_300_799_000;
 
-/// Writes an instant, in milliseconds since 1970; what is later than can be written is written as the last.
+/// Writes a time in milliseconds since 1970; later times are written as the last one.
 pub(super) fn text(at_ms: u64) -> String {
     HttpDate::from(UNIX_EPOCH + Duration::from_millis(at_ms.min(LAST_MS))).to_string()
 }
 
-/// Reads an instant as RFC 1123 or ISO 8601 writes it: milliseconds since 1970.
+/// Parses a time in the format of RFC 1123 or ISO 8601: milliseconds since 1970.
 pub(super) fn read(text: &str) -> Option<u64> {
     let text = text.trim();
     read_rfc_1123(text).or_else(|| u64::try_from(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok())
 }
 
-/// Reads an instant only as RFC 1123 writes it.
+/// Parses a time in the format of RFC 1123 only.
 pub(super) fn read_rfc_1123(text: &str) -> Option<u64> {
     let at: SystemTime = text.parse::<HttpDate>().ok()?.into();
     u64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()

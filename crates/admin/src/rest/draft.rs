@@ -1,4 +1,4 @@
-//! A message as a request describes it, on its way to its encoding.
+//! A message in a request, before it is encoded.
 
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::NewMessage;
@@ -14,22 +14,22 @@ use uuid::Uuid;
 use super::broker_properties::MessageSettings;
 use crate::error::Error;
 
-/// What a message is made of.
+/// The parts of a message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
-    /// What `BrokerProperties` says, and the content type.
+    /// The `BrokerProperties` and the content type.
     pub settings: MessageSettings,
     /// Application properties.
     pub user: Vec<(String, Value)>,
-    /// Its bytes.
+    /// Its body.
     pub body: Bytes,
 }
 
 impl Draft {
-    /// The message as the engine takes it, read like one that came encoded.
+    /// Encodes the message for the engine and checks it like one that arrived encoded.
     ///
     /// # Errors
-    /// 400 for what no message may be.
+    /// 400 for an invalid message.
     pub fn into_message(self, wanted: RequiredProperties, now_ms: u64) -> Result<NewMessage, Error> {
         let encoded = self.encode(now_ms);
         submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128())
@@ -44,7 +44,7 @@ impl Draft {
             Header { ttl_ms, ..Header::default() }.encode(&mut output);
         }
         encode_annotations(&settings, &mut output);
-        // Longer than a header can say: told by two instants, as the SDKs tell it.
+        // Too long for the header's ttl: expressed by two times, as in the SDKs.
         let long_life_ms = settings.time_to_live_ms.filter(|_| ttl_ms == Some(u32::MAX));
         let text = |text: Option<String>| text.map(String::into_boxed_str);
         MessageProperties {

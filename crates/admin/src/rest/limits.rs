@@ -1,4 +1,4 @@
-//! What all requests together may hold.
+//! Limits of all requests together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::error::Error;
 /// Receives that wait for a message, or whose message is being written.
 const RECEIVES_MAX: usize = 4096;
 
-/// Memory for bodies of requests, in KiB; further ones wait until there is room, unread.
+/// Memory for bodies of requests, in KiB; further requests wait unread until there is room.
 const BODIES_KIB: u32 = 256 * 1024;
 
-/// Bodies may have this part of the process's memory budget at most.
+/// Divisor: bodies may use at most this part of the process's memory budget.
 const BODIES_PART_OF_BUDGET: usize = 4;
 
-/// How long a body waits for memory that others hold before its request is refused.
+/// How long a request waits for memory held by others before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often it looks.
+/// How often it checks for free memory.
 const MEMORY_LOOK: Duration = Duration::from_millis(20);
 
-/// How long a peer may send nothing in the middle of a body.
+/// How long a peer may pause in the middle of a body.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Shared by all requests; cheap to clone.
+/// Limits shared by all requests; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     receives: Arc<Semaphore>,
@@ -36,7 +36,7 @@ pub(crate) struct Limits {
     budget: Budget,
 }
 
-/// Room for a body, given back when dropped.
+/// Memory reserved for a body, released when dropped.
 #[derive(Debug)]
 pub struct Room {
     _permit: OwnedSemaphorePermit,
@@ -44,7 +44,7 @@ pub struct Room {
 }
 
 impl Limits {
-    /// Within the memory budget of the process.
+    /// Limits within the memory budget of the process.
     pub(crate) fn new(budget: Budget) -> Self {
         let part_kib = budget.limit_bytes() / BODIES_PART_OF_BUDGET / 1024;
         let bodies_kib_max = u32::try_from(part_kib).unwrap_or(u32::MAX).min(BODIES_KIB);
@@ -56,27 +56,28 @@ impl Limits {
         }
     }
 
-    /// A place for a receive, until the permit is dropped.
+    /// Reserves a slot for a receive, until the permit is dropped.
     ///
     /// # Errors
-    /// 503 when there is none.
+    /// 503 if none is free.
     pub(super) fn receive(&self) -> Result<OwnedSemaphorePermit, Error> {
         let permit = Arc::clone(&self.receives).try_acquire_owned();
         permit.map_err(|_| Error::busy("Too many receives are waiting; retry in a while."))
     }
 
-    /// Room for a message that is to be shown.
+    /// Reserves memory for a message in an answer.
     ///
     /// # Errors
-    /// 503 when there is none.
+    /// 503 if memory is short.
     pub(crate) fn answer(&self, bytes: usize) -> Result<Share, Error> {
         self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short)
     }
 
-    /// Room for a body. Bodies wait for each other as long as it takes, and for memory that others hold a few seconds.
+    /// Reserves memory for a body. Waits for other bodies as long as necessary, and a few seconds for memory held by
+    /// others.
     ///
     /// # Errors
-    /// 503 when there is none.
+    /// 503 if memory is short.
     pub(crate) async fn body(&self, bytes: u64) -> Result<Room, Error> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_kib_max);
         let permit = Arc::clone(&self.bodies_kib).acquire_many_owned(kib).await;

@@ -1,4 +1,4 @@
-//! Where a locked message is found again.
+//! The `Location` of a locked message.
 
 use axum::http::HeaderValue;
 use axum::http::header::HOST;
@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::place::Place;
 
-/// What a path may hold unescaped, of the names of entities.
+/// Characters of entity names that stay unescaped in a path.
 const PLAIN: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'$');
 
-/// The address to complete, unlock or renew at: absolute, so that clients can use it as it is, with the host they reached
-/// the broker by. Relative only if they gave none that can be repeated.
+/// The URL for completing, unlocking or renewing: absolute, so that clients can use it unchanged, with the host by
+/// which they reached the broker. Relative only if they sent no usable host.
 pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> Option<HeaderValue> {
     let path = place.entity.to_string();
     let path = utf8_percent_encode(&path, PLAIN);
@@ -26,7 +26,7 @@ pub(super) fn of(head: &Parts, place: &Place, number: u64, lock: LockToken) -> O
 fn origin(head: &Parts) -> Option<String> {
     let host = head.headers.get(HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
-    // A request line has no scheme; the server passes it along when it serves TLS.
+    // A request line has no scheme; the server sets it as an extension when it serves TLS.
     let scheme = head.extensions.get::<Scheme>().map_or("http", Scheme::as_str);
     (!host.is_empty() && host.bytes().all(is_plain)).then(|| format!("{scheme}://{host}"))
 }

@@ -1,4 +1,4 @@
-//! What is done with a locked message: complete, unlock, renew.
+//! Operations on a locked message: complete, unlock, renew.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -10,10 +10,10 @@ use super::place::Place;
 use super::refusal;
 use crate::error::Error;
 
-/// Settles the message under a lock, also one that another client took.
+/// Settles the message under a lock, even if another client received it.
 ///
 /// # Errors
-/// 404 for a lock that ended or never was.
+/// 404 for an expired or unknown lock.
 pub(super) async fn settle(place: &Place, lock: &str, settlement: Settlement) -> Result<Response, Error> {
     let tokens = [token(lock)?].into_iter().collect();
     let command = Command::Settle { queue: place.source.queue, tokens, settlement };
@@ -26,7 +26,7 @@ pub(super) async fn settle(place: &Place, lock: &str, settlement: Settlement) ->
     }
 }
 
-/// Prolongs a lock.
+/// Renews a lock.
 ///
 /// # Errors
 /// See [`settle`].
@@ -39,16 +39,16 @@ pub(super) async fn renew(place: &Place, lock: &str) -> Result<Response, Error> 
     }
 }
 
-/// Whatever is no UUID was never given out as a lock.
+/// A text that is no UUID was never a lock token.
 fn token(text: &str) -> Result<LockToken, Error> {
     let uuid = Uuid::parse_str(text).map_err(|_| refusal::error(&Refusal::MessageLockLost))?;
     Ok(LockToken(uuid.as_u128()))
 }
 
-/// Hands a command to a partition and waits for its answer.
+/// Sends a command to a partition and waits for its answer.
 ///
 /// # Errors
-/// The partition is gone, and not even that was told.
+/// The partition ended without an answer.
 pub async fn ask(partition: &PartitionHandle, command: Command) -> Result<Answer, Error> {
     let (mailbox, mut outputs) = Mailbox::new();
     partition.submit(Request { mailbox, tag: Some(0), command });

@@ -1,7 +1,7 @@
 //! The messaging API: messages over HTTP (admin reference §7).
 //!
-//! HTTP is translated to and from a message's AMQP encoding; what a message may be and what is shown of it is decided where
-//! AMQP has it decided as well (`peeklock_message`).
+//! Messages are translated between HTTP and their AMQP encoding; the rules for valid messages and for the properties
+//! that receivers see are shared with AMQP (`peeklock_message`).
 
 mod batch;
 pub(crate) mod body;
@@ -43,7 +43,7 @@ pub(crate) use limits::Limits;
 pub use limits::Room;
 pub(crate) use operation::Operation;
 
-/// The broker's time may be corrected: whether a grant has expired is looked at again after this, in milliseconds.
+/// The broker's time may be corrected, so expiry of a grant is checked again after this, in milliseconds.
 const GRANT_LOOK_MS_MAX: u64 = 60_000;
 
 /// Carries an operation out.
@@ -52,7 +52,7 @@ pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request)
 }
 
 async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Result<Response, Error> {
-    // First of all, so that nobody without the right learns what there is.
+    // Checked first, so that clients without the right learn nothing about existing entities.
     let right = operation.verb.right();
     let grant = admin.authorize(request.headers(), &operation.entity.resource(), right)?;
     Admission::tell(request.extensions());
@@ -74,7 +74,7 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     }
 }
 
-/// A request counts as one message, a batch too.
+/// Each request counts as one message, including a batch.
 pub(crate) fn check_rates(admin: &Admin, entity: &str, principal: &str) -> Result<(), Error> {
     let now_ms = admin.namespace.clock().now().0;
     let buckets = [admin.throttles.entity(entity), admin.throttles.identity(principal)];
@@ -99,12 +99,12 @@ async fn receive(
     tokio::select! {
         biased;
         response = received => response,
-        // What comes from now on is given back.
+        // Messages delivered from now on are released.
         denied = ended(&admin.access, grant) => Err(denied.into()),
     }
 }
 
-/// Resolves when a grant does not hold any more.
+/// Resolves when a grant is no longer valid.
 async fn ended(access: &Access, grant: &Grant) -> Denied {
     let mut changes = access.changes();
     loop {

@@ -1,4 +1,4 @@
-//! A JSON object and nothing else.
+//! Restricts deserialization to JSON objects.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// What is read from an object only: serde takes an array for the fields in their order as well.
+/// A value that is read from an object only: serde would also accept an array with the fields in order.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
 

@@ -1,20 +1,20 @@
-//! What a request asks for: its method and the end of its path.
+//! The operation of a request: its method and the end of its path.
 
 use axum::http::Method;
 use peeklock_access::{EntityNode, ResolvedNode};
 use peeklock_engine::Right;
 use percent_encoding::percent_decode_str;
 
-/// What is to be done, and where.
+/// An operation and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// The queue, topic or subscription, or a queue inside it.
+    /// The queue, topic or subscription, or a sub-queue of it.
     pub(crate) entity: EntityNode,
-    /// What.
+    /// The operation.
     pub(crate) verb: Verb,
 }
 
-/// The operations (admin reference §7). Those on a message name its lock, as its `Location` does.
+/// The operations (admin reference §7). Operations on a locked message name its lock, as its `Location` does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// Send a message or a batch: `POST …/messages`.
@@ -27,21 +27,21 @@ pub(crate) enum Verb {
     Purge,
     /// Remove a locked message: `DELETE …/messages/{number}/{lock}`.
     Complete(String),
-    /// Give a locked message back: `PUT …/messages/{number}/{lock}`.
+    /// Abandon a locked message: `PUT …/messages/{number}/{lock}`.
     Unlock(String),
-    /// Prolong a lock: `POST …/messages/{number}/{lock}`.
+    /// Renew a lock: `POST …/messages/{number}/{lock}`.
     Renew(String),
 }
 
 impl Verb {
-    /// What it takes.
+    /// The right that it needs.
     pub(super) fn right(&self) -> Right {
         if *self == Self::Send { Right::Send } else { Right::Listen }
     }
 }
 
 impl Operation {
-    /// Reads method and path; `None` for what is no operation on messages.
+    /// Parses method and path; `None` if they are no operation on messages.
     pub(crate) fn read(method: &Method, path: &str) -> Option<Self> {
         let (entity, verb) = read_verb(method, path.trim_end_matches('/'))?;
         match ResolvedNode::of(entity) {
@@ -51,7 +51,7 @@ impl Operation {
     }
 }
 
-/// Takes off a path from the right what says what to do; what is left is the address of an entity, still encoded.
+/// Removes the operation from the end of a path; the rest is the address of an entity, still encoded.
 fn read_verb<'a>(method: &Method, path: &'a str) -> Option<(&'a str, Verb)> {
     let (rest, last) = pop(path)?;
     if is(&last, "messages") {
@@ -68,7 +68,7 @@ fn read_verb<'a>(method: &Method, path: &'a str) -> Option<(&'a str, Verb)> {
     if is(&second, "messages") && is(&last, "purge") {
         return (*method == Method::POST).then_some((rest, Verb::Purge));
     }
-    // `second` is the message's number or id; its lock says it all.
+    // `second` is the message's number or id; the lock alone identifies it.
     let (rest, third) = pop(rest)?;
     let verb = match *method {
         Method::DELETE => Verb::Complete(last),
@@ -79,7 +79,7 @@ fn read_verb<'a>(method: &Method, path: &'a str) -> Option<(&'a str, Verb)> {
     is(&third, "messages").then_some((rest, verb))
 }
 
-/// The last segment of a path, decoded by itself, and what is before; `None` if one of them is empty.
+/// The last segment of a path, decoded, and the rest; `None` if one of them is empty.
 fn pop(path: &str) -> Option<(&str, String)> {
     let (rest, last) = path.rsplit_once('/')?;
     let last = percent_decode_str(last).decode_utf8().ok()?;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(sub_queue, SubQueue::TransferDeadLetter);
     }
 
-    /// In the path of its rule, the word is the subscription's name.
+    /// In the path of a rule, the word `messages` is the subscription's name.
     #[test]
     fn a_subscription_may_be_called_messages() {
         for method in [Method::PUT, Method::DELETE, Method::POST] {

@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::{date, user_properties};
 
-/// Data as it is; a value that is text or bytes as these; every other value, and sequences, as JSON. What can't be decoded
-/// is given as it is encoded.
+/// Data unchanged; a value that is text or bytes as such; every other value, and sequences, as JSON. A body that can't
+/// be decoded is returned in its encoding.
 pub fn of(sections: &Sections) -> Bytes {
     match sections.decode_body() {
         Ok(Body::Data(data)) => data,
@@ -24,7 +24,7 @@ pub fn of(sections: &Sections) -> Bytes {
     }
 }
 
-/// A value in JSON: what JSON has no word for as text, or as null.
+/// A value in JSON: types that JSON lacks as text, or as null.
 fn json(value: &Value) -> Json {
     match value {
         Value::Bool(truth) => Json::from(*truth),

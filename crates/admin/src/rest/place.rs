@@ -1,4 +1,4 @@
-//! Where an operation is carried out.
+//! The entity of an operation.
 
 use peeklock_access::EntityNode;
 use peeklock_engine::runtime::{Namespace, PartitionHandle};
@@ -10,18 +10,18 @@ use super::operation::{Operation, Verb};
 use super::refusal;
 use crate::error::Error;
 
-/// An entity found.
+/// An entity that was found.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// As the request names it.
+    /// Its address in the request.
     pub entity: EntityNode,
-    /// Where commands go.
+    /// The partition that gets its commands.
     pub partition: PartitionHandle,
-    /// Which queue, in commands.
+    /// The queue in commands.
     pub source: QueuePath,
-    /// What it wants to know of messages sent to it.
+    /// Properties of sent messages that the entity needs.
     pub wanted: RequiredProperties,
-    /// What is particular about its messages.
+    /// Properties of the entity that affect its messages as receivers get them.
     pub origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
     pub message_bytes_max: u64,
@@ -30,10 +30,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds what an operation is for.
+    /// Looks up the entity of an operation.
     ///
     /// # Errors
-    /// 410 if it is not there, 400 if nothing of this kind can be done with it.
+    /// 410 if it does not exist, 400 if it does not support the operation.
     pub(super) fn find(namespace: &Namespace, operation: &Operation) -> Result<Self, Error> {
         let Operation { entity, verb } = operation;
         let place = Self::of(namespace, entity).ok_or_else(|| {
@@ -44,7 +44,7 @@ impl Place {
         Ok(place)
     }
 
-    /// The place that an address names, if there is such an entity.
+    /// The place with this address, if the entity exists.
     #[must_use]
     pub fn of(namespace: &Namespace, entity: &EntityNode) -> Option<Self> {
         let found = match &entity.subscription {

@@ -1,4 +1,5 @@
-//! `POST …/messages/purge`: messages go without being delivered. An extension of Peeklock: Service Bus has it over AMQP only.
+//! `POST …/messages/purge`: deletes messages without delivering them. An extension of Peeklock: Service Bus has it over
+//! AMQP only.
 
 use axum::Json;
 use axum::http::request::Parts;
@@ -13,11 +14,11 @@ use super::place::Place;
 use super::{date, refusal};
 use crate::error::Error;
 
-/// Messages deleted at a time: what other queues and topics send waits behind one such step, so it is shorter than what one request
-/// over AMQP may ask for.
+/// Messages deleted at a time: writes of other queues and topics wait for one such step, so it is smaller than the
+/// maximum of one request over AMQP.
 const STEP: u32 = 500;
 
-/// What is asked for.
+/// The parameters of a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Purge {
     /// At most this many messages.
@@ -26,8 +27,8 @@ struct Purge {
     until: Option<Timestamp>,
 }
 
-/// Deletes messages batch by batch, each as one command, so that other clients get their turns. What arrives after the
-/// beginning stays. When the client disconnects, no further batch is deleted.
+/// Deletes messages batch by batch, each by one command, so that other clients' commands can run in between. Messages
+/// that arrive after the start are kept. When the client disconnects, no further batch is deleted.
 ///
 /// # Errors
 /// 400 for a malformed request, 410 when the entity is deleted meanwhile.

@@ -1,4 +1,4 @@
-//! `…/messages/head`: the next message, under a lock or removed.
+//! `…/messages/head`: receives the next message, under a lock or removing it.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use super::place::Place;
 use super::{refusal, shown};
 use crate::error::Error;
 
-/// How long a receive waits when nothing is said about it (admin reference §7).
+/// Default wait of a receive (admin reference §7).
 const TIME_OUT_SECONDS: u64 = 60;
 
-/// How long it waits at most: what lies between takes a longer silence for a dead connection.
+/// Maximum wait: proxies consider a connection dead after a longer silence.
 const TIME_OUT_SECONDS_MAX: u64 = 300;
 
-/// Receives a message. 204 if none comes in time.
+/// Receives a message. 204 if none arrives in time.
 ///
 /// # Errors
-/// 400 for a senseless request, 410 when the entity is deleted meanwhile, 503 when too many wait already.
+/// 400 for an invalid request, 410 when the entity is deleted meanwhile, 503 when too many receives wait already.
 pub(super) async fn receive(
     namespace: &Namespace,
     limits: &Limits,
@@ -58,7 +58,7 @@ pub(super) async fn receive(
     shown::response(held, &place, head)
 }
 
-/// The time-out asked for; `timeout=0` is at once.
+/// The requested time-out; `timeout=0` returns at once.
 fn time_out(query: &str) -> Result<Duration, Error> {
     let mut values = query.split('&').filter_map(|pair| pair.split_once('='));
     let given = values.find(|(name, _)| name.eq_ignore_ascii_case("timeout")).map(|(_, value)| value);
@@ -71,8 +71,8 @@ fn time_out(query: &str) -> Result<Duration, Error> {
     Ok(Duration::from_secs(seconds.min(TIME_OUT_SECONDS_MAX)))
 }
 
-/// A receiver with credit for one message: it counts as listening as long as it waits. Dropped when the client hangs up
-/// as well; what comes too late is given back.
+/// A receiver with credit for one message: it counts as listening while it waits. Also dropped when the client
+/// disconnects; a message that arrives later is released.
 struct Listening {
     partition: PartitionHandle,
     queue: QueueId,
@@ -101,7 +101,7 @@ impl Listening {
         self.submit(None, Command::Credit { receiver: self.receiver, limit, drain });
     }
 
-    /// The next message, or `None` once the partition says that there was none until the deadline.
+    /// The next message, or `None` once the partition reports that there was none until the deadline.
     async fn next(&mut self, deadline: Instant) -> Result<Option<Received>, Error> {
         let is_due = |deadline| deadline <= Instant::now();
         let mut draining = is_due(deadline);
@@ -133,7 +133,8 @@ impl Listening {
 }
 
 impl Listening {
-    /// Removes a message that is about to leave. One that is not removed goes back when its lock ends.
+    /// Removes a message that is about to be sent. If the removal fails, the message is available again when its lock
+    /// expires.
     async fn remove(&mut self, received: &mut Received) -> Result<(), Error> {
         let Some(lock) = received.lock.take() else { return Ok(()) };
         let tokens = [lock.token].into_iter().collect();
@@ -151,7 +152,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // What is delivered from here on finds nobody, and the partition gives it back itself.
+        // The partition itself releases messages that it delivers from here on.
         self.outputs.close();
         self.submit(None, Command::CloseReceiver { receiver: self.receiver });
         while let Ok(output) = self.outputs.try_recv() {
@@ -162,7 +163,7 @@ impl Drop for Listening {
     }
 }
 
-/// A message on its way to the client. Dropped before the client can have seen anything of it, its lock is given back.
+/// A message to be sent to the client. If dropped before any byte of it was sent, its lock is released.
 pub(super) struct UnsentMessage {
     partition: PartitionHandle,
     queue: QueueId,
@@ -172,12 +173,12 @@ pub(super) struct UnsentMessage {
 }
 
 impl UnsentMessage {
-    /// The message, until it leaves.
+    /// The message, until it is sent.
     pub(super) fn message(&self) -> Option<&Received> {
         self.received.as_ref()
     }
 
-    /// The client may have seen it: its lock stays.
+    /// Marks the message as possibly received: its lock stays.
     pub(super) fn leaves(&mut self) {
         self.received = None;
     }

@@ -1,4 +1,4 @@
-//! What the engine's refusals are over HTTP.
+//! Maps the engine's refusals to HTTP errors.
 
 use peeklock_engine::Refusal;
 use peeklock_errors::ErrorKind;
@@ -9,13 +9,13 @@ use crate::error::Error;
 #[must_use]
 pub fn error(refusal: &Refusal) -> Error {
     match ErrorKind::from(refusal) {
-        // What it means is the broker's business, not a client's.
+        // Details are internal, not for a client.
         ErrorKind::Internal => Error::internal(),
         kind => Error::of(kind, refusal.to_string()),
     }
 }
 
-/// The entity is not there.
+/// The entity does not exist.
 pub(super) fn gone(text: String) -> Error {
     Error::of(ErrorKind::EntityGone, text)
 }

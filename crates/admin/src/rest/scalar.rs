@@ -22,7 +22,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// As text, whatever it is; `None` for null.
+    /// The value as text; `None` for null.
     pub(super) fn into_text(self) -> Option<String> {
         match self {
             Self::Null => None,
@@ -33,7 +33,7 @@ impl Scalar {
         }
     }
 
-    /// As an application property: an int where it fits, as .NET reads JSON.
+    /// The value as an application property: integers are ints if they fit, as .NET reads JSON.
     pub(super) fn into_value(self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -69,7 +69,7 @@ impl Visitor<'_> for ScalarVisitor {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Scalar, E> {
-        // Beyond the range of a long it is as good as JavaScript has it.
+        // Beyond the range of a long it becomes a double, as in JavaScript.
         #[allow(clippy::cast_precision_loss)] // as JSON's own numbers
         Ok(i64::try_from(number).map_or(Scalar::Double(number as f64), Scalar::Integer))
     }

@@ -19,13 +19,13 @@ use super::place::Place;
 use super::{batch, body, refusal, user_properties};
 use crate::error::Error;
 
-/// What a JSON batch may be longer than the messages in it, beside twice their size.
+/// Allowed size of a JSON batch beyond twice the size of its messages.
 const BATCH_MARGIN_BYTES: u64 = 64 * 1024;
 
-/// Sends what a request brings.
+/// Sends the messages of a request.
 ///
 /// # Errors
-/// 400 for what is no message, 403 or 413 for what is too large.
+/// 400 for an invalid message, 403 or 413 for one that is too large.
 pub(super) async fn send(
     namespace: &Namespace,
     limits: &Limits,
@@ -35,7 +35,7 @@ pub(super) async fn send(
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).cloned();
     let is_batch = content_type.as_ref().is_some_and(|value| value == batch::CONTENT_TYPE);
-    // Before the body: what is wrong with the head need not wait for it.
+    // Before the body: errors in the head need not wait for it.
     let single = if is_batch { None } else { Some(draft(&head.headers, content_type.as_ref())?) };
     let body_bytes_max = match is_batch {
         true => place.message_bytes_max.saturating_mul(2).saturating_add(BATCH_MARGIN_BYTES),
@@ -47,7 +47,7 @@ pub(super) async fn send(
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let messages = match single {
         Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(wanted, now_ms)?]),
-        // Long enough to keep others waiting.
+        // Parsing may take long enough to delay other tasks.
         None => tokio::task::spawn_blocking(move || read_batch(&body, wanted, now_ms))
             .await
             .map_err(|_| Error::internal())??,
@@ -60,7 +60,7 @@ pub(super) async fn send(
     }
 }
 
-/// The documentation's answer: the content type as it came, and nothing else.
+/// The documented answer: only the content type of the request.
 fn created(content_type: Option<HeaderValue>) -> Response {
     let mut response = StatusCode::CREATED.into_response();
     if let Some(content_type) = content_type {
@@ -69,7 +69,7 @@ fn created(content_type: Option<HeaderValue>) -> Response {
     response
 }
 
-/// A single message as far as the head of the request tells.
+/// A single message, from the head of the request.
 fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draft, Error> {
     let settings = match headers.get("brokerproperties") {
         Some(header) => BrokerProperties::read(&user_properties::text_of(header))?.into_settings()?,
@@ -93,7 +93,7 @@ fn read_batch(
     messages.collect()
 }
 
-/// A batch may be as large as a message, as over AMQP.
+/// A batch may be as large as a single message, as over AMQP.
 fn check_total(messages: &[NewMessage], limit_bytes: u64) -> Result<(), Error> {
     let size_bytes = messages.iter().map(|message| message.content.len() as u64).sum();
     if size_bytes > limit_bytes {

@@ -1,4 +1,4 @@
-//! A message as HTTP shows it: its bytes as body, `BrokerProperties`, and a header for each application property.
+//! A message in an HTTP response: its bytes as body, `BrokerProperties`, and a header for each application property.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,10 +23,10 @@ use super::receiving::UnsentMessage;
 use super::{date, location, payload, user_properties};
 use crate::error::Error;
 
-/// The response that brings a message: 201 under a lock, 200 without.
+/// The response with a message: 201 under a lock, 200 without.
 ///
 /// # Errors
-/// 500 when what is stored can't be read, which sending had checked.
+/// 500 for an unreadable stored message, which the checks at sending prevent.
 pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> Result<Response, Error> {
     let Some(received) = held.message() else { return Err(Error::internal()) };
     let (mut headers, payload) = show(received, place).map_err(|error| {
@@ -45,7 +45,7 @@ pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> 
         None => StatusCode::OK,
     };
     if payload.is_empty() {
-        // Nobody asks a body for nothing: this one would never leave.
+        // An empty body is never polled, so it would never be marked as sent.
         held.leaves();
     }
     let mut response = Response::new(ResponseBody::new(Outgoing { held, payload }));
@@ -55,7 +55,7 @@ pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> 
 }
 
 fn show(received: &Received, place: &Place) -> Result<(HeaderMap, Bytes), DecodeError> {
-    // As AMQP has it: with what receivers changed, why it was dead-lettered and what the broker knows.
+    // The same properties as over AMQP: with changes of receivers, dead-letter reasons and the broker's annotations.
     let encoded = Encoder::default().encode_whole(received, Way::Management, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
     let properties = sections.decode_properties()?;
@@ -95,7 +95,8 @@ fn broker_properties(
     let text = |text: &Option<Box<str>>| text.as_deref().map(Json::from);
     let id = |id: &Value| user_properties::plain_text(id).map(|id| Json::from(&*id));
     let scheduled = annotated(annotation::SCHEDULED_ENQUEUE_TIME).and_then(Value::as_i64);
-    // Of a message that was not sent to another entity before, the service's is 0 (Receive and Delete Message, REST reference).
+    // For a message that was not sent to another entity before, the service returns 0 (Receive and Delete Message, REST
+    // reference).
     let first_number =
         annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64).map(Json::from);
     #[allow(clippy::cast_precision_loss)] // a fraction of a second in ten thousand years
@@ -129,7 +130,7 @@ fn broker_properties(
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// The body of a response. Until somebody asks for its bytes nothing of the message has left.
+/// The body of a response. The message counts as unsent until its bytes are polled.
 struct Outgoing {
     held: UnsentMessage,
     payload: Bytes,

@@ -1,4 +1,4 @@
-//! Receives that wait: who waits is known, and stops waiting when the right to it ends.
+//! Waiting receives: they are counted, and end when the right to receive ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +47,8 @@ fn token(expires_at_s: u64, key: &str) -> String {
     )
 }
 
-/// Asks for a message that never comes: the status, once `meanwhile` was done while it was waited for.
+/// Receives from an empty queue and calls `meanwhile` while the request waits; returns the status, and how often the
+/// request was reported as authorized.
 async fn status(broker: &Broker, token: &str, meanwhile: impl FnOnce()) -> (u16, usize) {
     let admitted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&admitted);

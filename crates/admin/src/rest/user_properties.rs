@@ -1,5 +1,5 @@
-//! Application properties as headers of their own: text in quotation marks, as JSON has it; numbers, `true` and `false`
-//! bare; instants as RFC 1123 writes them, in quotation marks.
+//! Application properties as headers: strings in quotation marks as in JSON; numbers, `true` and `false` unquoted;
+//! times in the format of RFC 1123, quoted.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::date;
 
-/// Headers that belong to HTTP, to those who pass it on, or to Service Bus.
+/// Headers used by HTTP, by proxies, or by Service Bus.
 const RESERVED: [&str; 46] = [
     "age",
     "authorization",
@@ -59,29 +59,29 @@ const RESERVED: [&str; 46] = [
     "x-real-ip",
 ];
 
-/// Beginnings of such names.
+/// Prefixes of such names.
 const RESERVED_BEGINNINGS: [&str; 8] =
     ["accept", "access-control-", "content-", "if-", "proxy-", "sec-", "x-forwarded-", "x-ms-"];
 
-/// Whether a header is no application property; names are in lower case.
+/// Whether a header is not an application property; names are in lower case.
 fn is_reserved(name: &str) -> bool {
     RESERVED.binary_search(&name).is_ok()
         || RESERVED_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// The application properties of a message that is sent, in the order of its headers. Their names come in lower case:
-/// HTTP does not tell cases apart.
+/// The application properties of a sent message, in the order of its headers. Their names arrive in lower case: HTTP
+/// header names are case-insensitive.
 pub(super) fn read(headers: &HeaderMap) -> Vec<(String, Value)> {
     let own = headers.keys().filter(|name| !is_reserved(name.as_str()));
     let property = |name: &HeaderName| {
-        // A header that is there several times is one property: RFC 9110, 5.3.
+        // Repeated headers are one property: RFC 9110, 5.3.
         let texts: Vec<_> = headers.get_all(name).iter().map(text_of).collect();
         (name.as_str().to_owned(), read_value(&texts.join(", ")))
     };
     own.map(property).collect()
 }
 
-/// A header's text: UTF-8, else Latin-1.
+/// A header's text: UTF-8, otherwise Latin-1.
 pub(super) fn text_of(value: &HeaderValue) -> String {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn text_of(value: &HeaderValue) -> String {
     }
 }
 
-/// What is neither quoted nor a number nor a word of JSON is text as it stands (the documentation's own example).
+/// A value that is neither quoted nor a number nor a JSON literal is a string (the documentation's own example).
 fn read_value(text: &str) -> Value {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -112,8 +112,8 @@ fn read_value(text: &str) -> Value {
     text.parse().map_or_else(|_| Value::String(text.into()), Value::Double)
 }
 
-/// Adds a property to a response. What no header can hold is left out: names that are no names of headers, or belong to
-/// HTTP, and lists.
+/// Adds a property to a response. Properties that no header can represent are omitted: invalid or reserved names, and
+/// lists.
 pub(super) fn write(name: &str, value: &Value, headers: &mut HeaderMap) {
     let Ok(name) = HeaderName::try_from(name) else { return };
     let Some(text) = value_text(value).filter(|_| !is_reserved(name.as_str())) else { return };
@@ -157,7 +157,7 @@ fn quoted(text: &str) -> String {
     ascii(&serde_json::Value::from(text).to_string())
 }
 
-/// JSON without a character beyond ASCII: those stand in strings only, where each can be escaped.
+/// JSON in ASCII only: other characters occur only in strings, where each can be escaped.
 pub(super) fn ascii(json: &str) -> String {
     use std::fmt::Write as _;
 
@@ -167,7 +167,7 @@ pub(super) fn ascii(json: &str) -> String {
             ascii.push(character);
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string does not fail.
+                // Writing to a string can't fail.
                 let _ = write!(ascii, "\\u{unit:04x}");
             }
         }
@@ -175,7 +175,7 @@ pub(super) fn ascii(json: &str) -> String {
     ascii
 }
 
-/// The text of a value that is text, or of a number.
+/// The text of a string, or of a number.
 pub(super) fn plain_text(value: &Value) -> Option<Str> {
     peeklock_message::rule_properties::id_text(value)
 }

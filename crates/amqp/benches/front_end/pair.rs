@@ -1,4 +1,5 @@
-//! A client's endpoint and the broker's front end, connected in memory, and an engine that answers at once that all went well.
+//! A client's endpoint and the broker's front end, connected in memory, and an engine that answers every command with
+//! success at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ impl Entities for OneQueue {
     }
 }
 
-/// Nothing here is transacted.
+/// No transactions are used here.
 struct NoStep;
 
 impl JointStep for NoStep {
@@ -125,7 +126,8 @@ impl Pair {
         slices.iter().for_each(|slice| self.to_server.extend_from_slice(slice));
     }
 
-    /// The timed part: what the driver of a connection does in its turns. A function of its own, by whose name valgrind finds it.
+    /// The measured part: the work of a connection's driver in its turns. A separate function so that valgrind can
+    /// identify it.
     #[inline(never)]
     fn server_turn(&mut self) -> Duration {
         let start = cpu_time();
@@ -148,7 +150,7 @@ impl Pair {
         cpu_time() - start
     }
 
-    /// The engine answers at once that all went well.
+    /// The engine answers every command with success at once.
     fn engine_turn(&mut self) {
         while let Some(Request { tag, command, .. }) = self.requests.try_next() {
             let response = match command {
@@ -177,7 +179,7 @@ impl Pair {
         }
     }
 
-    /// All of the above until a round brings nothing new.
+    /// Repeats the steps above until a round produces nothing new.
     fn settle_down(&mut self) {
         for _ in 0..8 {
             self.client_speaks();
@@ -233,7 +235,7 @@ pub(crate) fn message(id: Option<&str>) -> Bytes {
     output.freeze()
 }
 
-/// Sends `count` messages; gives the broker's time.
+/// Sends `count` messages; returns the broker's CPU time.
 pub(crate) fn send(pair: &mut Pair, link: LinkId, payload: &Bytes, count: u64) -> Duration {
     let mut timed = Duration::ZERO;
     let mut accepted = 0;
@@ -257,7 +259,7 @@ pub(crate) fn send(pair: &mut Pair, link: LinkId, payload: &Bytes, count: u64) -
     timed
 }
 
-/// Delivers `count` messages and has them accepted; gives the broker's time.
+/// Delivers `count` messages and has them accepted; returns the broker's CPU time.
 pub(crate) fn receive(
     pair: &mut Pair,
     link: LinkId,

@@ -14,10 +14,11 @@ use super::{Event, LinkId};
 use crate::wire::performative::{Attach, Detach, Error, Performative, Role};
 
 impl Connection {
-    /// Answers an attach. `reply` is what the peer shall see; name, handle and role are filled in, and a missing
-    /// initial-delivery-count where we send. A link on which we receive gets `credit` at once, and keeps it: what is
-    /// settled is granted again by itself. `reply.max_message_size` is enforced on what the peer sends. An answer that is
-    /// larger than the peer takes goes without link properties, and if that does not help, the link is refused.
+    /// Answers an attach. `reply` is the attach to send; name, handle and role are filled in, and on a link on which we
+    /// send, initial-delivery-count if it is missing. A link on which we receive gets `credit` at once and keeps it:
+    /// credit is granted again as deliveries are settled. `reply.max_message_size` is enforced on incoming messages. An
+    /// answer larger than the peer's max-frame-size is sent without link properties; if it is still too large, the link
+    /// is refused.
     pub fn accept_attach(&mut self, link: LinkId, mut reply: Attach, credit: u32) {
         let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
         let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) else {
@@ -39,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Writes the answer to an attach, as far as the peer takes frames of that size; gives what was written.
+    /// Writes the answer to an attach within the peer's max-frame-size; returns the frame written.
     fn write_answer(&mut self, key: usize, reply: Attach) -> Option<Attach> {
         let channel = self.sessions.get(self.links.get(key)?.session)?.channel_out;
         let mut frame = Performative::Attach(Box::new(reply));
@@ -55,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// The answer to an attach is written: the link works from now on.
+    /// Marks the link as attached after the answer to the attach has been written.
     fn attached(&mut self, key: usize, reply: &Attach, credit: u32) {
         let Some(state) = self.links.get_mut(key) else { return };
         let Some(session) = self.sessions.get_mut(state.session) else { return };
@@ -81,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Closes a link from our side; no event follows. Deliveries still queued are dropped, but for those that are leaving
+    /// Closes a link from our side; no event follows. Queued deliveries are dropped, except those that are leaving
     /// ([`Self::reserve`]): the link ends after them.
     pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
         if let Some(key) = self.links.key(link) {
@@ -119,7 +120,7 @@ impl Connection {
         self.admit(key, session, attach)
     }
 
-    /// Shows a new link to the upper layer, unless there are too many.
+    /// Announces a new link to the upper layer, unless the limit of links is reached.
     fn admit(&mut self, key: usize, session: usize, attach: Box<Attach>) -> Result<(), Fault> {
         if self.links.detaching > self.detaching_max() {
             let reason = "too many links wait for their detach to be answered";
@@ -154,7 +155,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Gives a link its place and handle; `None` when the peer allows no more handles.
+    /// Gives a link a key and a handle; `None` when the peer allows no more handles.
     pub(super) fn insert_link(
         &mut self,
         session: usize,
@@ -195,13 +196,13 @@ impl Connection {
         let Some(session) = self.sessions.get_mut(session_key) else { return };
         session.handles_in.insert(attach.handle, key);
         let (link, session) = (id, session.channel_out);
-        // Credit that was set meanwhile.
+        // Credit that was set before the answer.
         self.owe_flow(session_key, Some(key));
         self.emit(Event::Attach { link, session, attach });
     }
 
     pub(super) fn on_detach(&mut self, session: usize, detach: Detach) -> Result<(), Fault> {
-        // fe2o3-amqp answers a refused attach with two detaches: the second finds no link and does no harm.
+        // fe2o3-amqp answers a refused attach with two detaches: the second finds no link and is ignored.
         let Ok(key) = self.link_at(session, detach.handle) else { return Ok(()) };
         let Some(link) = self.links.get(key) else { return Ok(()) };
         if link.phase != LinkPhase::Detaching {
@@ -229,7 +230,7 @@ impl Connection {
         Some(link)
     }
 
-    /// Detaches a link from our side; `announce` tells the upper layer.
+    /// Detaches a link from our side; `announce` reports it to the upper layer.
     pub(super) fn detach_link(&mut self, key: usize, error: Option<Error>, announce: bool) {
         let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
         if link.phase == LinkPhase::Detaching {
@@ -259,8 +260,8 @@ impl Connection {
         self.outbox.frame(session.channel_out, &Performative::Detach(detach));
     }
 
-    /// Drops what a link that ends holds: queued and unsettled deliveries, partly received ones. Deliveries we
-    /// received stay counted until the upper layer settles them.
+    /// Drops what an ending link holds: queued and unsettled deliveries, partly received ones. Deliveries we received
+    /// stay counted until the upper layer settles them.
     pub(super) fn clear_link(&mut self, key: usize) {
         let Some(link) = self.links.get_mut(key) else { return };
         let (id, session) = (link.id, link.session);
@@ -290,7 +291,7 @@ impl Connection {
     }
 }
 
-/// The role at the other end.
+/// The opposite role.
 pub(super) fn opposite(role: Role) -> Role {
     match role {
         Role::Sender => Role::Receiver,

@@ -1,4 +1,4 @@
-//! Error conditions of the AMQP specification (parts 2.8.15 to 2.8.18), the only error currency toward the wire.
+//! Error conditions of the AMQP specification (parts 2.8.15 to 2.8.18), the only kind of error sent to peers.
 
 use crate::wire::performative::Error;
 
@@ -33,7 +33,7 @@ pub const LINK_STOLEN: &str = "amqp:link:stolen";
 /// `amqp:link:message-size-exceeded`.
 pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
 
-/// An error with a description for people.
+/// An error with a human-readable description.
 pub fn error(condition: &str, description: impl Into<String>) -> Error {
     Error {
         condition: condition.into(),
@@ -42,7 +42,7 @@ pub fn error(condition: &str, description: impl Into<String>) -> Error {
     }
 }
 
-/// How far a peer's mistake reaches: what has to end because of it.
+/// The scope of a peer's protocol error: what has to be ended because of it.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The connection is closed.

@@ -1,4 +1,4 @@
-//! The connection: what holds everything, open and close (part 2.4).
+//! The connection: its state, open and close (part 2.4).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,27 +22,27 @@ use crate::wire::performative::{Error, Open, Performative};
 /// server: Header ──sasl──▶ Sasl(Init) ▶ Sasl(Deciding) ▶ AmqpHeader ──▶ Opening ──open──▶ Open
 ///            └──────────────────────── amqp ───────────────────────────────┘
 /// client: Header ──sasl──▶ Sasl(Mechanisms) ▶ Sasl(Outcome) ▶ AmqpHeader ▶ Opening ─open─▶ Open
-/// Open ──our close──▶ Closing ──peer's close, end of input, time──▶ Closed ◀── mistakes, peer's close
+/// Open ──our close──▶ Closing ──peer's close, end of input, time──▶ Closed ◀── errors, peer's close
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The peer's first protocol header is due.
+    /// Waits for the peer's first protocol header.
     Header,
     /// Authentication.
     Sasl(SaslPhase),
-    /// The peer's AMQP header is due, after SASL.
+    /// Waits for the peer's AMQP header, after SASL.
     AmqpHeader,
-    /// The peer's open is due.
+    /// Waits for the peer's open.
     Opening,
-    /// Both have opened.
+    /// Both sides have sent their open.
     Open,
-    /// Our close is queued or sent; only the peer's counts.
+    /// Our close is queued or sent; input other than the peer's close is ignored.
     Closing,
-    /// Over.
+    /// The connection has ended.
     Closed,
 }
 
-/// What the peer's open said.
+/// Limits from the peer's open.
 #[derive(Debug)]
 pub(super) struct PeerLimits {
     pub(super) frame_size_max: u32,
@@ -51,8 +51,8 @@ pub(super) struct PeerLimits {
 
 /// One AMQP connection.
 ///
-/// Everything a peer can do wrong ends in an error frame to that peer, never in a panic. Calls that name a link,
-/// session or delivery that is gone do nothing.
+/// Every protocol error of a peer ends in an error frame to that peer, never in a panic. Calls that name a link,
+/// session or delivery that no longer exists do nothing.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) config: Config,
@@ -61,36 +61,36 @@ pub struct Connection {
     pub(super) sasl_initial_response: Option<Bytes>,
     pub(super) phase: Phase,
     pub(super) open_sent: bool,
-    /// Our close waits for queued output.
+    /// Our close, not sent until queued output has been written.
     pub(super) close_due: Option<Option<Error>>,
     pub(super) close_sent: bool,
     pub(super) peer: PeerLimits,
     pub(super) sessions: Slab<Session>,
-    /// Sessions on which we still wait for the peer's end.
+    /// Sessions that wait for the peer's end.
     pub(super) sessions_ending: usize,
     /// Session keys by the peer's channel and by ours.
     pub(super) channels_in: BTreeMap<u16, usize>,
     pub(super) channels_out: BTreeMap<u16, usize>,
-    /// The peer's channels whose session it has ended: what it still says there is too late and harmless.
+    /// Channels whose session the peer has ended: later frames on them are ignored.
     pub(super) channels_ended: BTreeSet<u16>,
     pub(super) links: Links,
     pub(super) events: VecDeque<Event>,
     pub(super) outbox: Outbox,
     pub(super) timers: Timers,
-    /// A transfer on a link that the upper layer has not accepted yet: input waits behind it.
+    /// A transfer on a link that the upper layer has not accepted yet; no further input is handled until it has.
     pub(super) held: Option<(u16, Performative, Bytes)>,
-    /// A frame of which the rest is thrown away as it comes.
+    /// A frame whose remaining bytes are discarded as they arrive.
     pub(super) skipped: Option<Skipped>,
-    /// Bytes that the last [`Self::handle_input`] left.
+    /// Number of bytes that the last [`Self::handle_input`] left.
     pub(super) input_left: usize,
     pub(super) backlog: Backlog,
     pub(super) reassembly_bytes: usize,
     pub(super) pending_bytes: usize,
-    /// Keys of sessions that have something to send and may.
+    /// Keys of sessions that have something to send and are allowed to.
     pub(super) ready: VecDeque<usize>,
     /// Keys of sessions with settlements or flows to write.
     pub(super) dirty: Vec<usize>,
-    /// The limits of an unauthenticated connection apply.
+    /// Whether the limits of an unauthenticated connection apply.
     pub(super) is_limited: bool,
 }
 
@@ -101,7 +101,7 @@ impl Connection {
         Self::new(config, "", false, now)
     }
 
-    /// The connecting side (tests, tools). Its frames are pipelined: nothing waits for the peer's open.
+    /// The connecting side (tests, tools). Its frames are pipelined: they are sent without waiting for the peer's open.
     #[must_use]
     pub fn client(config: Config, hostname: &str, now: NowMs) -> Self {
         let mut connection = Self::new(config, hostname, true, now);
@@ -147,7 +147,7 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Whether [`Event::Closed`] has been given or waits.
+    /// Whether [`Event::Closed`] has been returned or is queued.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
@@ -165,8 +165,9 @@ impl Connection {
         }
     }
 
-    /// Closes the connection from our side; what may leave at once (settlements, deliveries within credit and
-    /// window) leaves first. [`Event::Closed`] comes when the peer has answered, or has not in time.
+    /// Closes the connection from our side, after output that can be sent at once (settlements, deliveries within
+    /// credit and window). [`Event::Closed`] follows when the peer has answered, or when the time-out for its answer
+    /// has passed.
     pub fn close(&mut self, error: Option<Error>) {
         match self.phase {
             Phase::Closing | Phase::Closed => {}
@@ -179,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection at once with an error; nothing that waits to be sent leaves any more.
+    /// Closes the connection at once with an error; queued output is dropped.
     pub fn abort(&mut self, error: Error) {
         self.fail(error);
     }
@@ -214,7 +215,7 @@ impl Connection {
         self.finish(error, by_peer);
     }
 
-    /// Closes the connection because of a mistake, ours or the peer's, without waiting for an answer.
+    /// Closes the connection because of an error, ours or the peer's, without waiting for an answer.
     pub(super) fn fail(&mut self, error: Error) {
         if matches!(self.phase, Phase::Opening | Phase::Open | Phase::Closing) && !self.close_sent {
             self.send_open();
@@ -223,7 +224,7 @@ impl Connection {
         self.finish(Some(error), false);
     }
 
-    /// The end: forgets everything but the bytes that still are to be written.
+    /// Ends the connection: drops all state except the bytes still to be written.
     pub(super) fn finish(&mut self, error: Option<Error>, by_peer: bool) {
         if self.phase == Phase::Closed {
             return;
@@ -244,7 +245,7 @@ impl Connection {
         self.events.push_back(Event::Closed { error, by_peer });
     }
 
-    /// Queues our open unless it is on its way.
+    /// Queues our open unless that has been done.
     pub(super) fn send_open(&mut self) {
         if std::mem::replace(&mut self.open_sent, true) {
             return;
@@ -276,7 +277,7 @@ impl Connection {
         !self.close_sent && self.phase != Phase::Closed
     }
 
-    /// Tells the upper layer about the end of a link, if it knows the link.
+    /// Reports the end of a link to the upper layer, if the link was announced to it.
     pub(super) fn announce_detached(
         &mut self,
         link: LinkId,
@@ -298,8 +299,8 @@ impl Connection {
         }
     }
 
-    /// Whether [`Self::handle_input`] would get further with what it left in `input`, without more bytes: it stops
-    /// early when events or output pile up, and while an answer of the upper layer is needed first.
+    /// Whether [`Self::handle_input`] could continue with the rest of `input` without more bytes: it stops early when
+    /// too many events or too much output is queued, and while it needs an answer from the upper layer.
     #[must_use]
     pub fn has_input_work(&self, input: &BytesMut) -> bool {
         self.accepts_input() && (self.held.is_some() || self.is_frame_complete(input))

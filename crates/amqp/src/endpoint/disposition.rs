@@ -11,10 +11,10 @@ use super::session::SessionPhase;
 use super::{DeliveryTag, Event, IncomingId, LinkId, OutgoingId};
 use crate::wire::performative::{DeliveryState, Disposition, Performative, Role};
 
-/// How many runs back a disposition over interleaved links looks for one to continue.
+/// How many runs back a disposition over interleaved links searches for one to continue.
 const RUNS_LOOKED_BACK: usize = 8;
 
-/// A delivery we sent, as its session knows it.
+/// A delivery we sent, as stored in its session.
 #[derive(Debug)]
 pub(super) struct OutgoingSlot {
     /// Key of the link.
@@ -23,14 +23,14 @@ pub(super) struct OutgoingSlot {
     pub(super) delivery: u32,
 }
 
-/// A delivery we received, as its session knows it.
+/// A delivery we received, as stored in its session.
 #[derive(Debug)]
 pub(super) struct IncomingSlot {
     link: LinkId,
     bytes: usize,
-    /// The sender wants no answer any more.
+    /// The peer has settled the delivery: no answer is expected.
     settled_by_peer: bool,
-    /// Our outcome is announced; the sender is to settle.
+    /// Our outcome has been announced; the sender has to settle.
     outcome_announced: bool,
 }
 
@@ -45,7 +45,7 @@ impl IncomingSlot {
     }
 }
 
-/// A line of a disposition frame to come.
+/// A settlement that has not been written yet.
 #[derive(Debug)]
 pub(super) struct Settlement {
     delivery_id: u32,
@@ -53,12 +53,12 @@ pub(super) struct Settlement {
     settled: bool,
 }
 
-/// Deliveries received and waiting for the upper layer.
+/// Received deliveries that wait for the upper layer.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     messages: usize,
     bytes: usize,
-    /// What links that are gone left behind.
+    /// Unsettled deliveries of links that no longer exist.
     orphans: BTreeMap<LinkId, Orphan>,
     sessions_begun: u64,
 }
@@ -82,7 +82,7 @@ impl Backlog {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// A link is gone; its deliveries still are in somebody's hands.
+    /// Keeps count of the deliveries of an ended link that the upper layer has not settled yet.
     pub(super) fn orphan(
         &mut self,
         link: LinkId,
@@ -96,11 +96,11 @@ impl Backlog {
         }
     }
 
-    /// One of the deliveries of a link that is gone is settled; gives the session on which it came.
+    /// Settles one delivery of an ended link; returns the session on which it came.
     fn settle_orphan(&mut self, link: LinkId) -> Option<(usize, u64)> {
         let orphan = self.orphans.get_mut(&link)?;
         let session = (orphan.session, orphan.session_number);
-        // Which delivery it was is forgotten where the session is gone too: each counts as the average.
+        // Which delivery it was is unknown once the session has ended too: each counts as the average.
         let bytes = orphan.bytes / orphan.messages.max(1);
         orphan.messages -= 1;
         orphan.bytes -= bytes;
@@ -117,7 +117,7 @@ impl Backlog {
     }
 }
 
-/// Deliveries of one link in a row that a disposition names.
+/// Consecutive deliveries of one link in a disposition.
 struct Run {
     link: usize,
     first: u32,
@@ -125,16 +125,16 @@ struct Run {
 }
 
 impl Connection {
-    /// Deliveries that peers sent unsettled and that [`Self::settle_incoming`] has not settled yet (number, payload
-    /// bytes), over all links, those that are gone included. The measure for a driver to stop reading.
+    /// Deliveries that the peer sent unsettled and that [`Self::settle_incoming`] has not settled yet (number, payload
+    /// bytes), over all links including ended ones. Drivers use it to decide when to stop reading.
     #[must_use]
     pub fn incoming_unsettled(&self) -> (usize, usize) {
         (self.backlog.messages, self.backlog.bytes)
     }
 
     /// Settles a delivery we received; neighbours with equal state are joined into one frame. Credit on links we
-    /// receive on is topped up by itself as deliveries are settled. To be called for every unsettled
-    /// [`Event::Message`], also when the link is gone by then: only then does the delivery stop counting in
+    /// receive on is topped up automatically as deliveries are settled. Must be called for every unsettled
+    /// [`Event::Message`], even if its link has ended: only then does the delivery stop counting in
     /// [`Self::incoming_unsettled`].
     pub fn settle_incoming(&mut self, id: IncomingId, state: DeliveryState) {
         let Some(key) = self.links.key(id.link) else {
@@ -153,8 +153,8 @@ impl Connection {
         }
     }
 
-    /// Announces an outcome without settling (rcv-settle-mode second): the sender settles, and
-    /// [`Event::Settled`] tells.
+    /// Announces an outcome without settling (rcv-settle-mode second): the sender settles, reported by
+    /// [`Event::Settled`].
     pub fn update_incoming(&mut self, id: IncomingId, state: DeliveryState) {
         let session = self.links.key(id.link).and_then(|key| self.links.get(key)).map(|link| link.session);
         let Some(session) = session else { return };
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Settles a delivery we sent, telling the peer its final state.
+    /// Settles a delivery we sent with its final state.
     pub fn settle_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
         let Some(key) = self.links.key(id.link) else { return };
         let Some(link) = self.links.get_mut(key) else { return };
@@ -181,8 +181,8 @@ impl Connection {
         self.schedule_session(session_key);
     }
 
-    /// Announces the state of a delivery we sent without settling it: the peer may take another stand on it, and
-    /// [`Event::Disposition`] tells.
+    /// Announces the state of a delivery we sent without settling it: the peer may change its outcome, reported by
+    /// [`Event::Disposition`].
     pub fn update_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
         let Some(key) = self.links.key(id.link) else { return };
         let Some(link) = self.links.get_mut(key) else { return };
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Takes a delivery out of the books and grants its credit again.
+    /// Removes a received delivery from the session and grants its credit again.
     fn take_incoming(&mut self, session: usize, id: IncomingId) -> Option<IncomingSlot> {
         let slots = &mut self.sessions.get_mut(session)?.incoming;
         slots.get_mut(id.delivery_id).filter(|slot| slot.link == id.link)?;
@@ -232,8 +232,8 @@ impl Connection {
         }
     }
 
-    /// Writes all settlements that wait: they go ahead of those that follow, whatever the session. Without this call, those
-    /// of different sessions leave in any order.
+    /// Writes all pending settlements before any later ones, whatever their session. Without this call, settlements of
+    /// different sessions are written in any order.
     pub fn flush_settlements(&mut self) {
         for position in 0..self.dirty.len() {
             if let Some(&key) = self.dirty.get(position) {
@@ -271,8 +271,8 @@ impl Connection {
         }
     }
 
-    /// The receiver's stand on deliveries we sent. Only what really is unsettled is looked at: a range is a peer's
-    /// to choose.
+    /// Handles the receiver's states of deliveries we sent. Only deliveries that are unsettled are visited, because the
+    /// peer chooses the range.
     fn on_disposition_of_ours(&mut self, session: usize, disposition: &Disposition) {
         let Disposition { first, settled, ref state, .. } = *disposition;
         let last = disposition.last.unwrap_or(first);
@@ -304,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// The sender's stand on deliveries we received: of interest once it settles, or answers an outcome.
+    /// Handles the sender's states of deliveries we received: relevant once it settles, or answers an outcome.
     fn on_disposition_of_theirs(&mut self, session: usize, disposition: &Disposition) {
         let Disposition { first, settled, ref state, .. } = *disposition;
         let Some(session_state) = self.sessions.get_mut(session) else { return };
@@ -329,7 +329,7 @@ impl Connection {
     }
 }
 
-/// Whether a state is an outcome (part 3.4) or carries one, in contrast to progress.
+/// Whether a state is an outcome (part 3.4) or carries one, as opposed to intermediate progress.
 fn is_final(state: &DeliveryState) -> bool {
     match state {
         DeliveryState::Received { .. } => false,
@@ -350,8 +350,8 @@ fn extend_runs(runs: &mut SmallVec<[Run; 1]>, slot: &OutgoingSlot, tag: Delivery
     }
 }
 
-/// Hands out ranges of neighbours with equal state. Answers may come in any order: they are sorted first, relative
-/// to one of them, which orders serial numbers as long as they are less than half a circle apart.
+/// Passes ranges of neighbours with equal state to `write`. Answers may come in any order: they are sorted first,
+/// relative to one of them, which orders serial numbers as long as they span less than half the number space.
 fn join(list: &mut Vec<Settlement>, mut write: impl FnMut(u32, u32, Settlement)) {
     let Some(origin) = list.first().map(|settlement| settlement.delivery_id.wrapping_sub(u32::MAX / 2))
     else {

@@ -1,26 +1,26 @@
-//! What can be seen of a link from outside.
+//! The state of a link, for diagnosis.
 
 use super::LinkId;
 use super::connection::Connection;
 use super::link::Side;
 
-/// A link at one time.
+/// A snapshot of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkFigures<'a> {
-    /// As the side that attached first named it.
+    /// The name chosen by the side that attached first.
     pub name: &'a str,
     /// Whether we receive on it.
     pub is_incoming: bool,
-    /// Deliveries that the receiving side will still take.
+    /// Deliveries that the receiving side still allows.
     pub credit: u32,
     /// Deliveries that are not settled.
     pub unsettled: usize,
-    /// Deliveries since attach: complete ones that came, or those that have left completely.
+    /// Deliveries since attach: those received completely, or those sent completely.
     pub messages: u64,
 }
 
 impl Connection {
-    /// What is known of a link; `None` if it is gone.
+    /// A snapshot of a link; `None` if the link no longer exists.
     #[must_use]
     pub fn link_figures(&self, link: LinkId) -> Option<LinkFigures<'_>> {
         let link = self.links.key(link).and_then(|key| self.links.get(key))?;

@@ -1,4 +1,4 @@
-//! Input: frames out of bytes, each to its handler, mistakes to what they end.
+//! Input: splits bytes into frames, passes each to its handler, and ends what a protocol error affects.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -16,8 +16,8 @@ use crate::wire::performative::Performative;
 pub(super) const FRAME_HEADER_BYTES: usize = 8;
 
 impl Connection {
-    /// Takes complete frames out of `input`; leaves the rest. May stop early when an internal queue is full: call
-    /// again after draining events and output (see [`Self::has_input_work`]).
+    /// Handles the complete frames at the start of `input` and leaves the rest. May stop early when an internal queue
+    /// is full: call again after draining events and output (see [`Self::has_input_work`]).
     pub fn handle_input(&mut self, input: &mut BytesMut, now: NowMs) {
         if input.len() > self.input_left {
             self.timers.last_input = now;
@@ -41,8 +41,9 @@ impl Connection {
         self.input_left = input.len();
     }
 
-    /// Whether another frame may be handled now: not while events or output pile up, or an answer of the upper
-    /// layer (to [`Event::Authenticate`], to an attach or a delivery behind which transfers wait) is needed first.
+    /// Whether another frame may be handled now: not while too many events or too much output is queued, nor while an
+    /// answer of the upper layer (to [`Event::Authenticate`], to an attach or a delivery behind which transfers wait)
+    /// is needed first.
     #[must_use]
     pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
@@ -53,7 +54,7 @@ impl Connection {
             })
     }
 
-    /// Whether `input` starts with a whole frame or header, or with something that is wrong already.
+    /// Whether `input` starts with a whole frame or header, or with something that is already invalid.
     pub(super) fn is_frame_complete(&self, input: &BytesMut) -> bool {
         if self.skipped.is_some() {
             return !input.is_empty();
@@ -62,13 +63,13 @@ impl Connection {
         if matches!(self.phase, Phase::Header | Phase::AmqpHeader) {
             return true;
         }
-        // What can't be a frame is "complete": it gets its answer.
+        // An invalid frame header counts as complete, so that it is answered with an error.
         FrameHeader::decode(header).map_or(true, |header| {
             header.size > self.frame_bytes_max() || input.len() >= header.size as usize
         })
     }
 
-    /// Takes a frame; says whether there was one.
+    /// Handles one frame; returns whether there was a complete one.
     fn take_frame(&mut self, input: &mut BytesMut) -> bool {
         let Some(&bytes) = input.first_chunk::<FRAME_HEADER_BYTES>() else { return false };
         let header = match FrameHeader::decode(bytes) {
@@ -124,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Ends what a mistake ends.
+    /// Ends the link, session or connection affected by a protocol error.
     pub(super) fn on_fault(&mut self, fault: Fault) {
         match fault {
             Fault::Connection(error) => self.fail(error),
@@ -156,7 +157,7 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Fault> {
         let Some(&key) = self.channels_in.get(&channel) else {
-            // P sends `end` and then detaches the links that went with the session.
+            // P sends `end` and then detaches the links that ended with the session.
             if self.channels_ended.contains(&channel) && !matches!(frame, Performative::Attach(_)) {
                 return Ok(());
             }
@@ -190,9 +191,9 @@ impl Connection {
         }
     }
 
-    /// Whether a frame is a transfer that the upper layer is not ready for: on a link that it still has to accept or refuse,
-    /// or with the delivery-id of a delivery that it still has to settle. Python's threads share a link without a lock and
-    /// give several requests the same delivery-id.
+    /// Whether a frame is a transfer that the upper layer is not ready for: on a link that it has not accepted or
+    /// refused yet, or with the delivery-id of a delivery that it has not settled yet. Python's threads share a link
+    /// without a lock and give several requests the same delivery-id.
     fn has_to_wait(&self, session: usize, frame: &Performative) -> bool {
         let Performative::Transfer(transfer) = frame else { return false };
         let Some(session) = self.sessions.get(session) else { return false };

@@ -1,26 +1,26 @@
-//! Time: the peer's silence, our own, and answers that never come (part 2.4.5).
+//! Time-outs: the peer's silence, our own, and missing answers (part 2.4.5).
 
 use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
 use super::limits::{HEARTBEAT_INTERVAL_MS_MIN, IDLE_TIME_OUT_MS_MIN};
 use super::{Config, NowMs};
 
-/// Instants and intervals of a connection.
+/// Points in time and intervals of a connection.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// When bytes last came.
+    /// When bytes were last received.
     pub(super) last_input: NowMs,
-    /// When bytes last left.
+    /// When bytes were last sent.
     pub(super) last_output: NowMs,
-    /// Silence after which the peer counts as gone.
+    /// Silence after which the peer is considered dead.
     pub(super) silence_ms_max: Option<u64>,
-    /// What we announce: peers send something at half of it.
+    /// The idle-time-out we announce: peers send something at half of it.
     pub(super) announced_idle_ms: Option<u32>,
     /// Our own silence after which a heartbeat is due; known once the peer has opened.
     pub(super) heartbeat_interval_ms: Option<u64>,
-    /// When a peer that has not opened, or not answered our close, is cut off.
+    /// When a peer that has not sent its open, or not answered our close, is disconnected.
     pub(super) answer_due: Option<NowMs>,
-    /// Nobody reads from the socket, so silence proves nothing.
+    /// The driver does not read from the socket, so the peer's silence does not count.
     pub(super) reading_paused: bool,
 }
 
@@ -39,10 +39,10 @@ impl Timers {
         }
     }
 
-    /// Takes note of what the peer's open says about idle time.
+    /// Applies the idle-time-out of the peer's open.
     ///
     /// # Errors
-    /// A time-out so short that heartbeats could not keep it (part 2.4.5).
+    /// An idle-time-out too short for heartbeats (part 2.4.5).
     pub(super) fn peer_opened(&mut self, idle_time_out_ms: Option<u32>) -> Result<(), Fault> {
         self.answer_due = None;
         let Some(time_out_ms) = idle_time_out_ms.filter(|&ms| ms > 0) else { return Ok(()) };
@@ -68,7 +68,7 @@ impl Timers {
 }
 
 impl Connection {
-    /// To be called at [`Self::poll_deadline`]: heartbeats, idle peers.
+    /// Sends due heartbeats and closes connections of idle peers. To be called at [`Self::poll_deadline`].
     pub fn handle_timeout(&mut self, now: NowMs) {
         let due = |deadline: Option<NowMs>| deadline.is_some_and(|deadline| deadline <= now);
         if self.phase == Phase::Closed {
@@ -99,7 +99,7 @@ impl Connection {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Tells whether the driver reads from the socket: while it does not, the peer's silence is not its fault.
+    /// Records whether the driver reads from the socket: while it does not, the peer's silence does not count.
     pub fn set_reading(&mut self, reading: bool, now: NowMs) {
         if reading && self.timers.reading_paused {
             self.timers.last_input = now;

@@ -1,4 +1,4 @@
-//! What only the connecting side does beside [`Connection::begin`]: attaching links of its own.
+//! Operations of the connecting side only, beside [`Connection::begin`]: attaching links.
 
 use super::LinkId;
 use super::connection::Connection;
@@ -10,13 +10,13 @@ use super::session::SessionPhase;
 use crate::wire::performative::{Attach, Performative, Role};
 
 impl Connection {
-    /// Attaches a link in the role that `attach` says, without waiting for the answer
-    /// ([`super::Event::Attach`], or [`super::Event::Detached`] after an attach without terminus). The handle is
-    /// filled in. `None` when the session is gone or the peer allows no more links.
+    /// Attaches a link in the role given by `attach`, without waiting for the answer ([`super::Event::Attach`], or
+    /// [`super::Event::Detached`] after an attach without terminus). The handle is filled in. `None` when the session
+    /// has ended or the peer allows no more links.
     ///
-    /// As a receiver, grant credit with [`Self::set_credit`], keep outcomes with [`Self::update_incoming`] or
-    /// [`Self::settle_incoming`]; as a sender, use [`Self::send`]; [`super::Event::Credit`] and
-    /// [`super::Event::Disposition`] tell what the peer thinks of it.
+    /// A receiver grants credit with [`Self::set_credit`] and settles with [`Self::update_incoming`] or
+    /// [`Self::settle_incoming`]; a sender uses [`Self::send`] and gets [`super::Event::Credit`] and
+    /// [`super::Event::Disposition`].
     pub fn attach(&mut self, session: u16, mut attach: Attach) -> Option<LinkId> {
         let session_key = self.channels_out.get(&session).copied().filter(|_| self.may_speak())?;
         self.sessions.get(session_key).filter(|session| session.phase != SessionPhase::Ending)?;
@@ -41,7 +41,7 @@ impl Connection {
         Some(id)
     }
 
-    /// Writes frames no larger than this even if the peer allows more; for tests of what comes in many frames.
+    /// Writes frames no larger than this even if the peer allows more; for tests of messages in many frames.
     pub fn limit_frame_size(&mut self, bytes_max: u32) {
         self.peer.frame_size_max = self.peer.frame_size_max.min(bytes_max).max(FRAME_SIZE_FLOOR);
         self.outbox.limit_frames(self.peer.frame_size_max);

@@ -1,8 +1,9 @@
-//! Which deliveries of a link's queue may leave, and which can still be taken back.
+//! Which deliveries of a link's queue may be sent, and which can still be withdrawn.
 //!
-//! On a gated link the upper layer has something to do before the first byte of a delivery leaves: it removes the message from
-//! the store. It reserves room for deliveries, does its work, and lets them go. A delivery for which room is reserved counts as
-//! leaving, so the link does not end before it has left; everything behind it can be taken back.
+//! On a gated link the upper layer has to act before the first byte of a delivery is sent: it removes the message from
+//! the store. It reserves room for deliveries, removes the messages, and releases the deliveries. A delivery for which
+//! room is reserved counts as leaving, so the link does not end before it has been sent; everything behind it can be
+//! withdrawn.
 
 use super::LinkId;
 use super::connection::Connection;
@@ -11,44 +12,44 @@ use super::link::Link;
 use super::link_out::LinkOut;
 use crate::wire::performative::{Detach, Error};
 
-/// What has passed the gate of a link.
+/// Counters of the gate of a link.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     /// Deliveries since attach for which room is reserved.
     reserved: u64,
-    /// Deliveries since attach that may begin to leave.
+    /// Deliveries since attach that have been released for sending.
     open: u64,
-    /// Payload bytes of the deliveries that room is reserved for and that have not left completely.
+    /// Payload bytes of the deliveries for which room is reserved and that have not been sent completely.
     bytes: usize,
-    /// Transfer frames that these still take.
+    /// Transfer frames that these deliveries still need.
     frames: u32,
 }
 
-/// An end of a link that waits for what is leaving.
+/// The end of a link, postponed until its leaving deliveries have been sent.
 #[derive(Debug)]
 pub(super) enum End {
     /// The peer has detached.
     Peer(Detach),
-    /// We have, for this reason; the upper layer is told if it did not ask for it.
+    /// We have, for this reason; reported to the upper layer if it did not request it.
     Ours { error: Option<Error>, announce: bool },
 }
 
-/// What [`Connection::withdraw`] took back.
+/// Deliveries withdrawn by [`Connection::withdraw`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Withdrawn {
-    /// How many deliveries, the last of the queue.
+    /// Number of deliveries, counted from the back of the queue.
     pub messages: usize,
-    /// Whether the peer was told that its drain is complete: the credit that was left is void.
+    /// Whether the peer was notified that its drain is complete, so that its remaining credit is void.
     pub drained: bool,
 }
 
 impl LinkOut {
-    /// Lets deliveries wait for [`Connection::let_go`].
+    /// Makes deliveries wait for [`Connection::let_go`].
     fn set_gate(&mut self) {
         self.gate = Some(Box::default());
     }
 
-    /// Whether the next delivery may begin as far as the gate is concerned.
+    /// Whether the gate lets the next delivery begin.
     pub(super) fn is_open(&self) -> bool {
         self.gate.as_ref().is_none_or(|gate| self.begun < gate.open)
     }
@@ -68,14 +69,14 @@ impl LinkOut {
         usize::from(self.progress.is_some()) + usize::try_from(self.reserved()).unwrap_or(usize::MAX)
     }
 
-    /// A frame has left; says whether it was one of those that room was reserved for.
+    /// Counts a sent frame; returns whether room was reserved for it.
     pub(super) fn frame_left(&mut self) -> bool {
         let Some(gate) = self.gate.as_mut().filter(|gate| gate.frames > 0) else { return false };
         gate.frames -= 1;
         true
     }
 
-    /// A delivery of so many bytes has left completely.
+    /// Counts a delivery with this payload size as sent completely.
     pub(super) fn delivery_left(&mut self, bytes: usize) {
         if let Some(gate) = &mut self.gate {
             gate.bytes = gate.bytes.saturating_sub(bytes);
@@ -87,7 +88,7 @@ impl LinkOut {
         self.gate.as_ref().map_or(0, |gate| gate.frames)
     }
 
-    /// Takes a delivery out of the queue; gives its payload bytes.
+    /// Removes a delivery from the queue; returns its payload bytes.
     fn take_back(&mut self, position: usize) -> usize {
         let Some(delivery) = self.queue.remove(position) else { return 0 };
         self.queued_bytes -= delivery.bytes;
@@ -97,15 +98,16 @@ impl LinkOut {
 }
 
 impl Connection {
-    /// From now on deliveries on this link leave only when [`Self::let_go`] says so.
+    /// From now on, deliveries on this link are sent only after [`Self::let_go`].
     pub fn gate(&mut self, link: LinkId) {
         if let Some(side) = self.side_out(link) {
             side.set_gate();
         }
     }
 
-    /// Reserves room for the next deliveries of a gated link that link credit and session window allow to leave, as long as
-    /// not more than `messages_max` and about `bytes_max` bytes are leaving. Says how many: for those [`Self::let_go`] must follow.
+    /// Reserves room for the next deliveries of a gated link that link credit and session window allow, as long as at
+    /// most `messages_max` deliveries and about `bytes_max` bytes are leaving. Returns the number of deliveries, for
+    /// which [`Self::let_go`] must follow.
     pub fn reserve(&mut self, link: LinkId, messages_max: usize, bytes_max: usize) -> usize {
         let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
         let Some(key) = self.links.key(link) else { return 0 };
@@ -120,7 +122,7 @@ impl Connection {
         let mut count = 0;
         for delivery in side.queue.iter().skip(leaving).take(most) {
             let frames = u32::try_from(delivery.bytes.div_ceil(frame_bytes).max(1)).unwrap_or(u32::MAX);
-            // A delivery larger than the window, or than the limit, leaves alone.
+            // A delivery larger than the window, or than the limit, is sent alone.
             let is_alone = gate.frames == 0 && window > 0;
             let fits = frames <= window && gate.bytes.saturating_add(delivery.bytes) <= bytes_max;
             if !fits && !is_alone {
@@ -136,8 +138,8 @@ impl Connection {
         count
     }
 
-    /// Lets the next `count` deliveries leave for which room is reserved, but for those at the positions `dropped` among them
-    /// (in order): these are forgotten.
+    /// Releases the next `count` deliveries for which room is reserved, except those at the positions `dropped` among
+    /// them (in ascending order), which are discarded.
     pub fn let_go(&mut self, link: LinkId, count: usize, dropped: &[usize]) {
         let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
         let Some(key) = self.links.key(link) else { return };
@@ -165,8 +167,7 @@ impl Connection {
         self.end_if_due(key);
     }
 
-    /// Takes back the deliveries of a link that are not leaving: those that have not begun to and for which no room is
-    /// reserved.
+    /// Withdraws the deliveries of a link that are not leaving: those that have not begun and have no room reserved.
     pub fn withdraw(&mut self, link: LinkId) -> Withdrawn {
         let nothing = Withdrawn { messages: 0, drained: false };
         let Some(key) = self.links.key(link) else { return nothing };
@@ -186,21 +187,21 @@ impl Connection {
         Withdrawn { messages, drained }
     }
 
-    /// How many deliveries at the front of a link's queue are leaving: [`Self::withdraw`] takes back the others.
+    /// Number of leaving deliveries at the front of a link's queue; [`Self::withdraw`] withdraws the others.
     #[must_use]
     pub fn leaving(&self, link: LinkId) -> usize {
         let side = self.links.key(link).and_then(|key| self.links.get(key)).and_then(Link::out);
         side.map_or(0, LinkOut::leaving)
     }
 
-    /// Detaches a link from our side, after what is leaving; `announce` tells the upper layer.
+    /// Detaches a link from our side once its leaving deliveries are sent; `announce` reports it to the upper layer.
     pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>, announce: bool) {
         if !self.postpone_end(key, End::Ours { error: error.clone(), announce }) {
             self.detach_link(key, error, announce);
         }
     }
 
-    /// The upper layer answers when the peer ends this link: [`super::Event::Ending`] comes instead of
+    /// Makes the upper layer answer when the peer ends this link: [`super::Event::Ending`] replaces
     /// [`super::Event::Detached`].
     pub fn hold_end(&mut self, link: LinkId) {
         if let Some(side) = self.side_out(link) {
@@ -208,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Answers the peer's end of a link that waited for it, with an error if what the peer wanted failed; no event follows.
+    /// Answers a detach of the peer that was held, with an error if the peer's request failed; no event follows.
     pub fn release_end(&mut self, link: LinkId, error: Option<Error>) {
         let Some(side) = self.side_out(link) else { return };
         side.holds_end = false;
@@ -219,7 +220,7 @@ impl Connection {
         self.forget_ended(key, session, detach.handle);
     }
 
-    /// Lets the end of a link wait if deliveries are leaving, or if the upper layer answers it; says whether it has to.
+    /// Postpones the end of a link if deliveries are leaving, or if the upper layer answers it; returns whether it did.
     pub(super) fn postpone_end(&mut self, key: usize, end: End) -> bool {
         if let (Some(link), End::Peer(detach)) = (self.links.get_mut(key), &end)
             && let (id, closed) = (link.id, detach.closed)
@@ -239,14 +240,14 @@ impl Connection {
         waits
     }
 
-    /// Ends a link whose end has waited for what was leaving.
+    /// Ends a link whose end was postponed, once its leaving deliveries are sent.
     pub(super) fn end_if_due(&mut self, key: usize) {
         let Some(link) = self.links.get_mut(key) else { return };
         let session = link.session;
         let Some(side) = link.as_out().filter(|side| !side.is_leaving()) else { return };
         match side.end.take().map(|end| *end) {
             None => {}
-            // The handle was looked up when it came, so there is nothing left to refuse.
+            // The handle was checked when the detach came, so no error is left to report.
             Some(End::Peer(detach)) => drop(self.on_detach(session, detach)),
             Some(End::Ours { error, announce }) => self.detach_link(key, error, announce),
         }

@@ -1,4 +1,4 @@
-//! A link, either direction, and the table of all links of a connection.
+//! A link of either direction, and the table of all links of a connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub(super) enum LinkPhase {
     Offered,
     /// Both have attached.
     Attached,
-    /// We have detached; frames that were on their way are ignored.
+    /// We have detached; frames from before the peer's detach are ignored.
     Detaching,
 }
 
-/// What differs by direction.
+/// The part of a link that depends on its direction.
 #[derive(Debug)]
 pub(super) enum Side {
     /// We receive.
     In(LinkIn),
-    /// We send. Boxed: most links of a large connection receive little and the sender's part is larger.
+    /// We send. Boxed because the sender's part is larger and most links of a large connection are receivers.
     Out(Box<LinkOut>),
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Link {
     pub(super) session: usize,
     pub(super) name: Arc<str>,
     pub(super) phase: LinkPhase,
-    /// Ours.
+    /// Our handle.
     pub(super) handle_out: u32,
-    /// The peer's, once it has attached.
+    /// The peer's handle, once it has attached.
     pub(super) handle_in: Option<u32>,
     pub(super) snd_settle_mode: SenderSettleMode,
     pub(super) rcv_settle_mode: ReceiverSettleMode,
-    /// The upper layer knows this link and has not given it up.
+    /// The link was announced to the upper layer and has not been detached by it.
     pub(super) announced: bool,
     pub(super) side: Side,
 }
@@ -83,7 +83,7 @@ impl Link {
         }
     }
 
-    /// Whether the link owes a flow; asked once.
+    /// Whether the link owes a flow; clears the mark.
     pub(super) fn take_flow_due(&mut self) -> bool {
         match &mut self.side {
             Side::In(side) => std::mem::take(&mut side.flow_due),
@@ -120,12 +120,12 @@ pub(super) struct Links {
     senders: HashMap<Arc<str>, usize>,
     receivers: HashMap<Arc<str>, usize>,
     ids_given: u32,
-    /// Links on which we still wait for the peer's detach.
+    /// Links that wait for the peer's detach.
     pub(super) detaching: usize,
 }
 
 impl Links {
-    /// Adds the link that `make` makes of its id.
+    /// Adds the link that `make` creates for its id.
     pub(super) fn insert_with(&mut self, make: impl FnOnce(LinkId) -> Link) -> usize {
         let id = LinkId(self.ids_given);
         self.ids_given = self.ids_given.wrapping_add(1);
@@ -159,7 +159,7 @@ impl Links {
         self.names(role).get(name).copied()
     }
 
-    /// Takes the link out of reach of the upper layer and of its name.
+    /// Removes the link from the ids and names that the upper layer can find.
     pub(super) fn retire(&mut self, key: usize) {
         let Some(link) = self.table.get(key) else { return };
         let (id, name, role) = (link.id, Arc::clone(&link.name), link.role());

@@ -11,21 +11,21 @@ use super::session::serial_distance;
 use super::{Event, IncomingId, LinkId};
 use crate::wire::performative::{DeliveryState, Error, Flow, Role, Transfer};
 
-/// What we know of a link on which we receive.
+/// State of a link on which we receive.
 #[derive(Debug)]
 pub(super) struct LinkIn {
     /// Deliveries begun by the peer, as a serial number.
     pub(super) delivery_count: u32,
     /// Complete deliveries since attach.
     received: u64,
-    /// What the peer may still send.
+    /// Deliveries that the peer may still send.
     credit: u32,
-    /// Credit is kept at this number less what is unsettled; 0 leaves credit to the upper layer.
+    /// Credit is kept at this number less the unsettled deliveries; 0 leaves credit to the upper layer.
     credit_target: u32,
-    /// Asked for a drain and not yet answered.
+    /// A drain was requested and not answered yet.
     drain: bool,
     pub(super) flow_due: bool,
-    /// Not settled by us yet.
+    /// Deliveries we have not settled yet.
     pub(super) unsettled: usize,
     pub(super) unsettled_bytes: usize,
     /// 0 for no limit.
@@ -53,7 +53,7 @@ impl LinkIn {
         }
     }
 
-    /// Both sides know the link now.
+    /// Opens the link: both sides have attached.
     pub(super) fn open(&mut self, max_message_size: Option<u64>, credit: u32) {
         self.max_message_size = max_message_size.unwrap_or(0);
         self.credit_target = credit;
@@ -66,7 +66,7 @@ impl LinkIn {
         flow.drain = self.drain;
     }
 
-    /// Credit granted and not used up, and complete deliveries since attach.
+    /// Unused credit, and complete deliveries since attach.
     pub(super) fn figures(&self) -> (u32, u64) {
         (self.credit, self.received)
     }
@@ -75,13 +75,13 @@ impl LinkIn {
         self.partial.take()
     }
 
-    /// Whether more frames of a delivery are to come.
+    /// Whether more frames of the current delivery are to come.
     pub(super) fn is_within_delivery(&self) -> bool {
         self.partial.is_some()
     }
 
-    /// Whether a transfer is of a resumed delivery (part 2.7.5): one that we don't know is ignored, and we know none, because
-    /// nothing of a link outlives it.
+    /// Whether a transfer belongs to a resumed delivery (part 2.7.5). An unknown one is ignored, and all are unknown,
+    /// because no state outlives a link.
     fn ignores(&mut self, transfer: &Transfer) -> bool {
         let goes_on = |ignored| transfer.delivery_id.is_none_or(|id| id == ignored);
         let ignored = match self.ignored.filter(|&ignored| goes_on(ignored)) {
@@ -95,13 +95,13 @@ impl LinkIn {
         ignored.is_some()
     }
 
-    /// A delivery begins. Without credit too: Python does not wait for any, so overrun is no offence.
+    /// Counts the beginning of a delivery. Missing credit is no error: Python sends without waiting for credit.
     fn count_delivery(&mut self) {
         self.delivery_count = self.delivery_count.wrapping_add(1);
         self.credit = self.credit.saturating_sub(1);
     }
 
-    /// Grants again what is used up, in batches of half the target; says whether a flow is due because of it.
+    /// Grants used credit again, in batches of half the target; returns whether a flow is due.
     pub(super) fn top_up(&mut self) -> bool {
         let unsettled = u32::try_from(self.unsettled).unwrap_or(u32::MAX);
         let wanted = self.credit_target.saturating_sub(unsettled);
@@ -113,7 +113,7 @@ impl LinkIn {
         !std::mem::replace(&mut self.flow_due, true)
     }
 
-    /// The most that a delivery may have, in bytes, if the connection takes so much.
+    /// The maximum size of a delivery in bytes, if the connection allows that much.
     fn bytes_max(&self, limit_bytes: usize) -> usize {
         match self.max_message_size {
             0 => limit_bytes,
@@ -127,8 +127,8 @@ impl LinkIn {
 }
 
 impl Connection {
-    /// Sets the credit of a link on which we receive to a number that is not topped up, with or without asking for
-    /// a drain ([`Event::Drained`] is the answer).
+    /// Sets the credit of a link on which we receive to a number that is not topped up, optionally with a drain
+    /// (answered by [`Event::Drained`]).
     pub fn set_credit(&mut self, link: LinkId, credit: u32, drain: bool) {
         let Some(key) = self.links.key(link) else { return };
         let Some(state) = self.links.get_mut(key) else { return };
@@ -242,8 +242,8 @@ impl Connection {
         self.reassembly_bytes
     }
 
-    /// Forgets what is here of partly received deliveries, over all links, and what will come of them; each is refused
-    /// with `why` when its last frame has come.
+    /// Discards all partly received deliveries, over all links, including their frames still to come; each is refused
+    /// with `why` when its last frame has arrived.
     pub fn give_up_partial_deliveries(&mut self, why: &Error) {
         let is_partial = |link: &mut Link| {
             link.as_in().and_then(|side| side.partial.as_deref()).is_some_and(|partial| partial.len() > 0)
@@ -255,16 +255,16 @@ impl Connection {
         }
     }
 
-    /// The same for what one link receives.
+    /// [`Self::give_up_partial_deliveries`] for one link.
     pub(super) fn give_up_partial(&mut self, key: usize, why: &Error) {
         if let Some(link) = self.links.get_mut(key) {
             self.reassembly_bytes -= give_up(link, why);
         }
     }
 
-    /// Refuses a delivery that was given up: it exceeded the link's limit, or there was no room for it. Its sender learns
-    /// it from the outcome: on a detach instead, Python 7.15.0 reports an unknown error and JS 7.9.5 waits for a minute.
-    /// A sender that wants no outcome loses the link.
+    /// Refuses a delivery that was given up because it exceeded the link's limit or memory was short. The error is in
+    /// the outcome: after a detach instead, Python 7.15.0 reports an unknown error and JS 7.9.5 waits for a minute. If
+    /// the delivery was sent settled, the link is detached.
     pub(super) fn refuse_given_up(&mut self, key: usize) -> Result<(), Fault> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         let session = link.session;
@@ -279,7 +279,7 @@ impl Connection {
         self.top_up_credit(key, session)
     }
 
-    /// Bounds what partly received deliveries hold.
+    /// Enforces the limit on the bytes of partly received deliveries.
     fn count_reassembly(&mut self, key: usize, bytes: usize) -> Result<(), Fault> {
         self.reassembly_bytes += bytes;
         let limit = self.reassembly_bytes_max();
@@ -312,7 +312,7 @@ impl Connection {
         self.top_up_credit(key, session)
     }
 
-    /// Grants credit again if it is time.
+    /// Grants credit again when enough has been used.
     pub(super) fn top_up_credit(&mut self, key: usize, session: usize) -> Result<(), Fault> {
         if self.links.get_mut(key).and_then(Link::as_in).is_some_and(LinkIn::top_up) {
             self.owe_flow(session, Some(key));
@@ -320,7 +320,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The sender tells its side of a link: it has advanced its delivery-count over credit that it gave back.
+    /// Handles the sender's flow: it has advanced its delivery-count over credit that it returned.
     pub(super) fn on_flow_from_sender(&mut self, key: usize, flow: &Flow) {
         let Some(link) = self.links.get_mut(key) else { return };
         let (id, session, attached) = (link.id, link.session, link.phase == LinkPhase::Attached);
@@ -344,7 +344,7 @@ impl Connection {
     }
 }
 
-/// Gives up what a link has received in part; how many bytes that were.
+/// Discards the partly received delivery of a link; returns its size in bytes.
 fn give_up(link: &mut Link, why: &Error) -> usize {
     let Some(partial) = link.as_in().and_then(|side| side.partial.as_deref_mut()) else { return 0 };
     let bytes = partial.len();

@@ -20,40 +20,40 @@ pub(super) struct Queued {
     pub(super) tag: DeliveryTag,
     pub(super) settled: bool,
     pub(super) message_format: u32,
-    /// Of a transaction's work.
+    /// The delivery state of a transfer in a transaction.
     pub(super) state: Option<Box<DeliveryState>>,
     pub(super) payload: SmallVec<[Bytes; 3]>,
-    /// Of the whole payload.
+    /// Size of the whole payload.
     pub(super) bytes: usize,
 }
 
-/// How far the first delivery of a queue has left.
+/// How much of the first delivery of a queue has been sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) wire_id: u32,
-    /// Bytes of the payload that have left.
+    /// Bytes of the payload that have been sent.
     pub(super) sent: usize,
 }
 
-/// A delivery that has begun to leave and is not settled.
+/// A delivery that is being sent or has been, and is not settled.
 #[derive(Debug)]
 pub(super) struct UnsettledOut {
     pub(super) tag: DeliveryTag,
     /// Delivery-id on the session.
     pub(super) wire_id: u32,
-    /// The upper layer has heard a final outcome: repetitions are nothing new.
+    /// A final outcome has been reported to the upper layer, so repetitions are ignored.
     pub(super) outcome_reported: bool,
 }
 
-/// What we know of a link on which we send.
+/// State of a link on which we send.
 #[derive(Debug)]
 pub(super) struct LinkOut {
-    /// Deliveries begun plus credit given back, as a serial number.
+    /// Deliveries begun plus credit returned, as a serial number.
     pub(super) delivery_count: u32,
     pub(super) credit: u32,
     /// Deliveries begun since attach.
     pub(super) begun: u64,
-    /// Deliveries and payload bytes completely handed out.
+    /// Deliveries and payload bytes sent completely.
     pub(super) transmitted: u64,
     pub(super) transmitted_bytes: u64,
     pub(super) queue: VecDeque<Queued>,
@@ -62,22 +62,22 @@ pub(super) struct LinkOut {
     /// By the number in [`OutgoingId`].
     pub(super) unsettled: SerialWindow<UnsettledOut>,
     pub(super) next_id: u32,
-    /// The peer asked for a drain, and whether the upper layer has said that there is no more.
+    /// The peer has requested a drain, and whether the upper layer has reported that it has no more messages.
     pub(super) drain: bool,
     pub(super) drain_answer_due: bool,
     pub(super) flow_due: bool,
     /// In the session's list of ready links.
     pub(super) scheduled: bool,
-    /// Lets deliveries leave only when the upper layer says so.
+    /// Deliveries wait until the upper layer releases them.
     pub(super) gate: Option<Box<Gate>>,
-    /// An end that waits for what is leaving.
+    /// An end postponed until leaving deliveries have been sent.
     pub(super) end: Option<Box<End>>,
-    /// Whether a detach of the peer is answered by the upper layer.
+    /// Whether the upper layer answers a detach of the peer.
     pub(super) holds_end: bool,
     limit_reported: u64,
-    /// Larger deliveries end the link; 0 for no limit.
+    /// Larger messages end the link; 0 for no limit.
     message_bytes_max: u64,
-    /// A flow that came before the link was accepted.
+    /// A flow received before the link was accepted.
     early_flow: Option<Box<Flow>>,
 }
 
@@ -109,17 +109,17 @@ impl Default for LinkOut {
 }
 
 impl LinkOut {
-    /// Both sides know the link now.
+    /// Opens the link: both sides have attached.
     pub(super) fn open(&mut self, initial_delivery_count: u32) {
         self.delivery_count = initial_delivery_count;
     }
 
-    /// Whether a transfer frame could leave as far as the link is concerned, or an answer to a drain.
+    /// Whether the link has a transfer frame it may send, or an answer to a drain.
     pub(super) fn may_transmit(&self) -> bool {
         self.progress.is_some() || (self.credit > 0 && !self.queue.is_empty() && self.is_open())
     }
 
-    /// Whether something is left that credit allows to leave, now or later.
+    /// Whether queued data remains that credit allows to send, now or later.
     fn has_more(&self) -> bool {
         self.progress.is_some() || (self.credit > 0 && !self.queue.is_empty())
     }
@@ -131,8 +131,8 @@ impl LinkOut {
         flow.drain = self.drain;
     }
 
-    /// How many messages wait for credit, as far as it is known: what the upper layer has not handed over is not counted, and
-    /// that there is nothing is known only when it has said so.
+    /// Number of messages waiting for credit, as far as known: messages that the upper layer has not queued are not
+    /// counted, and 0 is known only when the upper layer has reported it.
     fn available(&self) -> Option<u32> {
         match self.queue.len() {
             0 if self.drain && self.credit == 0 => Some(0),
@@ -141,7 +141,7 @@ impl LinkOut {
         }
     }
 
-    /// Gives unused credit back if the drain may be answered now; says whether a flow has to tell it.
+    /// Returns unused credit if the drain may be answered now; returns whether a flow is due.
     pub(super) fn answer_drain(&mut self) -> bool {
         if !self.drain_answer_due || self.has_more() {
             return false;
@@ -153,15 +153,15 @@ impl LinkOut {
         true
     }
 
-    /// Takes over what the receiver grants; gives the new limit if the upper layer has to know.
+    /// Applies the receiver's credit; returns the new limit if the upper layer has to know it.
     fn on_flow(&mut self, flow: &Flow) -> Option<u64> {
         if let Some(granted) = flow.link_credit {
-            // Absent until the receiver has seen our attach: nothing has arrived there.
+            // Absent until the receiver has seen our attach: it has received nothing yet.
             let on_the_way = match flow.delivery_count {
                 Some(count) => serial_distance(count, self.delivery_count),
                 None => u32::try_from(self.begun).unwrap_or(u32::MAX),
             };
-            // What is leaving left before this flow came, as far as the peer can see.
+            // Leaving deliveries count as sent before this flow, as far as the peer can tell.
             let leaving = u32::try_from(self.reserved()).unwrap_or(u32::MAX);
             self.credit = granted.saturating_sub(on_the_way).max(leaving);
         }
@@ -178,12 +178,12 @@ impl LinkOut {
 }
 
 impl Connection {
-    /// Queues a delivery; it leaves when link credit and session window allow. `None` when the link is gone.
+    /// Queues a delivery; it is sent when link credit and session window allow. `None` when the link no longer exists.
     pub fn send(&mut self, link: LinkId, message: Outgoing) -> Option<OutgoingId> {
         self.enqueue(link, message, None)
     }
 
-    /// [`Self::send`] with a state for the transfer: work of a transaction (part 4.4.1).
+    /// [`Self::send`] with a state for the transfer: part of a transaction (part 4.4.1).
     pub fn send_with_state(
         &mut self,
         link: LinkId,
@@ -193,8 +193,9 @@ impl Connection {
         self.enqueue(link, message, Some(Box::new(state)))
     }
 
-    /// Ends the link when a message of more bytes is to be sent on it ([`Event::Detached`] tells); `None` or 0 for no
-    /// limit. To be called when the link is accepted, with what its receiver takes (part 2.7.3, max-message-size).
+    /// Ends the link when a message larger than `message_bytes_max` is to be sent on it (reported by
+    /// [`Event::Detached`]); `None` or 0 for no limit. To be called when the link is accepted, with the receiver's
+    /// max-message-size (part 2.7.3).
     pub fn limit_deliveries(&mut self, link: LinkId, message_bytes_max: Option<u64>) {
         let key = self.links.key(link);
         if let Some(side) = key.and_then(|key| self.links.get_mut(key)).and_then(Link::as_out) {
@@ -235,8 +236,8 @@ impl Connection {
         Some(OutgoingId { link, delivery_id })
     }
 
-    /// Deliveries of this link handed to [`Self::poll_transmit`]'s output so far (number, payload bytes): the
-    /// measure for granting the engine more.
+    /// Deliveries of this link written to [`Self::poll_transmit`]'s output so far (number, payload bytes): the basis
+    /// for granting the engine more.
     #[must_use]
     pub fn transmitted(&self, link: LinkId) -> (u64, u64) {
         let side = self.links.key(link).and_then(|key| self.links.get(key)).and_then(Link::out);
@@ -249,8 +250,8 @@ impl Connection {
         self.pending_bytes
     }
 
-    /// Answers a drain: once queued deliveries have left, advances the delivery-count over the unused credit and
-    /// tells the peer.
+    /// Answers a drain: once queued deliveries have been sent, advances the delivery-count over the unused credit and
+    /// sends a flow.
     pub fn drained(&mut self, link: LinkId) {
         let Some(key) = self.links.key(link) else { return };
         let Some(state) = self.links.get_mut(key) else { return };
@@ -263,8 +264,8 @@ impl Connection {
         }
     }
 
-    /// Refuses credit of a transaction (transactional acquisition, part 4.4.3): serving it outside the transaction would be
-    /// worse.
+    /// Refuses credit in a transaction (transactional acquisition, part 4.4.3), because serving it outside the
+    /// transaction would be wrong.
     pub(super) fn check_flow(key: usize, flow: &Flow) -> Result<(), Fault> {
         if flow.properties.iter().any(|(name, _)| &**name == "txn-id") {
             let reason = "Receiving is not part of a transaction: a flow with a txn-id is not supported.";
@@ -273,7 +274,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The receiver tells its side of a link.
+    /// Handles a flow of the receiver.
     pub(super) fn on_flow_from_receiver(&mut self, key: usize, flow: &Flow) {
         let Some(link) = self.links.get_mut(key) else { return };
         let (id, session, phase) = (link.id, link.session, link.phase);
@@ -283,7 +284,7 @@ impl Connection {
             return;
         }
         let limit = side.on_flow(flow);
-        // The answer to a drain is the answer: an earlier echo with credit left makes rhea complain.
+        // A drain is answered once, when complete: an earlier echo with credit left makes rhea complain.
         let echo = flow.echo && !flow.drain;
         side.flow_due |= echo;
         if side.answer_drain() {
@@ -298,7 +299,7 @@ impl Connection {
         self.schedule_link(key);
     }
 
-    /// Credit that came with a pipelined flow counts from the moment the link is accepted.
+    /// Applies credit from a pipelined flow when the link is accepted.
     pub(super) fn replay_early_flow(&mut self, key: usize) {
         let early = self.links.get_mut(key).and_then(Link::as_out).and_then(|side| side.early_flow.take());
         if let Some(flow) = early {

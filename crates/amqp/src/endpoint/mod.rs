@@ -1,14 +1,13 @@
 //! AMQP 1.0 as a pure state machine: bytes and time go in; bytes, events and a deadline come out.
 //!
-//! Nothing here knows sockets, tasks, the engine or Service Bus. Both roles are served, so two endpoints can be
-//! pumped into each other in a test. The five verbs: [`Connection::handle_input`],
-//! [`Connection::handle_timeout`], [`Connection::poll_transmit`], [`Connection::poll_event`],
-//! [`Connection::poll_deadline`].
+//! Nothing here knows sockets, tasks, the engine or Service Bus. Both roles are implemented, so tests can connect two
+//! endpoints in memory. The five operations: [`Connection::handle_input`], [`Connection::handle_timeout`],
+//! [`Connection::poll_transmit`], [`Connection::poll_event`], [`Connection::poll_deadline`].
 //!
-//! Which file knows which frame: protocol headers and SASL `sasl`, open and close `connection`, begin and end
-//! `session`, attach and detach `attach`, transfers in `link_in`, transfers out `transmit`, flow `session` and then
-//! `link_in` or `link_out`, disposition `disposition`, the empty frame `heartbeat`. A peer's mistake is a
-//! [`condition`] error that ends the link, the session or the connection; nothing a peer sends panics.
+//! Files by frame: protocol headers and SASL `sasl`, open and close `connection`, begin and end `session`, attach and
+//! detach `attach`, incoming transfers `link_in`, outgoing transfers `transmit`, flow `session` and then `link_in` or
+//! `link_out`, disposition `disposition`, the empty frame `heartbeat`. A peer's protocol error is a [`condition`] error
+//! that ends the link, the session or the connection; no input panics.
 
 pub mod condition;
 
@@ -44,10 +43,10 @@ pub use leaving::Withdrawn;
 
 use crate::wire::performative::{Attach, DeliveryState, Error, Open, Tag};
 
-/// Milliseconds on any clock that never goes back.
+/// Milliseconds on any monotonic clock.
 pub type NowMs = u64;
 
-/// Names a link for the life of a connection; never reused.
+/// Identifies a link for the life of a connection; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
@@ -65,8 +64,8 @@ pub struct IncomingId {
 pub struct OutgoingId {
     /// The link.
     pub link: LinkId,
-    /// Counts the link's deliveries in the order of [`Connection::send`], from 0, and wraps. It is not the number
-    /// on the wire: that is given when the delivery leaves, because peers want it consecutive per session.
+    /// Counts the link's deliveries in the order of [`Connection::send`], from 0, and wraps. It is not the delivery-id
+    /// on the wire: that is assigned when the delivery is sent, because peers require it to be consecutive per session.
     pub delivery_id: u32,
 }
 
@@ -75,10 +74,10 @@ pub type DeliveryTag = [u8; 16];
 
 /// Limits and identity of one connection.
 ///
-/// Memory per connection is bounded by these limits: partly received deliveries by `reassembly_bytes_max`, links
-/// and sessions by their numbers (some hundred bytes each), frames to write by a constant, and messages to send by
-/// what the upper layer queues. Deliveries waiting for their outcome are counted by
-/// [`Connection::incoming_unsettled`]; the driver stops reading.
+/// Memory per connection is bounded by these limits: partly received deliveries by `reassembly_bytes_max`, links and
+/// sessions by their numbers (some hundred bytes each), frames to write by a constant, and messages to send by the
+/// amount the upper layer queues. Deliveries waiting for their outcome are counted by
+/// [`Connection::incoming_unsettled`]; the driver stops reading when there are too many.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Our container-id.
@@ -87,9 +86,9 @@ pub struct Config {
     pub max_frame_size: u32,
     /// Highest channel number we accept.
     pub channel_max: u16,
-    /// We close a peer silent for this long (twice what we announce); `None` waits forever.
+    /// Silence after which we close the connection (twice what we announce); `None` for no limit.
     pub idle_time_out_ms: Option<u32>,
-    /// Mechanisms we offer, in order; empty means a client without SASL is expected.
+    /// Mechanisms we offer, in order; empty if clients have to connect without SASL.
     pub sasl_mechanisms: Vec<String>,
     /// Whether a peer may skip SASL.
     pub sasl_optional: bool,
@@ -97,20 +96,20 @@ pub struct Config {
     pub links_max: usize,
     /// Sessions per connection.
     pub sessions_max: usize,
-    /// Sum of partly received deliveries per connection, in bytes.
+    /// Total bytes of partly received deliveries per connection.
     pub reassembly_bytes_max: usize,
     /// Incoming window we announce per session, in transfer frames.
     pub incoming_window: u32,
-    /// What we offer to peers that desire it (AMQP 1.0, 2.7.1).
+    /// Capabilities we offer to peers that desire them (AMQP 1.0, 2.7.1).
     pub offered_capabilities: Vec<String>,
-    /// A peer that has not opened the connection by then is cut off, in milliseconds.
+    /// Time in milliseconds after which a peer that has not opened the connection is disconnected.
     pub open_time_out_ms: u64,
 }
 
 /// A message to send.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// At most 16 bytes here, always exactly a GUID.
+    /// Up to 16 bytes in AMQP; here always a GUID.
     pub tag: DeliveryTag,
     /// Sent settled: no outcome is awaited.
     pub settled: bool,
@@ -120,35 +119,35 @@ pub struct Outgoing {
     pub payload: SmallVec<[Bytes; 3]>,
 }
 
-/// What happened at the peer.
+/// Something that happened on the connection.
 #[derive(Debug)]
 pub enum Event {
     /// The peer chose a SASL mechanism; answer with [`Connection::sasl_outcome`].
     Authenticate {
-        /// As the peer wrote it.
+        /// As sent by the peer.
         mechanism: String,
         /// PLAIN: `\0user\0password`.
         initial_response: Option<Bytes>,
     },
-    /// The peer's open arrived; ours is sent by itself.
+    /// The peer's open arrived; ours is sent automatically.
     Opened(Box<Open>),
-    /// The peer wants a link; answer with [`Connection::accept_attach`] or [`Connection::refuse_attach`], at once
-    /// or later. As initiator: the peer's answer to our attach.
+    /// The peer requests a link; answer with [`Connection::accept_attach`] or [`Connection::refuse_attach`], at once or
+    /// later. On the initiating side: the peer's answer to our attach.
     Attach {
         /// The new link.
         link: LinkId,
-        /// Which AMQP session it lives on.
+        /// The AMQP session of the link.
         session: u16,
-        /// As the peer sent it.
+        /// As sent by the peer.
         attach: Box<Attach>,
     },
     /// A complete delivery.
     Message {
-        /// What to settle.
+        /// The delivery to settle.
         id: IncomingId,
         /// The sender's tag.
         tag: Tag,
-        /// Nothing to settle.
+        /// Whether it was sent settled, so that there is nothing to settle.
         settled: bool,
         /// From the transfer.
         message_format: u32,
@@ -157,18 +156,18 @@ pub enum Event {
         /// All frames joined; a slice of the input when there was one frame.
         payload: Bytes,
     },
-    /// The peer wants more or fewer deliveries on a link we send on.
+    /// The peer changed the credit of a link we send on.
     Credit {
-        /// Which.
+        /// The link.
         link: LinkId,
-        /// Total deliveries since attach up to which it will take them.
+        /// Total deliveries since attach that the credit allows.
         limit: u64,
-        /// Deliver what there is, then call [`Connection::drained`].
+        /// Deliver the available messages, then call [`Connection::drained`].
         drain: bool,
     },
-    /// The peer took a stand on deliveries we sent: consecutive ids of one link that are still unsettled.
+    /// The peer changed the state of deliveries we sent: consecutive ids of one link that are still unsettled.
     Disposition {
-        /// Which link.
+        /// The link.
         link: LinkId,
         /// The `delivery_id` of the first one's [`OutgoingId`].
         first: u32,
@@ -180,50 +179,51 @@ pub enum Event {
         settled: bool,
     },
     /// The sender settled a delivery whose outcome we had announced with [`Connection::update_incoming`]; never
-    /// seen by an upper layer that settles at once.
+    /// received by an upper layer that settles at once.
     Settled {
-        /// Which.
+        /// The delivery.
         id: IncomingId,
         /// The sender's state.
         state: Option<DeliveryState>,
     },
-    /// The sender answered an outcome announced with [`Connection::update_incoming`] and has not settled (work of a
-    /// transaction); never seen by an upper layer that settles at once.
+    /// The sender answered an outcome announced with [`Connection::update_incoming`] and has not settled (part of a
+    /// transaction); never received by an upper layer that settles at once.
     Updated {
-        /// Which.
+        /// The delivery.
         id: IncomingId,
         /// The sender's state.
         state: DeliveryState,
     },
-    /// The sender answered a drain that [`Connection::set_credit`] asked for: what it had is here.
+    /// The sender answered a drain requested by [`Connection::set_credit`]: all messages it had have arrived.
     Drained {
-        /// Which.
+        /// The link.
         link: LinkId,
     },
-    /// The peer ended a link whose end waits for the upper layer ([`Connection::hold_end`]): [`Connection::release_end`] answers.
+    /// The peer ended a link whose end the upper layer answers ([`Connection::hold_end`]), by
+    /// [`Connection::release_end`].
     Ending {
-        /// Which.
+        /// The link.
         link: LinkId,
         /// Whether it is closed rather than suspended.
         closed: bool,
     },
-    /// The peer, or the endpoint because of a mistake of the peer, ended a link.
+    /// A link ended: by the peer, or by the endpoint because of a protocol error.
     Detached {
-        /// Which; already answered and forgotten.
+        /// The link; the detach has been answered and the link's state dropped.
         link: LinkId,
         /// Whether it is closed rather than suspended.
         closed: bool,
         /// The reason, the peer's or ours.
         error: Option<Error>,
     },
-    /// The peer, or the endpoint because of a mistake of the peer, ended a session; its links are gone
+    /// A session ended: by the peer, or by the endpoint because of a protocol error. Its links have ended too
     /// ([`Event::Detached`] came first for each).
     SessionEnded {
         /// Its channel as used in [`Event::Attach`].
         session: u16,
     },
-    /// The connection is over: no further event, and all links are gone without one of their own. What [`Connection::poll_transmit`] still gives is to be written,
-    /// then the socket closed.
+    /// The connection has ended: no further event follows, and all links have ended without events of their own. The
+    /// remaining output of [`Connection::poll_transmit`] is to be written, then the socket closed.
     Closed {
         /// The reason, ours or the peer's.
         error: Option<Error>,
@@ -233,8 +233,8 @@ pub enum Event {
 }
 
 impl Default for Config {
-    /// What a broker would choose: frames of 256 KiB (Azure's Standard tier), sessions and links in the thousands
-    /// (.NET and Java open an AMQP session per link), two minutes until a silent peer is cut off.
+    /// Values for a broker: frames of 256 KiB (Azure's Standard tier), sessions and links in the thousands (.NET and
+    /// Java open an AMQP session per link), two minutes until a silent peer is disconnected.
     fn default() -> Self {
         Self {
             container_id: "peeklock".to_owned(),

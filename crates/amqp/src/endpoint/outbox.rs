@@ -1,20 +1,20 @@
-//! Frames on their way to the socket.
+//! Encoded frames waiting for the socket.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::wire::frame::{encode_frame, encode_heartbeat, encode_sasl};
 use crate::wire::performative::{DeliveryState, Error, Performative, SaslFrame};
 
-/// Encoded bytes in the order in which they leave.
+/// Encoded bytes in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Protocol headers and SASL frames: they go first.
+    /// Protocol headers and SASL frames: they are sent first.
     handshake: BytesMut,
     /// AMQP frames, including small payloads.
     frames: BytesMut,
-    /// Largest frame the peer takes, in bytes; `None` until it has said so.
+    /// The peer's max-frame-size in bytes; `None` until its open has arrived.
     frame_bytes_max: Option<usize>,
-    /// AMQP frames may leave: the AMQP protocol header is in `handshake` or gone.
+    /// AMQP frames may be sent: the AMQP protocol header is in `handshake` or has been sent.
     pub(super) open: bool,
 }
 
@@ -29,12 +29,12 @@ impl Outbox {
         encode_sasl(frame, &mut self.handshake);
     }
 
-    /// Sets the size of the largest frame that the peer takes, in bytes.
+    /// Sets the peer's max-frame-size, in bytes.
     pub(super) fn limit_frames(&mut self, bytes_max: u32) {
         self.frame_bytes_max = usize::try_from(bytes_max).ok();
     }
 
-    /// Appends a frame. One that is larger than the peer takes loses what is said about its error.
+    /// Appends a frame. If it exceeds the peer's max-frame-size, its error description is shortened.
     pub(super) fn frame(&mut self, channel: u16, performative: &Performative) {
         if let Err(excess_bytes) = self.frame_if_it_fits(channel, performative) {
             let mut shortened = performative.clone();
@@ -45,7 +45,7 @@ impl Outbox {
         }
     }
 
-    /// Appends a frame unless it is larger than the peer takes; the error is by how many bytes.
+    /// Appends a frame unless it exceeds the peer's max-frame-size; the error is the excess in bytes.
     pub(super) fn frame_if_it_fits(
         &mut self,
         channel: u16,
@@ -74,7 +74,7 @@ impl Outbox {
         self.frames.extend_from_slice(slice);
     }
 
-    /// Puts a payload behind its frame without copying it: all frames so far go to `output`.
+    /// Appends a payload to its frame without copying it: all frames so far are moved to `output`.
     pub(super) fn payload_slice(&mut self, slice: Bytes, output: &mut Vec<Bytes>) {
         self.take(output);
         output.push(slice);
@@ -85,7 +85,7 @@ impl Outbox {
         encode_heartbeat(&mut self.frames);
     }
 
-    /// Room for frames without growth, in bytes.
+    /// Free space for frames without reallocation, in bytes.
     pub(super) fn spare(&self) -> usize {
         self.frames.capacity() - self.frames.len()
     }
@@ -98,12 +98,12 @@ impl Outbox {
         self.handshake.len() + self.frames.len()
     }
 
-    /// Whether [`Self::take`] would give something.
+    /// Whether [`Self::take`] would return something.
     pub(super) fn has_sendable(&self) -> bool {
         !self.handshake.is_empty() || (self.open && !self.frames.is_empty())
     }
 
-    /// Moves what may leave to `output` and says how many bytes that was.
+    /// Moves the bytes that may be sent to `output` and returns their number.
     pub(super) fn take(&mut self, output: &mut Vec<Bytes>) -> usize {
         let mut taken = self.handshake.len();
         if taken > 0 {
@@ -116,7 +116,7 @@ impl Outbox {
         taken
     }
 
-    /// Gives memory back: an idle connection holds none.
+    /// Frees the buffers: an idle connection holds none.
     pub(super) fn release(&mut self) {
         if self.frames.is_empty() {
             self.frames = BytesMut::new();
@@ -141,7 +141,7 @@ fn error_of(performative: &mut Performative) -> Option<&mut Error> {
     }
 }
 
-/// Cuts what an error says, at its end: the condition is what programs read.
+/// Cuts the end of an error's description: programs read the condition.
 fn shorten(error: &mut Error, excess_bytes: usize) {
     error.info.clear();
     let Some(description) = error.description.take() else { return };

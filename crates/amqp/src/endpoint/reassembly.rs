@@ -1,11 +1,11 @@
-//! Deliveries that come in several frames (part 2.6.14).
+//! Deliveries in several frames (part 2.6.14).
 
 use bytes::{Bytes, BytesMut};
 
 use super::limits::DOUBLED_BYTES_MAX;
 use crate::wire::performative::{DeliveryState, Error, Tag, Transfer};
 
-/// A delivery of which more frames are to come.
+/// A partly received delivery.
 ///
 /// Payloads are copied into one buffer: slices would keep whole read buffers alive for a few bytes each.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub(super) struct Partial {
     settled: bool,
     state: Option<Box<DeliveryState>>,
     payload: BytesMut,
-    /// Why nothing more of it is kept.
+    /// Set if the delivery was given up and its payload is discarded.
     given_up: Option<Box<Error>>,
 }
 
-/// A delivery that is all here.
+/// A completely received delivery.
 #[derive(Debug)]
 pub(super) struct Complete {
     pub(super) delivery_id: u32,
@@ -58,13 +58,14 @@ impl Partial {
         }
     }
 
-    /// Drops the payload, now and as it comes: the delivery is refused with this error when it is over.
+    /// Discards the payload, including frames still to come: the delivery is refused with this error after its last
+    /// frame.
     pub(super) fn give_up(&mut self, why: Error) {
         self.payload = BytesMut::new();
         self.given_up.get_or_insert_with(|| Box::new(why));
     }
 
-    /// Why the delivery is refused when it is over, if it is.
+    /// The error with which the delivery is refused after its last frame, if it was given up.
     pub(super) fn given_up(&self) -> Option<&Error> {
         self.given_up.as_deref()
     }
@@ -73,8 +74,8 @@ impl Partial {
         self.settled
     }
 
-    /// Adds a frame of a delivery that has at most `bytes_max`. Settled on any frame means settled (part 2.7.5); Python repeats id
-    /// and tag on each.
+    /// Adds a frame of a delivery of at most `bytes_max` bytes. Settled on any frame means settled (part 2.7.5); Python
+    /// repeats delivery-id and tag on each.
     pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8], bytes_max: usize) {
         self.settled |= transfer.settled.unwrap_or_default();
         if transfer.state.is_some() {
@@ -86,8 +87,8 @@ impl Partial {
         }
     }
 
-    /// A buffer that is doubled again and again takes up to three times the memory of a large delivery. From a certain size on,
-    /// it gets its largest size at once: pages that are not written take no memory.
+    /// Grows the buffer. Repeated doubling takes up to three times the memory of a large delivery, so from a certain
+    /// size on the buffer gets its maximum size at once: pages that are not written take no memory.
     fn make_room(&mut self, more_bytes: usize, bytes_max: usize) {
         let len = self.payload.len();
         if len >= DOUBLED_BYTES_MAX && self.payload.capacity() - len < more_bytes {

@@ -15,7 +15,7 @@ pub(super) const PROTOCOL_SASL: u8 = 3;
 const OUTCOME_OK: u8 = 0;
 const OUTCOME_AUTH: u8 = 1;
 
-/// Where an authentication stands.
+/// Steps of an authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SaslPhase {
     /// Server: waiting for init.
@@ -42,12 +42,12 @@ impl Connection {
         }
     }
 
-    /// Client: what goes into `sasl-init` beside the first configured mechanism.
+    /// Client: sets the initial response sent in `sasl-init` with the first configured mechanism.
     pub fn set_sasl_initial_response(&mut self, response: Bytes) {
         self.sasl_initial_response = Some(response);
     }
 
-    /// Client: the first bytes.
+    /// Client: writes the first bytes.
     pub(super) fn start_handshake(&mut self) {
         if self.config.sasl_mechanisms.is_empty() {
             self.outbox.header(PROTOCOL_AMQP);
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Takes a protocol header; says whether there was one.
+    /// Reads a protocol header; returns whether there was one.
     pub(super) fn take_header(&mut self, input: &mut BytesMut) -> bool {
         let Some(&header) = input.first_chunk::<8>() else { return false };
         input.advance(8);
@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Takes a SASL frame body.
+    /// Handles a SASL frame body.
     pub(super) fn on_sasl_frame(&mut self, phase: SaslPhase, body: Bytes) {
         let frame = match decode_sasl(body) {
             Ok(frame) => frame,
@@ -156,7 +156,7 @@ impl Connection {
         self.phase = Phase::Sasl(SaslPhase::Outcome);
     }
 
-    /// Ends a connection that is still authenticating; a server says so in an outcome.
+    /// Ends a connection that is still authenticating; a server sends an outcome first.
     fn refuse_authentication(&mut self, reason: &str) {
         if !self.is_client {
             self.outbox.sasl(&SaslFrame::Outcome { code: OUTCOME_AUTH, additional_data: None });
@@ -165,7 +165,7 @@ impl Connection {
     }
 }
 
-/// What a server answers to a header that it does not serve.
+/// The header with which a server answers one that it does not support.
 fn supported_protocol(config: &Config, sasl_offered: bool) -> u8 {
     if sasl_offered || (!config.sasl_mechanisms.is_empty() && !config.sasl_optional) {
         PROTOCOL_SASL

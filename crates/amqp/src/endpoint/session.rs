@@ -22,14 +22,14 @@ pub(super) enum SessionPhase {
     Offered,
     /// Both have begun.
     Begun,
-    /// Our end is sent; frames that were on their way are ignored.
+    /// Our end is sent; frames from before the peer's end are ignored.
     Ending,
 }
 
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) phase: SessionPhase,
-    /// Tells sessions apart that had the same key.
+    /// Distinguishes sessions that have used the same key.
     pub(super) number: u64,
     pub(super) channel_out: u16,
     pub(super) channel_in: Option<u16>,
@@ -118,8 +118,8 @@ impl Session {
             && self.outgoing.len() < UNSETTLED_OUTGOING_MAX
     }
 
-    /// Counts a transfer frame of the peer; the window is widened before it is used up. A peer that exceeds it is
-    /// not punished: Python counts deliveries where the specification counts frames.
+    /// Counts a transfer frame of the peer; the window is widened before it is used up. Exceeding the window is no
+    /// error: Python counts deliveries where the specification counts frames.
     pub(super) fn count_transfer_in(&mut self) {
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         self.incoming_window_left = self.incoming_window_left.saturating_sub(1);
@@ -128,16 +128,16 @@ impl Session {
         }
     }
 
-    /// Takes over the session part of a flow (part 2.5.6).
+    /// Applies the session part of a flow (part 2.5.6).
     fn on_flow(&mut self, flow: &Flow) {
         self.next_incoming_id = flow.next_outgoing_id;
-        // Absent until the peer has seen our begin: nothing has arrived there. Our first transfer-id is 0.
+        // Absent until the peer has seen our begin: it has received nothing yet. Our first transfer-id is 0.
         let arrived = flow.next_incoming_id.unwrap_or(0);
         let on_the_way = serial_distance(arrived, self.next_outgoing_id);
         self.outgoing_window_left = flow.incoming_window.saturating_sub(on_the_way);
     }
 
-    /// A flow with the state of the session and of one link. Widens the peer's window.
+    /// A flow with the state of the session and of one link. Widens the peer's incoming window.
     pub(super) fn flow_frame(&mut self, link: Option<&Link>) -> Flow {
         self.incoming_window_left = self.incoming_window;
         self.flow_due = false;
@@ -165,7 +165,7 @@ pub(super) fn serial_distance(from: u32, to: u32) -> u32 {
     if distance > u32::MAX / 2 { 0 } else { distance }
 }
 
-/// Channels remembered for what a peer says too late.
+/// Maximum number of remembered channels whose session the peer has ended.
 const CHANNELS_ENDED_MAX: usize = 1024;
 
 impl Connection {
@@ -202,7 +202,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: begins a session without waiting for the answer; gives its channel, or `None` when there is no more
+    /// Client: begins a session without waiting for the answer; returns its channel, or `None` when no channel is free
     /// or the connection is closing.
     pub fn begin(&mut self) -> Option<u16> {
         if !self.may_speak() || self.close_due.is_some() {
@@ -234,7 +234,7 @@ impl Connection {
         self.emit(Event::SessionEnded { session: channel_out });
     }
 
-    /// Ends a session from our side; `announce` tells the upper layer.
+    /// Ends a session from our side; `announce` reports it to the upper layer.
     pub(super) fn end_session(&mut self, key: usize, error: Option<Error>, announce: bool) {
         if !self.may_speak() {
             return;
@@ -288,7 +288,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The key of the link that the peer means by a handle.
+    /// The key of the link with this handle of the peer.
     pub(super) fn link_at(&self, session: usize, handle: u32) -> Result<usize, Fault> {
         let link = self.sessions.get(session).and_then(|session| session.handles_in.get(&handle));
         link.copied().ok_or_else(|| {
@@ -339,7 +339,7 @@ impl Connection {
             })
     }
 
-    /// The wanted channel if it is free, else the lowest free one.
+    /// The wanted channel if it is free, otherwise the lowest free one.
     fn free_channel(&self, wanted: u16) -> Option<u16> {
         let channel_max = self.peer.channel_max.min(self.config.channel_max);
         if wanted <= channel_max && !self.channels_out.contains_key(&wanted) {
@@ -350,7 +350,7 @@ impl Connection {
         lowest.or_else(|| u16::try_from(self.channels_out.len()).ok().filter(|&free| free <= channel_max))
     }
 
-    /// Forgets all links of a session that ends.
+    /// Removes all links of an ending session.
     fn drop_links(&mut self, key: usize, error: Option<&Error>, announce: bool) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let keys: Vec<usize> = session.handles_out.drain().collect();
@@ -364,13 +364,13 @@ impl Connection {
         }
     }
 
-    /// How many links are attached, and sessions begun; for tests and diagnosis.
+    /// Numbers of attached links and begun sessions; for tests and diagnosis.
     #[must_use]
     pub fn links_and_sessions(&self) -> (usize, usize) {
         (self.links.len(), self.sessions.len() - self.sessions_ending)
     }
 
-    /// The session on which a link lives.
+    /// The session of a link.
     #[must_use]
     pub fn session_of(&self, link: LinkId) -> Option<u16> {
         let link = self.links.get(self.links.key(link)?)?;

@@ -1,4 +1,4 @@
-//! A frame that is given up after its beginning has come: there is no memory for the rest of it.
+//! A frame that is given up after its beginning has arrived, because memory for the rest is short.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -9,10 +9,10 @@ use super::link::LinkPhase;
 use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
 use crate::wire::performative::{Error, Performative, Transfer};
 
-/// The performative of a transfer is looked for in so many bytes of its frame.
+/// Number of bytes at the start of a frame that are searched for the performative of a transfer.
 const PERFORMATIVE_BYTES_MAX: usize = 8 * 1024;
 
-/// What has not come yet of a frame that was given up.
+/// The missing part of a frame that was given up.
 #[derive(Debug)]
 pub(super) struct Skipped {
     left_bytes: usize,
@@ -20,7 +20,7 @@ pub(super) struct Skipped {
     ends: Option<LinkId>,
 }
 
-/// A transfer of which the performative has come, and some of the payload.
+/// A transfer whose performative has arrived with part of its payload.
 struct Begun {
     channel: u16,
     transfer: Transfer,
@@ -29,8 +29,8 @@ struct Begun {
 }
 
 impl Connection {
-    /// Forgets the transfer whose frame begins in `input`, and what will come of that frame. Its delivery is refused with
-    /// `why` when its last frame is over. False if no such frame has begun.
+    /// Discards the transfer whose frame begins in `input`, including the part still to come. Its delivery is refused
+    /// with `why` after its last frame. False if `input` begins with no such frame.
     pub fn give_up_frame(&mut self, input: &mut BytesMut, why: &Error) -> bool {
         let Some(Begun { channel, mut transfer, link, left_bytes }) = self.begun_transfer(input) else {
             return false;
@@ -65,7 +65,7 @@ impl Connection {
         is_attached.then(|| Begun { channel: header.channel, transfer, link: link.id, left_bytes })
     }
 
-    /// Throws away what has come of a frame that was given up; false while more of it is to come.
+    /// Discards the received bytes of a frame that was given up; false while more of it is to come.
     pub(super) fn skip(&mut self, input: &mut BytesMut) -> bool {
         let Some(skipped) = &mut self.skipped else { return true };
         let bytes = skipped.left_bytes.min(input.len());

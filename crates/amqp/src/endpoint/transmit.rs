@@ -1,4 +1,4 @@
-//! Output: what leaves, in which order; deliveries into transfer frames (part 2.7.5).
+//! Output: which frames are sent in which order; deliveries as transfer frames (part 2.7.5).
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ use super::outbox::Outbox;
 use super::session::{Session, SessionPhase};
 use crate::wire::performative::{Performative, Tag, Transfer};
 
-/// What one link's turn amounted to.
+/// The result of one link's turn.
 #[derive(Debug, Default)]
 struct Turn {
     payload_bytes: usize,
@@ -24,9 +24,9 @@ struct Turn {
 }
 
 impl Connection {
-    /// Appends bytes to write to `output` in order, until about `bytes_max` are there or nothing is left. Small
-    /// frames are joined; large payloads stay slices. Frames that are due (answers, settlements, credit) go first
-    /// and are not limited, deliveries follow, link by link in turn.
+    /// Appends bytes to write to `output` in order, until about `bytes_max` are there or nothing is left. Small frames
+    /// are joined; large payloads stay slices. Pending frames (answers, settlements, credit) are sent first and are not
+    /// limited; deliveries follow, link by link in turn.
     pub fn poll_transmit(&mut self, output: &mut Vec<Bytes>, bytes_max: usize, now: NowMs) {
         self.flush_due();
         let before = output.len();
@@ -49,8 +49,8 @@ impl Connection {
         }
     }
 
-    /// Sees to a block of the outbox with room for the next turn of a link. Each delivery counts twice, so that the frames around
-    /// small ones have room as well.
+    /// Ensures that the outbox has a block with room for the next turn of a link. Each delivery counts twice, so that
+    /// the frames around small ones fit as well.
     fn make_room(&mut self, bytes_max: usize, output: &mut Vec<Bytes>) {
         let pending_bytes = self.pending_bytes.min(bytes_max).saturating_mul(2);
         let may_leave = self.outbox.open && !self.ready.is_empty();
@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// Whether [`Self::poll_transmit`] has something to give.
+    /// Whether [`Self::poll_transmit`] would return something.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.outbox.has_sendable()
@@ -88,7 +88,7 @@ impl Connection {
         }
     }
 
-    /// Lets the next link in turn send; `None` when no link has something that may leave.
+    /// Lets the next link in turn send; `None` when no link has anything it may send.
     fn transmit_turn(&mut self, output: &mut Vec<Bytes>) -> Option<Turn> {
         let open = matches!(self.phase, Phase::Open | Phase::Closing) && !self.close_sent;
         loop {
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Puts a link in line if it has something to send.
+    /// Schedules a link if it has something to send.
     pub(super) fn schedule_link(&mut self, key: usize) {
         let Some(link) = self.links.get_mut(key).filter(|link| link.phase == LinkPhase::Attached) else {
             return;
@@ -134,7 +134,7 @@ impl Connection {
         self.schedule_session(session_key);
     }
 
-    /// Puts a session in line if one of its links has something to send and it may.
+    /// Schedules a session if one of its links has something to send and the session may send.
     pub(super) fn schedule_session(&mut self, key: usize) {
         if let Some(session) = self.sessions.get_mut(key)
             && !session.ready.is_empty()
@@ -146,7 +146,7 @@ impl Connection {
     }
 }
 
-/// Sends deliveries of one link until its turn is over or it, or its session, may not send more.
+/// Sends deliveries of one link until its turn ends or the link, or its session, may not send more.
 fn transmit_link(
     key: usize,
     link: &mut Link,
@@ -171,7 +171,7 @@ fn transmit_link(
             delivery_id: is_first.then_some(progress.wire_id),
             delivery_tag: is_first.then(|| Tag::from_slice(&front.tag)),
             message_format: is_first.then_some(front.message_format),
-            // On every frame: Python takes it from the last.
+            // Python reads it from the last frame.
             settled: Some(front.settled),
             more,
             state: front.state.as_ref().filter(|_| is_first).cloned(),
@@ -195,8 +195,8 @@ fn transmit_link(
     turn
 }
 
-/// Numbers the first delivery of the queue: delivery-ids are consecutive per session in the order of leaving
-/// (qpid-proton insists).
+/// Numbers the first delivery of the queue: delivery-ids are consecutive per session in the order of sending
+/// (qpid-proton requires it).
 fn begin_delivery(key: usize, side: &mut LinkOut, session: &mut Session) -> Option<Progress> {
     let front = side.queue.front()?;
     let wire_id = if front.settled {
@@ -216,7 +216,7 @@ fn begin_delivery(key: usize, side: &mut LinkOut, session: &mut Session) -> Opti
     Some(progress)
 }
 
-/// Takes the first delivery off the queue and gives its size.
+/// Removes the first delivery from the queue and returns its size.
 fn end_delivery(side: &mut LinkOut) -> usize {
     side.progress = None;
     let bytes = side.queue.pop_front().map_or(0, |delivery| delivery.bytes);
@@ -227,7 +227,7 @@ fn end_delivery(side: &mut LinkOut) -> usize {
     bytes
 }
 
-/// Puts `length` bytes of a payload from `start` behind a frame.
+/// Appends `length` bytes of a payload from `start` to a frame.
 fn append_payload(
     payload: &SmallVec<[Bytes; 3]>,
     start: usize,

@@ -1,4 +1,4 @@
-//! Limits of a connection whose peer has not authenticated: it may put a token to a node, and cost little until then.
+//! Limits of an unauthenticated connection: enough to send a token to `$cbs`, with little memory.
 
 use bytes::Bytes;
 
@@ -12,9 +12,10 @@ use super::limits::{
 use super::limits::{OUTBOX_BYTES_MAX, REFUSED_LINKS_MAX};
 use crate::wire::performative::{Attach, Error, Target};
 
-/// What a channel costs on which the peer has ended its session, in bytes.
+/// Estimated memory of a channel whose session the peer has ended, in bytes.
 const CHANNEL_ENDED_BYTES: usize = 64;
-/// How the body of a transfer frame begins: its descriptor as every known client writes it, and at full length.
+/// How the body of a transfer frame begins: its descriptor as every known client encodes it, and in the longest
+/// encoding.
 const TRANSFER_STARTS: [&[u8]; 2] = [b"\x00\x53\x14", b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x14"];
 
 impl Connection {
@@ -23,18 +24,18 @@ impl Connection {
         self.is_limited = true;
     }
 
-    /// The peer has authenticated: only the limits of [`super::Config`] apply.
+    /// Ends the limits of an unauthenticated connection: only those of [`super::Config`] apply.
     pub fn authenticated(&mut self) {
         self.is_limited = false;
     }
 
-    /// Ends the connection at once with an error for the peer and frees what it holds.
+    /// Ends the connection at once with an error for the peer and frees its memory.
     pub fn refuse(&mut self, error: Error) {
         self.fail(error);
     }
 
-    /// An estimate of the memory that the peer has made this connection hold, in bytes: sessions, links, half-received
-    /// deliveries and frames that it has not read.
+    /// An estimate of the memory that the peer makes this connection hold, in bytes: sessions, links, partly received
+    /// deliveries and frames that the peer has not read.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.sessions.len() * SESSION_BYTES
@@ -45,7 +46,7 @@ impl Connection {
             + self.outbox.len()
     }
 
-    /// Largest frame accepted now, in bytes. Nothing large has a reason to come before the connection is open.
+    /// Largest frame accepted now, in bytes. No large frame is expected before the connection is open.
     pub(super) fn frame_bytes_max(&self) -> u32 {
         let configured = self.config.max_frame_size.max(FRAME_SIZE_FLOOR);
         match (self.is_limited, self.phase) {
@@ -55,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Whether a frame is one that an unauthenticated peer may not send for its size: only tokens are long.
+    /// Whether a frame is too large for an unauthenticated peer: only transfers with tokens may be large.
     pub(super) fn is_too_long_unauthenticated(&self, body: &Bytes) -> bool {
         self.is_limited
             && body.len() > UNAUTHENTICATED_CONTROL_BYTES_MAX as usize
@@ -66,7 +67,7 @@ impl Connection {
         self.limited(self.config.links_max, UNAUTHENTICATED_LINKS_MAX)
     }
 
-    /// Links that may wait for the peer's detach.
+    /// Maximum number of links that wait for the peer's detach.
     pub(super) fn detaching_max(&self) -> usize {
         self.limited(REFUSED_LINKS_MAX.max(self.config.links_max), UNAUTHENTICATED_LINKS_MAX)
     }

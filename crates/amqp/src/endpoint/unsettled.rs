@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Consecutive slots kept in the dense part; what stays unsettled longer moves to the sparse part.
+/// Consecutive slots kept in the dense part; values unsettled for longer move to the sparse part.
 const DENSE_SLOTS_MAX: usize = 4_096;
 
-/// A jump of a peer's delivery-ids up to here is filled with empty slots.
+/// A gap in a peer's delivery-ids up to this length is filled with empty slots.
 const GAP_SLOTS_MAX: u64 = 64;
 
-/// The serial numbers of RFC 1982 have 32 bits; positions have 64 and start two turns up, so that a key one turn
-/// back, and a range that begins a turn before that, still are numbers.
+/// The serial numbers of RFC 1982 have 32 bits; positions have 64 and start at two turns, so that a key one turn back,
+/// and a range that begins another turn before, are still non-negative.
 const SERIAL_TURN: u64 = 1 << 32;
 
 /// The key is in use.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Duplicate;
 
-/// Values under serial numbers that are handed out (nearly) in order and given up (mostly) in order.
+/// Values under serial numbers that are assigned (nearly) in order and removed (mostly) in order.
 ///
-/// All operations cost O(1) for recent keys and O(log n) for stragglers; ranges cost what they find, plus at most
-/// the dense part. Memory follows the number of live values, not their span.
+/// All operations cost O(1) for recent keys and O(log n) for old ones; a range costs the number of values found plus at
+/// most the dense part. Memory is proportional to the number of live values, not their span.
 #[derive(Debug)]
 pub(super) struct SerialWindow<T> {
     dense: VecDeque<Option<T>>,
@@ -40,7 +40,7 @@ impl<T> SerialWindow<T> {
         }
     }
 
-    /// How many values live.
+    /// Number of live values.
     pub(super) fn len(&self) -> usize {
         self.live
     }
@@ -71,7 +71,7 @@ impl<T> SerialWindow<T> {
         key
     }
 
-    /// Puts a value under a key that somebody else chose.
+    /// Inserts a value under a key chosen by the peer.
     pub(super) fn insert(&mut self, key: u32, value: T) -> Result<(), Duplicate> {
         let ahead = key.wrapping_sub(self.next_key());
         if ahead <= u32::MAX / 2 {
@@ -96,7 +96,7 @@ impl<T> SerialWindow<T> {
         Ok(())
     }
 
-    /// The live value under a key, to be read.
+    /// The live value under a key.
     pub(super) fn get(&self, key: u32) -> Option<&T> {
         let position = self.position(key);
         match position.checked_sub(self.dense_start) {
@@ -105,7 +105,7 @@ impl<T> SerialWindow<T> {
         }
     }
 
-    /// The live value under a key.
+    /// The live value under a key, mutable.
     pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut T> {
         let position = self.position(key);
         if position >= self.dense_start {
@@ -115,7 +115,7 @@ impl<T> SerialWindow<T> {
         }
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub(super) fn remove(&mut self, key: u32) -> Option<T> {
         let position = self.position(key);
         let value = if position >= self.dense_start {
@@ -128,18 +128,18 @@ impl<T> SerialWindow<T> {
         Some(value)
     }
 
-    /// Shows every live value whose key is in `first..=last` (on the circle of serial numbers) to `keep`, in order;
-    /// drops it on `false`.
+    /// Calls `keep` for every live value whose key is in `first..=last` (modulo 2^32), in order; drops the value on
+    /// `false`.
     pub(super) fn retain_range(&mut self, first: u32, last: u32, mut keep: impl FnMut(u32, &mut T) -> bool) {
         let start = self.position(first);
         let length = u64::from(last.wrapping_sub(first));
-        // A long range may reach round the circle into older positions.
+        // A long range may wrap around into older positions.
         self.retain_positions(start - SERIAL_TURN, start - SERIAL_TURN + length, &mut keep);
         self.retain_positions(start, start + length, &mut keep);
         self.trim();
     }
 
-    /// Takes all values out, in order.
+    /// Removes all values, in order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.live = 0;
         self.dense_start = self.end();
@@ -197,7 +197,7 @@ impl<T> SerialWindow<T> {
         }
     }
 
-    /// Takes a slot that just left the front of the dense part.
+    /// Moves a slot that has just left the front of the dense part to the sparse part.
     fn move_to_sparse(&mut self, slot: Option<T>) {
         if let Some(value) = slot {
             self.sparse.insert(self.dense_start, value);

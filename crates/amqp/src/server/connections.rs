@@ -1,4 +1,4 @@
-//! Serving connections that somebody accepted, and taking leave of them.
+//! Serves accepted connections, and closes them at shutdown.
 
 use std::fmt;
 use std::future::Future;
@@ -21,14 +21,14 @@ use super::unauthenticated;
 use crate::endpoint::{Config, Connection};
 use crate::wire::loggable;
 
-/// How connections are served.
+/// Settings for serving connections.
 #[derive(Debug, Clone)]
 pub struct ListenerOptions {
     /// Maximum number of connections at a time; further ones are closed.
     pub connections_max: usize,
-    /// For each connection's endpoint.
+    /// Configuration of each connection's endpoint.
     pub endpoint: Config,
-    /// How long connections may go on after the signal to stop before they are closed, in milliseconds.
+    /// Time for connections to finish after the signal to stop before they are closed, in milliseconds.
     pub grace_ms: u64,
 }
 
@@ -39,26 +39,26 @@ pub struct Connections<F> {
     options: ListenerOptions,
     budget: Budget,
     phase: watch::Sender<Phase>,
-    /// Who is served holds a receiver, to the very end.
+    /// Every served connection holds a receiver until its end.
     present: watch::Sender<()>,
-    /// Whether the last one that came was one too many.
+    /// Whether the last connection was refused because the maximum was reached.
     full: AtomicBool,
     /// Memory of connections whose peers have not authenticated.
     unauthenticated: unauthenticated::Budget,
 }
 
-/// How far the end is.
+/// Phases of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Nobody new.
+    /// New connections are refused.
     Draining,
-    /// Nobody at all.
+    /// All connections are closed.
     Closing,
 }
 
 impl<F: ApplicationFactory> Connections<F> {
-    /// Nobody yet.
+    /// No connections yet.
     #[must_use]
     pub fn new(factory: Arc<F>, clock: Arc<dyn Clock>, options: ListenerOptions) -> Self {
         let (phase, present) = (watch::Sender::new(Phase::Open), watch::Sender::new(()));
@@ -67,15 +67,15 @@ impl<F: ApplicationFactory> Connections<F> {
         Self { factory, clock, options, budget, phase, present, full, unauthenticated }
     }
 
-    /// The same with a limit on the memory that all connections together may hold.
+    /// Adds a limit on the memory that all connections together may hold.
     #[must_use]
     pub fn within(self, budget: Budget) -> Self {
         Self { budget, ..self }
     }
 
-    /// Serves one connection to its end. `first_bytes` were read before, to see what the peer speaks. When `cut`
-    /// resolves, the connection ends without farewell. One beyond the maximum, or after [`Self::drain`] began, is
-    /// closed.
+    /// Serves one connection to its end. `first_bytes` have already been read to detect the protocol. When `cut`
+    /// resolves, the connection ends without a close frame. A connection beyond the maximum, or after [`Self::drain`]
+    /// began, is closed.
     pub async fn serve<S>(
         &self,
         socket: S,
@@ -113,15 +113,15 @@ impl<F: ApplicationFactory> Connections<F> {
         drop(present);
     }
 
-    /// Takes leave: no new connections, the grace for those that are there, then a close with
-    /// `amqp:connection:forced` for the rest. Gives the number of those that are still there some seconds later: cut them.
+    /// Refuses new connections, lets open ones continue for the grace period, then closes the rest with
+    /// `amqp:connection:forced`. Returns the number of those still open some seconds later, which are to be cut.
     pub async fn drain(&self) -> usize {
         self.phase.send_replace(Phase::Draining);
         self.wait_ms(self.options.grace_ms).await;
         self.close().await
     }
 
-    /// The same without any grace.
+    /// [`Self::drain`] without the grace period.
     pub async fn close(&self) -> usize {
         self.phase.send_replace(Phase::Closing);
         self.wait_ms(LEAVE_MS).await;
@@ -132,7 +132,7 @@ impl<F: ApplicationFactory> Connections<F> {
         left
     }
 
-    /// Waits so long for everybody to go.
+    /// Waits at most this long for all connections to end.
     async fn wait_ms(&self, pause_ms: u64) {
         let timer = Timer::new(Arc::clone(&self.clock));
         tokio::select! {
@@ -142,7 +142,7 @@ impl<F: ApplicationFactory> Connections<F> {
     }
 }
 
-/// What a connection's driver waits for beside its socket.
+/// The shutdown signal of a connection's driver.
 fn stop_signal(
     mut phase: watch::Receiver<Phase>,
     cut: impl Future<Output = ()> + Send + 'static,
@@ -150,7 +150,7 @@ fn stop_signal(
     Box::pin(async move {
         let closing = async {
             if phase.wait_for(|phase| *phase == Phase::Closing).await.is_err() {
-                // Whoever serves is gone without a word: nothing to obey any more.
+                // The owner was dropped: no signal can follow any more.
                 std::future::pending::<()>().await;
             }
         };
@@ -168,7 +168,7 @@ impl<F> fmt::Debug for Connections<F> {
     }
 }
 
-/// The one line about a connection's end.
+/// Logs the end of a connection.
 fn log_end(ended: &Ended) {
     match &ended.error {
         None => tracing::debug!("connection closed"),

@@ -1,4 +1,4 @@
-//! The read buffer of a connection: large while much comes, small while little does.
+//! The read buffer of a connection: large while the peer sends much, small while it sends little.
 
 use std::io;
 use std::pin::pin;
@@ -11,12 +11,12 @@ use super::limits::{
     LARGE_READ_BYTES_MIN, QUIET_READS, READ_BYTES_MAX, READ_BYTES_MIN, UNAUTHENTICATED_READ_BYTES_MAX,
 };
 
-/// Bytes read and not yet consumed, and how many to ask for next.
+/// Bytes read and not yet consumed, and the size of the next read.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) bytes: BytesMut,
     read_bytes: usize,
-    /// What to ask for at most.
+    /// Maximum size of a read.
     read_bytes_max: usize,
     quiet_reads: u32,
     /// The last read, a large one, probably left something in the socket.
@@ -24,7 +24,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// `first` are bytes that somebody read before, to see what the peer speaks.
+    /// `first` are bytes that were read to detect the protocol.
     pub(super) fn new(first: BytesMut) -> Self {
         Self {
             bytes: first,
@@ -35,12 +35,12 @@ impl Input {
         }
     }
 
-    /// Reads little at a time, or again as much as comes.
+    /// Limits the size of reads, or lifts the limit.
     pub(super) fn limit(&mut self, is_limited: bool) {
         self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
-    /// Reads what is there, about `bytes_max` at most. 0 is the end.
+    /// Reads the available bytes, about `bytes_max` at most. 0 is the end of the stream.
     pub(super) fn poll_read(
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
@@ -54,13 +54,13 @@ impl Input {
         }
         let spare = self.bytes.capacity() - self.bytes.len();
         let mut read = 0;
-        // TLS gives one record at a time, and has the next one at hand.
+        // TLS returns one record per read, and often has the next one ready.
         while read < spare {
-            // Nothing is kept between polls: the future is as good as new.
+            // The future keeps no state between polls, so a new one each time is equivalent.
             match pin!(socket.read_buf(&mut self.bytes)).poll(context) {
                 Poll::Ready(Ok(1..)) => read = spare - (self.bytes.capacity() - self.bytes.len()),
                 ended if read == 0 => return ended,
-                // An end, or a failure, shows again.
+                // The next read reports the end, or the failure, again.
                 Poll::Ready(_) | Poll::Pending => break,
             }
         }
@@ -68,12 +68,12 @@ impl Input {
         Poll::Ready(Ok(read))
     }
 
-    /// Whether the last read, a large one, probably left something in the socket; once for each read.
+    /// Whether the last read, a large one, probably left data in the socket; true once per read.
     pub(super) fn take_more_waits(&mut self) -> bool {
         std::mem::take(&mut self.more_waits)
     }
 
-    /// Gives memory back when nothing is left of what was read.
+    /// Frees the buffer when it is empty and large.
     pub(super) fn release(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 2 * self.read_bytes {
             self.bytes = BytesMut::new();

@@ -1,4 +1,4 @@
-//! The end of a connection's socket.
+//! Closes the socket of an ended connection.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,7 +10,7 @@ use super::limits::{LINGER_BYTES_MAX, LINGER_MS};
 use super::output::Output;
 use super::timer::Timer;
 
-/// Lets the peer have what is left to say and hang up first, within bounds.
+/// Lets the peer read the remaining output and close the socket first, within limits of time and bytes.
 pub(super) async fn linger<S: AsyncRead + AsyncWrite + Unpin>(
     mut socket: S,
     mut output: Output,

@@ -1,4 +1,4 @@
-//! A port that speaks AMQP over plain TCP and nothing else: for tests, and for programs that embed the front end.
+//! A port that serves only AMQP over plain TCP: for tests, and for programs that embed the front end.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -27,7 +27,7 @@ impl<F: ApplicationFactory> Listener<F> {
     /// Binds the port; connections wait until [`Self::run`].
     ///
     /// # Errors
-    /// The system's: address in use, not allowed, not ours.
+    /// The system's: address in use, not allowed, not local.
     pub async fn bind(
         address: SocketAddr,
         factory: Arc<F>,
@@ -38,7 +38,7 @@ impl<F: ApplicationFactory> Listener<F> {
         Ok(Self::new(listener, factory, clock, options))
     }
 
-    /// Serves a port that is bound already; connections wait until [`Self::run`].
+    /// Serves a port that is already bound; connections wait until [`Self::run`].
     #[must_use]
     pub fn new(
         listener: TcpListener,
@@ -50,16 +50,16 @@ impl<F: ApplicationFactory> Listener<F> {
         Self { listener, connections, clock }
     }
 
-    /// Where it listens: the port that the system chose when asked for port 0.
+    /// The address it listens on, with the port chosen by the system if 0 was requested.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` resolves, then takes leave: no new connections, the grace for those that are there, then
-    /// a close with `amqp:connection:forced` for the rest, and at last a cut.
+    /// Serves until `stop` resolves, then shuts down: refuses new connections, lets open ones continue for the grace
+    /// period, closes the rest with `amqp:connection:forced`, and finally cuts those still open.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Self { listener, connections, clock } = self;
         let mut tasks = JoinSet::new();

@@ -1,12 +1,11 @@
-//! What one connection holds of the process's memory, and what becomes of it when that gets short.
+//! The share of the process's memory budget that one connection holds, and what is given up when memory gets short.
 //!
-//! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries. Connections
-//! that hold parts of messages then stand in line: one after the other has its turn and is read from until its message is
-//! complete, and those behind wait as long as the first gets on. If
-//! memory is short and its peer neither sends nor takes anything for a while, what it holds idly goes: partly received
-//! deliveries are given up, also in the midst of a frame, each refused when its last frame has come, and open transactions are
-//! rolled back; a connection whose peer does not read what it asked for is closed. So whoever waits for room gets it, and
-//! reading goes on sooner or later in any case.
+//! Back-pressure comes first: a connection that holds its allowance is not read from and gets no further deliveries.
+//! Connections that hold parts of messages then queue for a turn: one after the other is read from until its message is
+//! complete, and those behind wait as long as the first makes progress. If memory is short and a peer neither sends nor
+//! reads for a while, memory held idly is released: partly received deliveries are given up, also in the middle of a
+//! frame, each refused after its last frame, and open transactions are rolled back; a connection whose peer does not
+//! read its responses is closed. So waiting connections get memory, and reading eventually continues in any case.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use super::limits::{
 };
 use crate::endpoint::NowMs;
 
-/// What a connection holds, in bytes.
+/// Memory that a connection holds, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct HeldMemory {
     /// Partly received deliveries.
     pub(super) partial: usize,
-    /// The beginning of a frame.
+    /// The received part of an incomplete frame.
     pub(super) frame: usize,
     /// The rest of the read buffer.
     pub(super) buffer: usize,
@@ -34,40 +33,40 @@ pub(super) struct HeldMemory {
     pub(super) unanswered: usize,
     /// Messages that wait until the peer commits a transaction.
     pub(super) kept: usize,
-    /// Messages and answers that wait for the peer, and answers under way.
+    /// Messages and answers that wait for the peer to read, and expected answers.
     pub(super) outgoing: usize,
 }
 
-/// What is to be done about what a connection holds.
+/// What has to be given up of the memory that a connection holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
     Keep,
     /// Partly received deliveries and open transactions are to be given up.
     GiveUp,
-    /// The delivery is to be given up whose frame has begun.
+    /// The delivery whose frame has partly arrived is to be given up.
     GiveUpFrame,
     /// The connection is to be closed.
     Close,
 }
 
-/// See the module.
+/// Memory accounting of one connection; see the module.
 pub(super) struct Memory {
     budget: Budget,
     account: Option<Arc<Account>>,
     incoming: Share,
     outgoing: Share,
     held: HeldMemory,
-    /// As of the last turn, in bytes.
+    /// Allowance at the last turn, in bytes.
     allowance: usize,
     waiting: Option<Waiting>,
-    /// There while parts of messages are held and the allowance is used up.
+    /// Position in the queue for a turn; set while parts of messages are held and the allowance is used up.
     place: Option<Place>,
-    /// How far turns had got on when this connection last looked.
+    /// The progress counter of all turns when this connection last checked.
     turn_progress: u64,
-    /// What the peer had moved when this connection last got on during its turn.
+    /// Value of `moved` when this connection last reported progress during its turn.
     turn_moved: u64,
-    /// Since when the peer has moved less than the minimum, and what it had moved by then.
+    /// Since when the peer has moved less than the minimum, and the value of `moved` at that time.
     idle_since: Option<(NowMs, u64)>,
     /// Bytes read and written so far.
     moved: u64,
@@ -75,7 +74,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// `account` is that of the connection's mailbox, if it has one.
+    /// `account` is the account of the connection's mailbox, if it has one.
     pub(super) fn new(budget: &Budget, account: Option<Arc<Account>>) -> Self {
         let step = u64::try_from(budget.next_holder()).unwrap_or(0) % MEMORY_PATIENCE_STEPS;
         Self {
@@ -95,12 +94,12 @@ impl Memory {
         }
     }
 
-    /// The peer sent or took so many bytes.
+    /// Counts bytes that the peer sent or read.
     pub(super) fn moved(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }
 
-    /// Reports what the connection holds, once for each turn.
+    /// Reports what the connection holds, once per turn.
     pub(super) fn report(&mut self, held: HeldMemory, now: NowMs) -> Verdict {
         self.held = held;
         self.incoming.set(held.partial + held.frame + held.buffer + held.unanswered + held.kept);
@@ -121,7 +120,7 @@ impl Memory {
         self.judge(now)
     }
 
-    /// Stands in line as long as a message is incomplete.
+    /// Queues for a turn as long as a message is incomplete.
     fn line_up(&mut self, now: NowMs) {
         if self.held.partial + self.held.frame < FREE_OF_CHARGE_BYTES {
             self.place = None;
@@ -143,7 +142,7 @@ impl Memory {
         self.place.as_ref().is_some_and(Place::is_first)
     }
 
-    /// The connection holds its allowance.
+    /// Decides about a connection that holds its allowance.
     fn judge(&mut self, now: NowMs) -> Verdict {
         let (since, moved) = *self.idle_since.get_or_insert((now, self.moved));
         if self.moved - moved >= PROGRESS_BYTES_MIN {
@@ -161,7 +160,7 @@ impl Memory {
         } else if self.held.outgoing >= FREE_OF_CHARGE_BYTES {
             Verdict::Close
         } else {
-            // Messages that wait for the engine: they go by themselves.
+            // Messages that wait for the engine leave without further action.
             Verdict::Keep
         }
     }
@@ -182,17 +181,17 @@ impl Memory {
         }
     }
 
-    /// Bytes that may wait for the peer in all.
+    /// Bytes that may wait for the peer in total.
     pub(super) fn outgoing_room_bytes(&self) -> usize {
         self.allowance.saturating_sub(self.held_bytes() - self.held.outgoing)
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(super) fn deadline(&self, now: NowMs) -> Option<NowMs> {
         self.waiting.as_ref().map(|_| now.saturating_add(MEMORY_LOOK_MS))
     }
 
-    /// Nothing is left but bytes that still are to be written, and messages that the engine has.
+    /// Releases everything except bytes still to be written and messages that the engine holds.
     pub(super) fn end(&mut self, unwritten_bytes: usize) {
         self.held = HeldMemory {
             unanswered: self.held.unanswered,
@@ -205,7 +204,7 @@ impl Memory {
         self.place = None;
     }
 
-    /// The connection is over; what it sent stays reported until it is answered.
+    /// Ends the accounting; messages already sent to the engine stay counted until they are answered.
     pub(super) fn leave(mut self) {
         self.incoming.set(self.held.unanswered);
         if let Some(account) = self.account.take().filter(|_| self.incoming.bytes() > 0) {

@@ -1,8 +1,8 @@
 //! Sockets: one task per connection.
 //!
-//! [`Transport`] drives one byte stream, one [`crate::endpoint::Connection`] and one [`Application`] in a single task;
-//! TCP, TLS and WebSockets are alike to it. [`Connections`] serves streams that somebody else accepted, and takes leave of
-//! them; [`Listener`] accepts by itself.
+//! [`Transport`] drives one byte stream, one [`crate::endpoint::Connection`] and one [`Application`] in a single task,
+//! over TCP, TLS and WebSockets alike. [`Connections`] serves streams that another component accepted, and closes them
+//! at shutdown; [`Listener`] accepts its own.
 
 mod application;
 mod connections;

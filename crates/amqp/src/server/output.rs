@@ -13,10 +13,10 @@ use super::limits::WRITE_SLICES_MAX;
 #[derive(Debug, Default)]
 pub(super) struct Output {
     slices: Vec<Bytes>,
-    /// Slices at the front that are written.
+    /// Number of slices at the front that have been written.
     written: usize,
     bytes: usize,
-    /// Whether the stream may hold back what it took: TLS records, frames of WebSockets.
+    /// Whether the stream may buffer written bytes: TLS records, frames of WebSockets.
     unflushed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Output {
         self.bytes
     }
 
-    /// Whether there is something to write, or written and not on its way.
+    /// Whether bytes have to be written or flushed.
     pub(super) fn is_unfinished(&self) -> bool {
         self.bytes > 0 || self.unflushed
     }
@@ -42,7 +42,7 @@ impl Output {
         self.bytes += self.slices.iter().skip(before).map(Bytes::len).sum::<usize>();
     }
 
-    /// Writes once, and sees to it that the last of it leaves. Must not be called when nothing is unfinished.
+    /// Writes once, and flushes after the last byte. Must not be called when nothing is unfinished.
     pub(super) fn poll_write(
         &mut self,
         socket: &mut (impl AsyncWrite + Unpin),

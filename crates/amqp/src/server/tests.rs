@@ -28,7 +28,7 @@ use crate::wire::performative::{
     Target, Terminus,
 };
 
-/// A clock that goes only when it is told to.
+/// A clock that advances only when a test advances it.
 #[derive(Debug)]
 struct StillClock(watch::Sender<u64>);
 
@@ -57,7 +57,7 @@ impl Clock for StillClock {
     }
 }
 
-/// A broker of sorts: takes links, answers messages by way of its mailbox, or never.
+/// A minimal broker: accepts links, answers messages through its mailbox, or never.
 struct Broker {
     mailbox: Mailbox,
     answers: bool,
@@ -97,7 +97,7 @@ impl Application for Broker {
     fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {}
 }
 
-/// Makes brokers.
+/// Creates brokers.
 #[derive(Default)]
 struct Brokers {
     mute: bool,
@@ -120,7 +120,7 @@ impl ApplicationFactory for Brokers {
     }
 }
 
-/// Sends messages as credit allows and hangs up when all are accepted.
+/// Sends messages as credit allows and closes when all are accepted.
 struct Client {
     link: LinkId,
     to_send: u64,
@@ -205,7 +205,7 @@ fn serve(
     tokio::spawn(Transport::new(socket, BytesMut::new(), connection, (broker, outputs), clock, stop).run())
 }
 
-/// Runs until `reached`, giving way to the tasks under test.
+/// Waits for `reached`, yielding to the tasks under test.
 async fn until(mut reached: impl FnMut() -> bool) {
     while !reached() {
         tokio::task::yield_now().await;
@@ -269,7 +269,7 @@ async fn silence_and_stalls_are_noticed_by_the_clock() {
     let mut header = [0; 8];
     near.read_exact(&mut header).await.unwrap();
     assert_eq!(&header, b"AMQP\x03\x01\x00\x00");
-    // The open time-out, then the farewell's.
+    // The open time-out, then the time-out of the close.
     until(|| clock.0.receiver_count() > 0).await;
     clock.advance(30_000);
     until(|| brokers.closed.load(Ordering::SeqCst) == 1).await;
@@ -278,7 +278,7 @@ async fn silence_and_stalls_are_noticed_by_the_clock() {
     assert_eq!(&*ended.error.unwrap().condition, "amqp:connection:forced");
 }
 
-/// What opens a connection without waiting for answers, and what may follow any number of times.
+/// The frames that open a connection without waiting for answers, and frames that may be repeated any number of times.
 fn endless_begins() -> (Vec<u8>, BytesMut) {
     let (mechanism, initial_response, hostname) = ("ANONYMOUS".into(), None, None);
     let mut said = BytesMut::from(&b"AMQP\x03\x01\x00\x00"[..]);

@@ -1,4 +1,4 @@
-//! One timer over the engine's clock, cheap to move.
+//! One timer over the engine's clock, cheap to reset.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use crate::endpoint::NowMs;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Fires at or before the wanted instant: a deadline that moves away lets the armed sleep run out first, so that
+/// Fires at or before the wanted time: when a deadline moves later, the armed sleep is left to expire first, so that
 /// busy connections do not arm one per turn.
 pub(super) struct Timer {
     clock: Arc<dyn Clock>,
@@ -29,7 +29,7 @@ impl Timer {
         self.clock.now().0
     }
 
-    /// Ready when it is time to look at deadlines again.
+    /// Ready when deadlines have to be checked again.
     pub(super) fn poll(&mut self, deadline: Option<NowMs>, context: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };
         if self.armed.as_ref().is_none_or(|(armed, _)| *armed > deadline) {
@@ -43,7 +43,7 @@ impl Timer {
         fired
     }
 
-    /// Resolves after a while.
+    /// Resolves after this time.
     pub(super) fn sleep_ms(&self, duration_ms: u64) -> Sleep {
         self.clock.sleep_until(self.clock.now().plus_ms(duration_ms))
     }

@@ -38,11 +38,11 @@ pub type StopSignal = Pin<Box<dyn Future<Output = Stop> + Send>>;
 pub enum Stop {
     /// In order: the broker is shutting down.
     Close,
-    /// At once, as if the socket had failed: whoever is there has no right to more.
+    /// At once, as if the socket had failed: the peer's access has ended.
     Cut,
 }
 
-/// How a connection came to its end.
+/// How a connection ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// The reason, the peer's or ours; `None` for an orderly close.
@@ -54,7 +54,7 @@ pub struct Ended {
 /// Drives one connection over a socket to its end.
 ///
 /// Reading and writing make progress independently; work per turn is bounded. Nothing is read from a peer while too
-/// much of what it sent waits for the engine, or too much of what it is to get waits for the socket.
+/// much of its input waits for the engine, or too much output for it waits for the socket.
 pub struct Transport<S, A> {
     socket: S,
     connection: Connection,
@@ -65,24 +65,24 @@ pub struct Transport<S, A> {
     output: Output,
     memory: Memory,
     timer: Timer,
-    /// `None` once it has fired.
+    /// `None` once the signal has arrived.
     stop: Option<StopSignal>,
-    /// When the socket last took bytes, or there were none.
+    /// When the socket last accepted bytes, or had none to write.
     last_write: NowMs,
     ended: Option<Ended>,
-    /// No farewell.
+    /// Whether to end without a close frame.
     cut: bool,
-    /// There until the peer has authenticated.
+    /// Set until the peer has authenticated.
     unauthenticated: Option<Share>,
 }
 
-/// What a turn has to deal with beside input that was read.
+/// What a turn has to handle beside input.
 #[derive(Debug, Default)]
 struct Woken {
     end_of_input: bool,
     failure: Option<io::Error>,
     stop: Option<Stop>,
-    /// Anything at all.
+    /// Whether there is any reason for a turn.
     any: bool,
 }
 
@@ -91,7 +91,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
     A: Application,
 {
-    /// Joins the parts. `first_bytes` is input that was read before, to see what the peer speaks.
+    /// Joins the parts. `first_bytes` is input that was already read to detect the protocol.
     pub fn new(
         socket: S,
         first_bytes: BytesMut,
@@ -119,7 +119,7 @@ where
         }
     }
 
-    /// Limits what the connection may hold until its peer has authenticated, if it has to.
+    /// Limits the memory of the connection until its peer has authenticated, if authentication is required.
     #[must_use]
     pub(super) fn limited(mut self, share: Share) -> Self {
         if self.application.is_unauthenticated() {
@@ -157,21 +157,21 @@ where
         }
     }
 
-    /// Keeps to a budget of memory; `account` is that of the connection's mailbox.
+    /// Applies a memory budget; `account` is the account of the connection's mailbox.
     #[must_use]
     pub fn within(mut self, budget: &Budget, account: Arc<Account>) -> Self {
         self.memory = Memory::new(budget, Some(account));
         self
     }
 
-    /// Runs the connection to its end, last words to the peer included. Boxed: futures around this one would have room for
+    /// Runs the connection to its end, including its last output. Boxed: futures around this one would reserve room for
     /// several copies of the state.
     pub fn run(self) -> impl Future<Output = Ended> + Send {
         Box::new(self).run_boxed()
     }
 
     async fn run_boxed(mut self: Box<Self>) -> Ended {
-        // Input that was read before, and a client's first words.
+        // Input that was already read, and a client's first frames.
         self.turn(Woken::default());
         let ended = loop {
             if let Some(ended) = self.ended.take() {
@@ -195,10 +195,10 @@ where
         memory.leave();
     }
 
-    /// Lets everything that can make progress do so once; ready if anything did or is waiting for its turn.
+    /// Polls everything that can make progress once; ready if anything did or work is waiting.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         if self.input.take_more_waits() {
-            // What was handed over must not wait for the rest: another thread can take this task meanwhile.
+            // Other tasks must be able to handle that input before the rest is read, so this task yields.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -237,8 +237,8 @@ where
         self.poll_rarely(context, woken)
     }
 
-    /// What is looked at only when nothing else is going on: time, what the application waits
-    /// for, and the signal to stop.
+    /// Polls the rarer sources when nothing else is pending: time, the application's own wake-up, and the signal to
+    /// stop.
     fn poll_rarely(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
         let deadline = self.deadline();
         if self.timer.poll(deadline, context).is_ready() {
@@ -257,14 +257,14 @@ where
         if woken.any { Poll::Ready(woken) } else { Poll::Pending }
     }
 
-    /// Work that needs no waking.
+    /// Whether a turn has work without any wake-up.
     fn has_work(&self) -> bool {
         self.connection.has_input_work(&self.input.bytes)
             || (self.connection.has_output() && self.output.len() < self.unwritten_bytes_max())
     }
 
-    /// Whether another read is due: what was read is consumed but for the start of a frame, and the peer has not
-    /// too much going on.
+    /// Whether another read is due: the input is consumed except for the start of a frame, and the peer has not too
+    /// many requests unanswered.
     fn may_read(&self) -> bool {
         let (messages, bytes) = self.connection.incoming_unsettled();
         let more = self.application.unanswered();

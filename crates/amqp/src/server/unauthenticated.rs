@@ -1,11 +1,11 @@
-//! Memory of connections whose peers have not authenticated: little for each, and one budget for what exceeds that.
+//! Memory of connections whose peers have not authenticated: a small amount for each, and one budget for the excess.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::limits::{UNAUTHENTICATED_BUDGET_BYTES, UNAUTHENTICATED_BYTES_MAX, UNAUTHENTICATED_OWN_BYTES};
 
-/// What all unauthenticated connections may hold together beyond [`UNAUTHENTICATED_OWN_BYTES`] each; cheap to clone.
+/// The budget that all unauthenticated connections share beyond [`UNAUTHENTICATED_OWN_BYTES`] each; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Budget(Arc<AtomicUsize>);
 
@@ -28,7 +28,7 @@ impl Budget {
     }
 }
 
-/// One connection's part of the budget; given back when dropped.
+/// One connection's part of the budget; returned when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Budget,
@@ -36,7 +36,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Takes or gives back what a connection holds now; says whether it may hold so much and there was enough.
+    /// Adjusts the share to what the connection holds now; returns whether the limits allow it.
     #[must_use]
     pub(super) fn cover(&mut self, held_bytes: usize) -> bool {
         if held_bytes > UNAUTHENTICATED_BYTES_MAX {
@@ -65,7 +65,7 @@ impl Drop for Share {
 mod tests {
     use super::*;
 
-    /// Connections that hold all that there is.
+    /// Connections that use up the whole budget.
     fn use_up(budget: &Budget) -> Vec<Share> {
         let mut shares: Vec<Share> = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Attaching links: which node, whether it may, and what the peer sees in return.
+//! Attaching links: resolves the node, checks authorization, and builds the answer.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use super::{ConnectionHandler, Link, Pending, ResponseLink};
 use crate::endpoint::{Connection, LinkId};
 use crate::wire::performative::{Attach, Role, SenderSettleMode, Target, Terminus};
 
-/// Credit of links on which we receive, granted at once: JS gives up a second after attach without any.
+/// Credit of links on which we receive, granted at once: without any, JS gives up a second after attach.
 pub(super) const INCOMING_CREDIT: u32 = 1000;
 
 /// Largest request to `$cbs`, in bytes.
 const TOKEN_REQUEST_BYTES_MAX: u64 = 256 * 1024;
 
-/// Room for the request around the messages of a schedule operation, in bytes.
+/// Allowance for the request around the messages of a schedule operation, in bytes.
 const REQUEST_ENVELOPE_BYTES: u64 = 64 * 1024;
 
 const CBS_NODE: &str = "$cbs";
@@ -36,9 +36,9 @@ const CBS_NODE: &str = "$cbs";
 /// The answer to a receiver's attach while the engine opens the receiver.
 pub(super) struct Opening {
     reply: Attach,
-    /// The largest message that the receiver takes, in bytes; `None` for any.
+    /// The largest message that the receiver accepts, in bytes; `None` for any.
     message_bytes_max: Option<u64>,
-    /// The session it asked for.
+    /// The requested session.
     filter: Option<SessionFilter>,
 }
 
@@ -54,7 +54,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The peer sends, we receive.
+    /// Attaches a link on which the peer sends.
     fn attach_sender(
         &mut self,
         link: LinkId,
@@ -92,7 +92,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer sends to an entity.
+    /// Attaches a link on which the peer sends to an entity.
     pub(super) fn attach_to_entity(
         &mut self,
         link: LinkId,
@@ -122,7 +122,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer receives, we send.
+    /// Attaches a link on which the peer receives.
     fn attach_receiver(
         &mut self,
         link: LinkId,
@@ -152,7 +152,7 @@ impl ConnectionHandler {
                 }
                 entity.check_gives()?;
                 self.check_owned(&entity)?;
-                // Durable consumers of JMS say "copy" too: each subscription has its copies.
+                // Durable JMS consumers use "copy" too: each subscription has its copies.
                 let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
                 let filter = SessionFilter::find(&source.filter)?;
                 if filter.is_some() && !entity.has_sessions() {
@@ -202,7 +202,7 @@ impl ConnectionHandler {
     ) {
         let mode = match attach.snd_settle_mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
-            // A generic client's default is mixed: unsettled is the safe reading.
+            // A generic client's default is mixed: unsettled is the safe interpretation.
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
         };
         let receiver = self.entities.next_receiver_id(&entity.partition);
@@ -242,7 +242,7 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
-        // Otherwise the peer has called it off, and the engine was told to close what it opened.
+        // Otherwise the peer has detached, and the engine was sent a command to close the receiver.
         let Some(&Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(opened) = self.receivers.get(&receiver) else { return };
         let entity = Arc::clone(&opened.entity);
@@ -265,7 +265,7 @@ impl ConnectionHandler {
                 self.remove_receiver(receiver);
                 entity.fault(refusal)
             }
-            // Whatever it opened is not what was asked for.
+            // The receiver opened is not the one requested.
             _ => {
                 self.close_receiver(receiver);
                 Fault::Internal

@@ -1,8 +1,8 @@
-//! The one place that decides whether a connection may do something.
+//! Authorization of everything a connection does.
 //!
-//! What a peer showed belongs to its connection: who it is, by SASL, and the tokens it put to `$cbs`, each for a path; how far
-//! each reaches is its [`Grant`]'s to say. Links ask when they are attached, management requests each time; [`super::revocation`] takes away what ends
-//! in between.
+//! A peer's credentials belong to its connection: its SASL identity, and the tokens it put to `$cbs`, each for a path;
+//! each [`Grant`] defines its own scope. Links are checked when they are attached, management requests each time;
+//! [`super::revocation`] detaches links whose rights end later.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use tokio::sync::watch;
 use super::errors::Fault;
 use crate::wire::loggable;
 
-/// Audiences one connection may hold tokens for; further ones are refused.
+/// Maximum number of audiences with a token per connection; tokens for further ones are refused.
 pub(crate) const TOKENS_MAX: usize = 10_000;
 
-/// What a link or a request takes.
+/// The right that a link or a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A certain right.
     Right(Right),
-    /// Any: the management node asks for the right of each operation.
+    /// Any right: the management node checks the right of each operation.
     Any,
 }
 
@@ -36,7 +36,7 @@ impl Need {
     }
 }
 
-/// A token that is good, and its audience.
+/// A verified token and its audience.
 pub(crate) struct Verified {
     audience: ResolvedNode,
     path: Box<str>,
@@ -44,44 +44,44 @@ pub(crate) struct Verified {
 }
 
 impl Verified {
-    /// The queue or topic that its audience is or is in.
+    /// The queue or topic that its audience names or lies in.
     pub(crate) fn entity_name(&self) -> Option<&str> {
         self.audience.entity_name()
     }
 }
 
-/// What one connection may do.
+/// The credentials of one connection.
 pub(crate) struct Authorization {
     access: Access,
     changes: watch::Receiver<u64>,
-    /// By SASL PLAIN or EXTERNAL.
+    /// From SASL PLAIN or EXTERNAL.
     identity: Option<Grant>,
-    /// By the path of the audience.
+    /// Keyed by the path of the audience.
     tokens: HashMap<Box<str>, Grant>,
-    /// When a token ends next, or one that was renewed would have.
+    /// The earliest expiry of a token, including tokens since replaced.
     next_expiry: Option<Timestamp>,
 }
 
 impl Authorization {
-    /// Nothing is shown yet.
+    /// A connection without credentials.
     #[must_use]
     pub(crate) fn new(access: Access) -> Self {
         let changes = access.changes();
         Self { access, changes, identity: None, tokens: HashMap::new(), next_expiry: None }
     }
 
-    /// Who decides.
+    /// The access rules.
     #[must_use]
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
-    /// To be told when a rule changes.
+    /// Notifies of changed rules.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
 
-    /// Who the peer is.
+    /// Sets the peer's SASL identity.
     pub(crate) fn identify(&mut self, grant: Grant) {
         self.identity = Some(grant);
     }
@@ -89,7 +89,7 @@ impl Authorization {
     /// Verifies a token for an audience.
     ///
     /// # Errors
-    /// Tokens that grant nothing, audiences that are none, more than [`TOKENS_MAX`].
+    /// Tokens that grant nothing, invalid audiences, more than [`TOKENS_MAX`].
     pub(crate) fn verify(&self, audience: &str, token: &str) -> Result<Verified, Fault> {
         let (node, resource) = read_audience(audience).map_err(|error| {
             Fault::Argument(format!("The audience '{}' can't be used: {error}.", excerpt(audience)))
@@ -108,14 +108,14 @@ impl Authorization {
         Ok(Verified { audience: node, path: resource.path().into(), grant })
     }
 
-    /// Keeps a token that was verified; one for the same audience is replaced, links are not disturbed.
+    /// Keeps a verified token; it replaces one for the same audience, without effect on attached links.
     pub(crate) fn keep(&mut self, Verified { path, grant, .. }: Verified) {
         tracing::debug!(resource = &*path, principal = &*grant.principal, "token accepted");
         self.next_expiry = self.next_expiry.into_iter().chain(grant.expires_at).min();
         self.tokens.insert(path, grant);
     }
 
-    /// Whether an operation may go ahead; `uri` is what it was asked for.
+    /// Checks whether an operation is permitted; `uri` is the requested address, for the error.
     ///
     /// # Errors
     /// [`Fault::Unauthorized`].
@@ -127,7 +127,7 @@ impl Authorization {
         Err(Fault::Unauthorized { right: need.name(), uri: uri.to_owned() })
     }
 
-    /// [`Self::permit`] without a reason.
+    /// [`Self::permit`] without an error.
     pub(crate) fn permits(&self, resource: &Resource, need: Need) -> bool {
         if !self.access.is_required() {
             return true;
@@ -140,13 +140,13 @@ impl Authorization {
         self.shown(resource).any(allows)
     }
 
-    /// What the peer showed for a resource, valid or not.
+    /// The peer's credentials for a resource, valid or not.
     fn shown(&self, resource: &Resource) -> impl Iterator<Item = &Grant> {
         let tokens = resource.prefixes().chain([""]).filter_map(|path| self.tokens.get(path));
         self.identity.iter().chain(tokens)
     }
 
-    /// Who asks for an operation: whoever has the right, else whoever is known at the resource.
+    /// The principal of an operation: one with the right, otherwise any known for the resource.
     pub(crate) fn principal(&self, resource: &Resource, right: Right) -> Option<&str> {
         let now = self.access.now();
         let mut permitted = self.shown(resource).filter(|grant| grant.permits(resource, right, now));
@@ -155,7 +155,7 @@ impl Authorization {
         grant.map(|grant| &*grant.principal)
     }
 
-    /// Who the peer is by everything that it has shown and that has not ended; one may come several times.
+    /// The identities of all credentials that have not expired; one may occur several times.
     pub(crate) fn identities(&self) -> impl Iterator<Item = (ShownCredential, &str)> {
         let now = self.access.now();
         let grants =
@@ -163,25 +163,25 @@ impl Authorization {
         grants.map(|grant| (grant.shown(), &*grant.principal))
     }
 
-    /// Whether the peer has shown nothing that counts, though it has to.
+    /// Whether the peer has presented no valid credential, though it has to.
     pub(crate) fn is_unauthenticated(&self) -> bool {
         self.identity.is_none() && self.tokens.is_empty() && self.access.is_required()
     }
 
-    /// Forgets what has ended.
+    /// Drops expired credentials.
     pub(crate) fn expire(&mut self) {
         let now = self.access.now();
         self.tokens.retain(|_, grant| !grant.is_expired(now));
         self.next_expiry = self.tokens.values().filter_map(|grant| grant.expires_at).min();
     }
 
-    /// When [`Self::expire`] is worth a call.
+    /// When [`Self::expire`] is due.
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         self.next_expiry
     }
 
-    /// Forgets what rests on rules that changed, if any did since the last call; says whether any did. Costs next to nothing
-    /// if none did.
+    /// Drops credentials that rest on changed rules, if any changed since the last call; returns whether any did.
+    /// Nearly free if none did.
     pub(crate) fn revoke(&mut self) -> bool {
         if !self.changes.has_changed().unwrap_or(false) {
             return false;
@@ -194,7 +194,7 @@ impl Authorization {
     }
 }
 
-/// What a token is for, and what rights there are about.
+/// The node that a token is for, and the resource as authorization sees it.
 fn read_audience(audience: &str) -> Result<(ResolvedNode, Resource), AddressError> {
     let node = ResolvedNode::of(audience)?;
     let resource = node.resource().ok_or(AddressError::Empty)?;

@@ -1,7 +1,9 @@
-//! Receiver links that browse (distribution-mode `copy`): they see the messages of a queue without locking or removing any.
+//! Receiver links that browse (distribution-mode `copy`): they receive the messages of a queue without locking or
+//! removing any.
 //!
-//! A browser walks through the queue by number, page by page, and gets the next page once the last one has been written. At the
-//! end of the queue it rests until its peer sends the next flow: messages that arrived meanwhile are shown then.
+//! A browser walks through the queue by sequence number, page by page, and gets the next page once the last one has
+//! been written. At the end of the queue it pauses until its peer sends the next flow, and then continues with messages
+//! that arrived meanwhile.
 
 use std::sync::Arc;
 
@@ -23,25 +25,25 @@ use crate::wire::performative::{Attach, SenderSettleMode};
 
 /// Messages in one page.
 const PAGE_COUNT_MAX: u64 = 256;
-/// Contents in one page, in bytes; the first message is shown whatever its size.
+/// Size of the bodies in one page, in bytes; the first message is included whatever its size.
 const PAGE_BYTES_MAX: usize = 768 * 1024;
 
 /// One link that browses.
 pub(super) struct Browser {
     pub(super) entity: Arc<Entity>,
     selector: Option<Selector>,
-    /// The number from which the next page is.
+    /// The sequence number from which the next page starts.
     next: SequenceNumber,
-    /// How many messages its peer takes, and how many it was sent, since the link was attached.
+    /// Credit limit of the peer and number of messages sent, both since attach.
     limit: u64,
     pub(super) sent: u64,
     is_draining: bool,
-    /// Whether a page is asked for, or was not written yet.
+    /// Whether a page has been requested and not been written completely.
     is_busy: bool,
 }
 
 impl ConnectionHandler {
-    /// A receiver whose source has the distribution-mode `copy`.
+    /// Attaches a receiver whose source has the distribution-mode `copy`.
     pub(super) fn attach_browser(
         &mut self,
         link: LinkId,
@@ -74,7 +76,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The peer of a browser takes so many messages.
+    /// Applies the credit of a browser's peer.
     pub(super) fn credit_browser(
         &mut self,
         link: LinkId,
@@ -87,7 +89,7 @@ impl ConnectionHandler {
         self.show_next_page(link, connection);
     }
 
-    /// Asks for the next page, unless the last one is under way still; or ends a drain.
+    /// Requests the next page, unless one is still in progress; or ends a drain.
     fn show_next_page(&mut self, link: LinkId, connection: &mut Connection) {
         let bytes_max = PAGE_BYTES_MAX.min(self.room_bytes / 2).max(1);
         let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
@@ -111,7 +113,7 @@ impl ConnectionHandler {
         self.ask(&partition, command, Pending::Page { link, answer_bytes: bytes_max });
     }
 
-    /// A page is here.
+    /// Sends a page that the engine returned.
     pub(super) fn page(
         &mut self,
         link: LinkId,
@@ -161,12 +163,12 @@ impl ConnectionHandler {
         if connection.transmitted(link).0 < browser.sent {
             return self.browsing.push(link);
         }
-        // Nothing of the page is shown, so nothing will be written.
+        // No message of the page is sent, so no write will trigger the next page.
         browser.is_busy = false;
         self.show_next_page(link, connection);
     }
 
-    /// Pages that have been written are followed by the next.
+    /// Requests the next page of browsers whose last page has been written.
     pub(super) fn tend_browsers(&mut self, connection: &mut Connection) {
         for link in std::mem::take(&mut self.browsing) {
             let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { continue };

@@ -1,4 +1,4 @@
-//! What all connections to one broker share.
+//! State shared by all connections to one broker.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{ConnectionHandler, DialectConfig, Entities};
 use crate::RefusalMetrics;
 use crate::server::{ApplicationFactory, Peer};
 
-/// Makes the logic of connections to one broker.
+/// Creates the handlers of connections to one broker.
 #[derive(Clone)]
 pub struct ServiceBus {
     pub(super) entities: Arc<dyn Entities>,
@@ -24,7 +24,7 @@ pub struct ServiceBus {
 }
 
 impl ServiceBus {
-    /// The dialect over these entities, for those whom `access` lets in.
+    /// The dialect over these entities; `access` authorizes clients.
     #[must_use]
     pub fn new(entities: Arc<dyn Entities>, access: Access, config: DialectConfig) -> Self {
         let (config, failures, throttles) = (Arc::new(config), Arc::default(), Throttles::default());
@@ -32,19 +32,19 @@ impl ServiceBus {
         Self { entities, access, config, failures, throttles, register, metrics }
     }
 
-    /// The same with limits on rates.
+    /// Adds rate limits.
     #[must_use]
     pub fn throttled(self, throttles: Throttles) -> Self {
         Self { throttles, ..self }
     }
 
-    /// The same with counters of what is refused.
+    /// Adds counters of refusals.
     #[must_use]
     pub fn counted(self, metrics: RefusalMetrics) -> Self {
         Self { metrics, ..self }
     }
 
-    /// The same with a register on which connections are entered while they are open.
+    /// Adds a register in which connections are entered while they are open.
     #[must_use]
     pub fn registered(self, register: Register) -> Self {
         Self { register, ..self }

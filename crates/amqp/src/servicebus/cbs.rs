@@ -1,4 +1,4 @@
-//! `$cbs`: takes tokens (claims-based security).
+//! `$cbs`: receives tokens (claims-based security).
 
 use super::authorization::{Authorization, Verified};
 use super::envelope::{Request, text};

@@ -1,4 +1,4 @@
-//! Instants as text in error descriptions.
+//! Times as text in error descriptions.
 
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -6,7 +6,7 @@ use peeklock_engine::Timestamp;
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// `2026-11-20T22:10:05Z`; instants after the year 9999 are written as its last second.
+/// `2026-11-20T22:10:05Z`; times after the year 9999 are written as its last second.
 pub(crate) fn iso_8601(at: Timestamp) -> String {
     let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
     let instant = EPOCH.saturating_add(SignedDuration::from_secs(seconds));

@@ -2,22 +2,22 @@
 
 use peeklock_engine::Tier;
 
-/// What clients for JMS look for: that messages can be delayed, that a link needs no target, that subscriptions can be shared.
+/// Capabilities that JMS clients require: delayed messages, links without a target, shared subscriptions.
 pub const CAPABILITIES: [&str; 3] = ["DELAYED_DELIVERY", "ANONYMOUS-RELAY", "SHARED-SUBS"];
 
-/// What an operator may choose.
+/// Settings that an operator may choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialectConfig {
     /// Whether SASL PLAIN is accepted; default true.
     pub plain_enabled: bool,
-    /// A connection that has shown nothing that grants access for this long is closed, in milliseconds; default 20 s, as
-    /// Service Bus does it.
+    /// A connection without a valid credential is closed after this time, in milliseconds; default 20 s, as in Service
+    /// Bus.
     pub authorization_time_out_ms: u64,
-    /// What transactions may be.
+    /// Limits of transactions.
     pub transactions: TransactionLimits,
     /// The tier of the namespace; the lowest has no transactions.
     pub tier: Tier,
-    /// What the namespace is called in messages; default `peeklock`.
+    /// The namespace's name in error messages; default `peeklock`.
     pub namespace: String,
     /// Seed for tracking ids and generated message ids; `None` draws one from the operating system.
     pub seed: Option<u64>,
@@ -39,8 +39,8 @@ impl Default for DialectConfig {
 /// Limits of transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionLimits {
-    /// A transaction is rolled back so long after its first operation, in milliseconds; default two minutes, as Service Bus
-    /// does it.
+    /// Time after its first operation at which a transaction is rolled back, in milliseconds; default two minutes, as
+    /// in Service Bus.
     pub time_out_ms: u64,
     /// Messages that one transaction may send; default 100, as in Service Bus.
     pub messages_max: usize,

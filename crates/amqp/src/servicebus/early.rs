@@ -1,4 +1,4 @@
-//! Management requests that come before the link on which their responses are to leave: they wait for it, not long.
+//! Management requests that arrive before the link for their responses: they wait for it for a short time.
 
 use std::collections::VecDeque;
 
@@ -10,26 +10,26 @@ use super::{ConnectionHandler, ReplyTo};
 use crate::endpoint::{Connection, IncomingId, NowMs};
 use crate::wire::performative::DeliveryState;
 
-/// Requests of one connection that may wait.
+/// Maximum number of waiting requests per connection.
 const REQUESTS_MAX: usize = 64;
 
-/// Their bytes.
+/// Their maximum total size in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// How long each waits, in milliseconds: clients attach both links in one go.
+/// How long each waits, in milliseconds: clients attach both links at once.
 const WAIT_MS: NowMs = 5_000;
 
 /// A request without a link for its response.
 pub(super) struct EarlyRequest {
     pub(super) reply_to: ReplyTo,
     pub(super) target: ManagementTarget,
-    /// `None` when it came settled.
+    /// `None` when the request was sent settled.
     pub(super) delivery: Option<IncomingId>,
     pub(super) state: Option<DeliveryState>,
     pub(super) payload: Bytes,
 }
 
-/// The requests of one connection that wait, the oldest first, each with the end of its wait.
+/// The waiting requests of one connection, oldest first, each with the end of its wait.
 #[derive(Default)]
 pub(super) struct EarlyRequests {
     waiting: VecDeque<(NowMs, EarlyRequest)>,
@@ -64,10 +64,10 @@ impl EarlyRequests {
 }
 
 impl ConnectionHandler {
-    /// Keeps a request until its link is there.
+    /// Keeps a request until the link for its response is attached.
     ///
     /// # Errors
-    /// When too many wait: the request is refused at once.
+    /// If too many wait: the request is refused at once.
     pub(super) fn keep_early(&mut self, request: EarlyRequest) -> Result<(), Fault> {
         let bytes = request.payload.len();
         if self.early.waiting.len() >= REQUESTS_MAX || self.early.bytes + bytes > BYTES_MAX {
@@ -80,7 +80,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Carries out what waited for a link that is there now.
+    /// Carries out the requests whose link has been attached.
     pub(super) fn ask_early(&mut self, connection: &mut Connection) {
         for (due, request) in self.early.take() {
             if self.response_link(&request.reply_to).is_none() {
@@ -97,7 +97,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Refuses what has waited for too long.
+    /// Refuses requests that have waited too long.
     pub(super) fn refuse_early(&mut self, connection: &mut Connection, now: NowMs) {
         while let Some(EarlyRequest { reply_to, delivery, payload, .. }) = self.early.pop_due(now) {
             tracing::debug!(node = %reply_to.node, "a request was refused: no link to respond on");

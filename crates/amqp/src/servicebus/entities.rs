@@ -1,4 +1,4 @@
-//! What the dialect needs of the engine beside partitions: finding them.
+//! The dialect's interface to the engine beside partitions: lookup of entities.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::errors::Fault;
 use super::submission::RequiredProperties;
 use super::transactions::{JointStep, Place};
 
-/// The entities of a broker. [`Namespace`] is the real one; tests and benchmarks put others behind it.
+/// The entities of a broker. [`Namespace`] implements it; tests and benchmarks have other implementations.
 pub trait Entities: Send + Sync + 'static {
     /// Finds a queue or topic; names match case-insensitively.
     fn entity(&self, name: &str) -> Option<EntityRef>;
@@ -33,7 +33,7 @@ pub trait Entities: Send + Sync + 'static {
     /// The broker's clock.
     fn now(&self) -> Timestamp;
 
-    /// Work that will take effect as a whole.
+    /// Starts a transaction, which takes effect as a whole.
     fn begin_transaction(&self) -> Box<dyn JointStep>;
 
     /// See [`Namespace::create_temporary`].
@@ -49,7 +49,7 @@ pub trait Entities: Send + Sync + 'static {
     fn topic_of_client_subscription(&self, name: &str) -> Option<String>;
 }
 
-/// What keeps something in existence until it is dropped.
+/// Keeps a temporary entity or a subscription in existence until it is dropped.
 pub type Hold = Box<dyn std::fmt::Debug + Send + Sync>;
 
 impl Entities for Namespace {
@@ -104,23 +104,23 @@ impl JointStep for Transaction {
     }
 }
 
-/// What kind of entity a link is attached to.
+/// The kind of entity a link is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Takes and gives messages.
+    /// Can be sent to and received from.
     Queue,
-    /// Takes messages.
+    /// Can be sent to.
     Topic,
-    /// Gives copies of its topic's messages.
+    /// Can be received from: holds copies of its topic's messages.
     Subscription,
 }
 
 /// An entity that a link is attached to.
 #[derive(Debug)]
 pub(crate) struct Entity {
-    /// As resolved.
+    /// The resolved address.
     pub(crate) address: EntityNode,
-    /// The same as rights see it: without the queue inside.
+    /// The resource for authorization: the address without its sub-queue.
     pub(crate) resource: Resource,
     /// Identifies the management node: links with the same key answer each other.
     pub(crate) node: Box<str>,
@@ -128,13 +128,13 @@ pub(crate) struct Entity {
     pub(crate) root: Arc<str>,
     /// Full address, for error texts.
     pub(crate) uri: String,
-    /// Where commands go.
+    /// The partition that gets its commands.
     pub(crate) partition: PartitionHandle,
-    /// Names the queue or subscription in commands; of a topic, what is scheduled on it.
+    /// The queue or subscription in commands; for a topic, the queue of its scheduled messages.
     pub(crate) queue: QueueId,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: Kind,
-    /// Whether it exists as long as the connection that created it, or as its consumers.
+    /// Whether it exists only as long as the connection that created it, or as its consumers.
     pub(crate) is_temporary: bool,
     /// Whether messages belong to sessions; never changes.
     requires_session: bool,
@@ -142,16 +142,16 @@ pub(crate) struct Entity {
     pub(crate) is_partitioned: bool,
     /// Whether messages could be sent to it at the time of attach.
     is_enabled_for_sending: bool,
-    /// What it wants to know of messages sent to it; never changes.
+    /// Properties of sent messages that the entity needs; never changes.
     wanted: RequiredProperties,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
     pub(crate) max_message_size_bytes: u64,
-    /// How many messages a second it and the identity that attached may take, if that is limited.
+    /// Rate limits in messages per second of the entity and of the identity that attached, if any.
     pub(crate) buckets: Vec<Arc<Bucket>>,
 }
 
 impl Entity {
-    /// A queue or topic as found; `uri` is its address as written.
+    /// A queue or topic that was found; `uri` is its address as written.
     pub(crate) fn new(address: EntityNode, uri: String, found: EntityRef) -> Self {
         let EntityRef { partition, queue, options } = found;
         let (kind, requires_session) = match &*options {
@@ -183,12 +183,12 @@ impl Entity {
         }
     }
 
-    /// A subscription as found; `uri` is its address as written.
+    /// A subscription that was found; `uri` is its address as written.
     pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
         let (kind, requires_session) = (Kind::Subscription, options.requires_session);
         let is_temporary = options.is_temporary();
-        // Nothing is sent to it.
+        // Clients can't send to it.
         let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
         let is_enabled_for_sending = topic.status().takes();
@@ -213,17 +213,17 @@ impl Entity {
         }
     }
 
-    /// What it wants to know of messages sent to it.
+    /// Properties of sent messages that the entity needs.
     pub(crate) const fn wanted(&self) -> RequiredProperties {
         self.wanted
     }
 
-    /// The queue inside the entity that the address names.
+    /// The sub-queue of the entity that the address names.
     pub(crate) fn source(&self) -> QueuePath {
         QueuePath { queue: self.queue, sub_queue: self.address.sub_queue }
     }
 
-    /// Whether what the address names is received from by session: dead letters never are (semantics §23, 10).
+    /// Whether receivers of this address need a session: those of dead letters never do (semantics §23, 10).
     pub(crate) fn has_sessions(&self) -> bool {
         self.requires_session && self.address.sub_queue == SubQueue::Main
     }
@@ -233,13 +233,13 @@ impl Entity {
         Place { partition: self.partition.clone(), queue: self.queue }
     }
 
-    /// What is particular about messages that rest here.
+    /// Properties of the entity that affect its messages as receivers get them.
     pub(crate) fn origin(&self) -> Origin {
         let (sessions, copies) = (self.requires_session, self.kind == Kind::Subscription);
         Origin { sessions, copies, partitioned: self.is_partitioned }
     }
 
-    /// Whether messages may be sent to what the address names.
+    /// Checks that messages can be sent to this address.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
@@ -253,7 +253,7 @@ impl Entity {
         Ok(())
     }
 
-    /// Whether the entity's status lets messages be sent.
+    /// Checks that the entity's status allows sending.
     ///
     /// # Errors
     /// [`Refusal::EntityDisabled`].
@@ -261,7 +261,7 @@ impl Entity {
         if self.is_enabled_for_sending { Ok(()) } else { Err(Fault::Refused(Refusal::EntityDisabled)) }
     }
 
-    /// Whether messages may be received from what the address names.
+    /// Checks that messages can be received from this address.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
@@ -274,7 +274,7 @@ impl Entity {
         }
     }
 
-    /// Whether messages may be browsed in what the address names: also in a topic, which shows those scheduled on it.
+    /// Checks that messages can be browsed at this address: also in a topic, whose scheduled messages are returned.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
@@ -285,8 +285,8 @@ impl Entity {
         self.check_gives()
     }
 
-    /// What a refusal of the engine means for a link to this entity: one that was deleted is not found any more, and
-    /// the SDKs look for the text.
+    /// Maps a refusal of the engine for a link to this entity: a deleted entity is reported as not found, with a text
+    /// that the SDKs parse.
     pub(crate) fn fault(&self, refusal: Refusal) -> Fault {
         match refusal {
             Refusal::EntityDeleted => Fault::EntityNotFound { uri: self.uri.clone() },

@@ -1,5 +1,5 @@
-//! Requests and responses of `$cbs` and `$management`: a message with a message-id asks, one with the same
-//! correlation-id answers.
+//! Requests and responses of `$cbs` and `$management`: the correlation-id of a response is the message-id of its
+//! request.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ pub(crate) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// A request as it came.
+/// A decoded request.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Any type; the response repeats it, type included.
@@ -56,23 +56,23 @@ impl Request {
     }
 }
 
-/// Which keys a node reads its status under.
+/// The keys under which a client reads the status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// `status-code`, `status-description`; P takes any `error-condition` for a failure, so it is left out.
+    /// `status-code`, `status-description`; P treats any `error-condition` as a failure, so it is omitted.
     Cbs,
     /// `statusCode`, `statusDescription`, `errorCondition`.
     Management,
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// As in HTTP.
+    /// A status code as in HTTP.
     pub(crate) status: i32,
-    /// Said beside a status of success: `get-message-sessions` names what it did not find.
+    /// A condition beside a status of success: `get-message-sessions` reports that it found none.
     pub(crate) condition: Option<&'static str>,
-    /// The body: a map, also when there is nothing to say (P calls `.get` on it).
+    /// The body: a map, even if empty (P calls `.get` on it).
     pub(crate) body: Value,
 }
 
@@ -83,7 +83,7 @@ impl Answer {
         Self { status: 200, condition: None, body: Value::Map(body) }
     }
 
-    /// 204: nothing there.
+    /// 204 without a body.
     pub(crate) fn no_content() -> Self {
         Self { status: 204, condition: None, body: Value::Map(Vec::new()) }
     }
@@ -125,7 +125,7 @@ pub(crate) fn encode(
     output.freeze()
 }
 
-/// A response on its way: settled, because P never settles it.
+/// A response to send: settled, because P never settles it.
 pub(crate) fn outgoing(payload: Bytes, tag: DeliveryTag) -> Outgoing {
     Outgoing { tag, settled: true, message_format: 0, payload: SmallVec::from_iter([payload]) }
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as a client is told. Condition and status are those of the table of errors (`peeklock_errors`).
+//! Errors as reported to a client. Condition and status are those of the error table (`peeklock_errors`).
 
 use peeklock_access::Denied;
 use peeklock_engine::runtime::Response;
@@ -24,69 +24,69 @@ pub enum Fault {
         "The messaging entity '{uri}' could not be found. Check its name; entities are created by administration clients or declared in the broker's configuration."
     )]
     EntityNotFound {
-        /// The full address as the client wrote it.
+        /// The full address as written by the client.
         uri: String,
     },
-    /// A right that no token on this connection gives.
+    /// A right that no token on this connection grants.
     #[error(
         "Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first."
     )]
     Unauthorized {
         /// `Send`, `Listen` or `Manage`.
         right: &'static str,
-        /// What was asked for.
+        /// The requested address.
         uri: String,
     },
-    /// A right that the connection had when the link was attached.
+    /// The right has ended since the link was attached.
     #[error(
         "Unauthorized access. The token, key or rule that gave '{right}' on '{uri}' has expired or was changed. Put a token to $cbs and attach again."
     )]
     GrantEnded {
         /// `Send`, `Listen` or `Manage`.
         right: &'static str,
-        /// What the link was attached to.
+        /// The address the link is attached to.
         uri: String,
     },
     /// A token that grants nothing.
     #[error(transparent)]
     Denied(#[from] Denied),
-    /// A message whose encoding is broken.
+    /// A message with an invalid encoding.
     #[error("The message is malformed: {0}.")]
     MalformedMessage(String),
-    /// A batch that is larger than any may be (azure-sdk-for-net 44261).
+    /// A batch larger than the limit for batches (azure-sdk-for-net 44261).
     #[error(
         "The batch of {size_bytes} bytes exceeds the limit of {limit_bytes} bytes for batches; send large messages one by one."
     )]
     BatchTooLarge {
         /// Encoded size.
         size_bytes: u64,
-        /// What a batch may have on this entity.
+        /// The limit for batches on this entity.
         limit_bytes: u64,
     },
     /// A request whose arguments are missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
-    /// More or fewer messages to delete than one request may. Service Bus's own words (azure-sdk-for-js 34274).
+    /// A number of messages to delete outside the allowed range. Service Bus's own wording (azure-sdk-for-js 34274).
     #[error("Invalid Message Count : requested {requested}. Message count should be between 1 and {most}.")]
     DeleteCount {
-        /// How many.
+        /// The requested number.
         requested: i64,
-        /// The most that the tier of the namespace allows.
+        /// The maximum in the tier of the namespace.
         most: u32,
     },
     /// A field of a link that can't be understood, such as a selector.
     #[error("{0}")]
     InvalidField(String),
-    /// Known, but senseless on this entity.
+    /// A known operation that does not apply to this entity.
     #[error("{0}")]
     NotAllowed(&'static str),
-    /// Unknown, or not built yet.
+    /// An unknown or unimplemented operation.
     #[error("{0}")]
     NotImplemented(String),
-    /// Too much waits for this peer to read.
+    /// Too many responses wait for this peer to read.
     #[error("Too many responses wait to be read on this connection; read them before asking for more.")]
     TooMuchWaiting,
-    /// More messages a second than the operator allows. Service Bus's own words.
+    /// More messages per second than the operator allows. Service Bus's own wording.
     #[error(
         "The request was terminated because the entity is being throttled. Error code : 50009. Please wait 2 seconds and try again."
     )]
@@ -94,27 +94,27 @@ pub enum Fault {
     /// Too many deliveries of one connection without a settlement.
     #[error("More than {0} deliveries on this connection wait to be settled.")]
     TooMuchUnsettled(usize),
-    /// An id that names no transaction of this connection. Service Bus's own words.
+    /// An id that names no transaction of this connection. Service Bus's own wording.
     #[error("Transaction hasn't been declared yet, or has already been discharged.")]
     TransactionUnknown,
-    /// The transaction took too long.
+    /// The transaction exceeded its time limit.
     #[error("The transaction took longer than it may and was rolled back; declare another.")]
     TransactionTimedOut,
-    /// A part of the transaction was refused: it can't be committed as a whole.
+    /// An operation in the transaction was refused: it can't be committed.
     #[error("The transaction can only be rolled back, because an operation in it failed: {0}")]
     TransactionRolledBack(String),
-    /// Too many messages sent in one transaction. Service Bus's own words.
+    /// Too many messages sent in one transaction. Service Bus's own wording.
     #[error("Cannot send more than {0} messages in a single transaction.")]
     TransactionTooLarge(usize),
-    /// Too many transactions of one connection.
+    /// Too many open transactions on one connection.
     #[error(
         "More than {0} transactions are open on this connection; discharge one before declaring another."
     )]
     TooManyTransactions(usize),
-    /// The tier of the namespace has no transactions. Service Bus's own words (azure-spring-boot 965).
+    /// The tier of the namespace has no transactions. Service Bus's own wording (azure-spring-boot 965).
     #[error("Transaction is unsupported because the namespace {namespace} is of '{tier}' tier.")]
     NoTransactions {
-        /// What the namespace is called.
+        /// The name of the namespace.
         namespace: String,
         /// Its tier.
         tier: &'static str,
@@ -125,7 +125,7 @@ pub enum Fault {
     /// Too many temporary entities and consumers of subscriptions on one connection.
     #[error("More than {0} temporary entities and consumers of topics are attached on this connection.")]
     TooManyHeld(usize),
-    /// The engine answered something that does not fit the question.
+    /// The engine's answer has a type that does not fit the command.
     #[error("The broker failed to carry out the operation.")]
     Internal,
 }
@@ -141,7 +141,7 @@ impl From<Unfit> for Fault {
 }
 
 impl Fault {
-    /// Its row in the table of errors.
+    /// Its row in the error table.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -178,19 +178,20 @@ impl Fault {
     }
 }
 
-/// Ends every description the way Service Bus does, so that a report can be matched with the broker's log.
+/// The suffix of every error description, as in Service Bus, by which a report can be matched with the broker's log.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracker {
-    /// Unique per report.
+    /// The unique id of the report.
     pub(crate) tracking_id: u128,
-    /// When.
+    /// The time of the report.
     pub(crate) at: Timestamp,
-    /// Counts what is refused.
+    /// Counts refusals.
     pub(crate) metrics: RefusalMetrics,
 }
 
 impl Tracker {
-    /// The text for people, with `TrackingId`, `SystemTracker` and `Timestamp`. Refusals are logged and counted here, because every such text is made here.
+    /// The human-readable description, with `TrackingId`, `SystemTracker` and `Timestamp`. Refusals are logged and
+    /// counted here, because every such description is made here.
     #[must_use]
     pub(crate) fn description(&self, fault: &Fault) -> String {
         log(fault);
@@ -212,7 +213,7 @@ impl Tracker {
     }
 }
 
-/// What an operator may want to know of what clients are told; tokens are logged where they are verified.
+/// Logs errors that an operator may want to know; token errors are logged where tokens are verified.
 fn log(fault: &Fault) {
     match fault {
         Fault::EntityNotFound { uri } => tracing::info!(address = %loggable(uri), "entity not found"),
@@ -227,7 +228,7 @@ fn log(fault: &Fault) {
     }
 }
 
-/// What an answer of the wrong kind comes to.
+/// The error for an answer of an unexpected type.
 pub(crate) fn unexpected(_response: Response) -> Fault {
     Fault::Internal
 }

@@ -1,4 +1,4 @@
-//! What a link keeps in existence: a temporary entity, or its place among the consumers of a subscription.
+//! Things that exist as long as a link: a temporary entity, or a consumer of a subscription.
 
 use peeklock_engine::Refusal;
 use peeklock_engine::runtime::Response;
@@ -16,16 +16,16 @@ use crate::wire::performative::{Attach, Role, Target};
 /// Temporary entities and consumers of clients' subscriptions that one connection may have.
 pub(super) const HOLDS_MAX: usize = 1_000;
 
-/// What a link keeps in existence, until this is dropped.
+/// Keeps a link's temporary entity or subscription in existence until it is dropped.
 pub(super) struct Held {
-    /// The path of what was created, as rights see it; `None` until it is there.
+    /// The path of the created entity, as used for authorization; `None` until it exists.
     path: Option<Box<str>>,
-    /// What of the source holds beyond what holds for others.
+    /// Source fields that are in effect on this link in addition to the usual ones.
     confirmed: Option<Confirmed>,
     _hold: Hold,
 }
 
-/// Fields of a source that hold on a consumer of a client's subscription.
+/// Source fields in effect on a consumer of a client's subscription.
 pub(super) struct Confirmed {
     pub(super) durable: u32,
     pub(super) expiry_policy: Option<Str>,
@@ -33,18 +33,18 @@ pub(super) struct Confirmed {
     pub(super) selector: Option<SelectorFilter>,
 }
 
-/// An attach that waits until what it asked for is created.
+/// An attach that waits until the requested entity is created.
 pub(super) struct Creating {
     pub(super) session: u16,
     pub(super) attach: Attach,
-    /// The address of what is created.
+    /// The address of the entity to create.
     pub(super) address: String,
-    /// What it means that there is nothing: the client may not create it.
+    /// The error if the entity does not exist: the client may not create it.
     pub(super) missing: Option<Fault>,
 }
 
 impl Held {
-    /// Writes into the answer to the attach what holds.
+    /// Writes the fields in effect into the answer to the attach.
     pub(super) fn confirm(&self, reply: &mut Attach) {
         let Some(Confirmed { durable, expiry_policy, capabilities, selector }) = &self.confirmed else {
             return;
@@ -60,7 +60,7 @@ impl Held {
 }
 
 impl ConnectionHandler {
-    /// Whether one more may be held, on a namespace that has such things at all.
+    /// Checks that the tier of the namespace allows holds and that the connection may have one more.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`], [`Fault::TooManyHeld`].
@@ -76,7 +76,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Waits for what a link asked for; `create` asks for it, with the tag of the answer.
+    /// Waits for the entity that a link requested; `create` requests it, with the tag of the answer.
     pub(super) fn hold(
         &mut self,
         link: LinkId,
@@ -89,7 +89,7 @@ impl ConnectionHandler {
         self.holds.insert(link, Held { path: None, confirmed, _hold: hold });
     }
 
-    /// What a link asked for is there, or not.
+    /// Answers the attach when the requested entity exists or was refused.
     pub(super) fn created(
         &mut self,
         link: LinkId,
@@ -97,7 +97,7 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
-        // Otherwise the peer has called it off.
+        // Otherwise the peer has detached meanwhile.
         if !self.holds.contains_key(&link) {
             return;
         }
@@ -143,7 +143,7 @@ impl ConnectionHandler {
         self.attach_to_entity(link, session, attach, entity, connection)
     }
 
-    /// Whether the peer may receive from an entity: from a temporary one, only if it is this connection's.
+    /// Checks that the peer may receive from an entity: a temporary one must belong to this connection.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
@@ -157,7 +157,7 @@ impl ConnectionHandler {
         ))
     }
 
-    /// The right to create entities.
+    /// Checks the right to create entities.
     ///
     /// # Errors
     /// [`Fault::Unauthorized`].
@@ -166,7 +166,7 @@ impl ConnectionHandler {
     }
 }
 
-/// The kind of node that capabilities ask for, if they do.
+/// The kind of temporary node that capabilities request, if any.
 pub(super) fn temporary_kind(capabilities: &[Str]) -> Option<Kind> {
     let has = |name: &str| capabilities.iter().any(|capability| **capability == *name);
     match (has(TEMPORARY_QUEUE), has(TEMPORARY_TOPIC)) {
@@ -176,6 +176,6 @@ pub(super) fn temporary_kind(capabilities: &[Str]) -> Option<Kind> {
     }
 }
 
-/// Capabilities of a terminus as clients for JMS name kinds of nodes.
+/// Capabilities of a terminus with which JMS clients name kinds of nodes.
 pub(super) const TEMPORARY_QUEUE: &str = "temporary-queue";
 pub(super) const TEMPORARY_TOPIC: &str = "temporary-topic";

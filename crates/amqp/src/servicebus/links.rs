@@ -1,4 +1,4 @@
-//! The links of a connection: what each is for, and its end.
+//! The links of a connection: their purposes and their end.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::transactions::{ManagementTarget, Sender};
 use crate::endpoint::LinkId;
 use crate::wire::Str;
 
-/// What a link is for. Each is one per attach.
+/// The purpose of a link, created by its attach.
 pub(super) enum Link {
     /// We receive requests to `$cbs`.
     CbsRequests { session: u16 },
@@ -25,17 +25,17 @@ pub(super) enum Link {
     Sender(Sender),
     /// We send messages of an entity.
     Receiver(ReceiverId),
-    /// We show messages of an entity.
+    /// We send messages of an entity without locking them.
     Browser(Box<Browser>),
     /// We receive messages that each name their destination.
     Relay { session: u16 },
     /// A durable subscription that is deleted when the peer closes the link; no messages flow.
     Subscription { name: String },
-    /// We receive what declares and discharges transactions.
+    /// We receive requests to declare and discharge transactions.
     Coordinator,
 }
 
-/// A link on which responses leave.
+/// A link that carries responses.
 pub(super) struct ResponseLink {
     pub(super) link: LinkId,
     pub(super) session: u16,
@@ -48,7 +48,7 @@ pub(super) struct ResponseLink {
     pub(super) sent: u64,
 }
 
-/// Where a response goes and what it answers.
+/// The destination of a response and the request it answers.
 pub(super) struct ReplyTo {
     pub(super) session: u16,
     pub(super) node: Box<str>,
@@ -57,7 +57,7 @@ pub(super) struct ReplyTo {
     pub(super) correlation_id: crate::wire::Value,
 }
 
-/// Consecutive deliveries of one link that the peer accepts one by one: one command for all of them.
+/// Consecutive deliveries of one link that the peer accepts one by one, joined into one command.
 pub(super) struct Completions {
     pub(super) link: LinkId,
     pub(super) first: u32,
@@ -73,7 +73,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Removes a link; the receiver it was for, if any, is left to be closed.
+    /// Removes a link; returns its receiver, if any, which the caller has to close.
     pub(super) fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
         self.holds.remove(&link);
         match self.links.remove(&link)? {

@@ -4,25 +4,25 @@ use peeklock_engine::LockToken;
 
 use crate::endpoint::DeliveryTag;
 
-/// The token as a delivery tag: the byte order of a .NET GUID, its first three groups little-endian.
+/// The token as a delivery tag: in the byte order of a .NET GUID, its first three groups little-endian.
 #[must_use]
 pub(crate) fn to_tag(token: LockToken) -> DeliveryTag {
     swap(token.0.to_be_bytes())
 }
 
-/// The token a delivery tag stands for.
+/// The token in a delivery tag.
 #[must_use]
 pub(crate) fn from_tag(tag: DeliveryTag) -> LockToken {
     LockToken(u128::from_be_bytes(swap(tag)))
 }
 
-/// The token as an AMQP uuid, in the order of RFC 4122: how management bodies write it.
+/// The token as an AMQP uuid, in the byte order of RFC 4122, as used in management bodies.
 #[must_use]
 pub(crate) fn to_uuid(token: LockToken) -> [u8; 16] {
     token.0.to_be_bytes()
 }
 
-/// The token an AMQP uuid stands for.
+/// The token in an AMQP uuid.
 #[must_use]
 pub(crate) fn from_uuid(uuid: [u8; 16]) -> LockToken {
     LockToken(u128::from_be_bytes(uuid))

@@ -1,8 +1,8 @@
-//! The Service Bus dialect: joins endpoint and engine.
+//! The Service Bus dialect: connects endpoint and engine.
 //!
-//! [`ServiceBus`] makes one [`ConnectionHandler`] per connection. It turns what the endpoint reports into commands of the engine
-//! and what the engine answers into deliveries, dispositions and responses; it waits for nothing and keeps only what
-//! is needed to put the two together.
+//! [`ServiceBus`] makes one [`ConnectionHandler`] per connection. It turns events of the endpoint into commands of the
+//! engine, and the engine's answers into deliveries, dispositions and responses; it never blocks and keeps only the
+//! state needed to match the two.
 
 mod answer;
 mod attach;
@@ -89,63 +89,63 @@ use subscribing::Client;
 use transactions::Transactions;
 use watching::Watchers;
 
-/// Tokens in one joined command.
+/// Maximum number of tokens in one joined command.
 const COMPLETIONS_MAX: usize = 1024;
 
-/// Closed receivers remembered for deliveries that crossed their closing.
+/// Closed receivers remembered for deliveries that were already under way.
 const CLOSED_RECEIVERS_MAX: usize = 1024;
 
-/// The logic of one connection. Ids of links and receivers are numbers given here, so that no peer can make their hashes collide.
+/// The logic of one connection. Ids of links and receivers are assigned here, so no peer can make their hashes collide.
 pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
     outbox: Outbox,
-    /// For messages of this turn that are not kept as they came.
+    /// Room for messages of this turn that have to be re-encoded.
     room: Room,
     random: StdRng,
     peer: Peer,
     authorization: Authorization,
     revocation: RevocationWatch,
     failures: Arc<Failures>,
-    /// Attempts to authenticate that wait for their turn.
+    /// Authentication attempts that are delayed.
     late: Late,
-    /// As the client named us, for error texts.
+    /// The broker's host name as sent by the client, for error texts.
     hostname: Str,
     client: Client,
-    /// What links keep in existence.
+    /// Entities and subscriptions that links keep in existence.
     holds: FxHashMap<LinkId, Held>,
     links: FxHashMap<LinkId, Link>,
     response_links: Vec<ResponseLink>,
     receivers: FxHashMap<ReceiverId, Receiver>,
-    /// Which receiver holds a session of a queue or subscription, by the key of its id.
+    /// The receiver that holds each session of a queue or subscription, by the key of the session id.
     sessions: HashMap<(QueueId, Arc<str>), ReceiverId>,
     watchers: Watchers,
-    /// Receivers to look after when something was transmitted.
+    /// Receivers to process after a transmission.
     busy: Vec<ReceiverId>,
     /// Browsers whose last page is being written.
     browsing: Vec<LinkId>,
     closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
-    /// Deliveries without a settlement, over all receivers.
+    /// Unsettled deliveries of all receivers.
     unsettled: usize,
     /// Indexed by request tag.
     pending: Slab<Pending>,
-    /// Completions of this turn that follow each other, not yet submitted.
+    /// Consecutive completions of this turn, not yet submitted.
     completions: Option<Completions>,
     unanswered: Unanswered,
     /// Management requests that wait for room for their answers.
     parked: VecDeque<Parked>,
     /// Management requests that wait for the link for their answers.
     early: EarlyRequests,
-    /// Bytes that may wait for the peer in all, answers under way included.
+    /// Bytes that may wait for the peer in total, including expected answers.
     room_bytes: usize,
     encoder: Encoder,
     responses: u64,
     transactions: Transactions,
-    /// Of the connection, as of the last call.
+    /// Time of the connection at the last call.
     now: NowMs,
-    /// The entities' time at some time of the connection: read once for each turn in which it is needed.
+    /// The entities' time at a time of the connection: read at most once per turn.
     reading: Option<(NowMs, Timestamp)>,
-    /// When to look for deliveries that have waited too long to leave, at the latest.
+    /// The latest time to check for deliveries that have waited too long to be sent.
     withdrawal_due: Option<NowMs>,
     throttles: Throttles,
     bucket: Option<Bucket>,
@@ -160,7 +160,7 @@ impl ConnectionHandler {
         let authorization = Authorization::new(access);
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
-            // Ids need no secrecy: a fixed seed when the system has no randomness is a nuisance, not a danger.
+            // Ids need not be secret: a fixed seed when the system has no randomness is harmless.
             None => {
                 StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(entities.now().0))
             }
@@ -221,14 +221,14 @@ impl ConnectionHandler {
         Tracker { tracking_id: self.random.random(), at: self.entities.now(), metrics }
     }
 
-    /// Submits a command and remembers what to do with its answer.
+    /// Submits a command and stores how to handle its answer.
     fn ask(&mut self, partition: &PartitionHandle, command: Command, pending: Pending) {
         let tag = self.pending.insert(pending);
         let tag = u64::try_from(tag).ok();
         self.outbox.add(partition, tag, command);
     }
 
-    /// Submits a command whose answer interests nobody.
+    /// Submits a command whose answer is not needed.
     fn tell(&mut self, partition: &PartitionHandle, command: Command) {
         self.outbox.add(partition, None, command);
     }
@@ -288,7 +288,7 @@ impl ConnectionHandler {
             Event::Ending { link, closed } => self.ending(link, closed, connection),
             Event::Detached { link, .. } => self.detached(link),
             Event::SessionEnded { session } => self.session_ended(session),
-            // For those that connect or settle in two steps.
+            // Only for initiators and for settlement in two steps.
             Event::Settled { .. } | Event::Updated { .. } | Event::Drained { .. } => {}
             Event::Closed { .. } => {
                 self.go_on_at_the_end(connection);

@@ -1,9 +1,9 @@
-//! Commands of a turn on their way to the engine: those for one partition are handed over together.
+//! Commands of a turn for the engine: those for one partition are submitted together.
 
 use peeklock_engine::Command;
 use peeklock_engine::runtime::{Asked, Mailbox, Parcels, PartitionHandle};
 
-/// See the module. Commands for one partition arrive in the order in which they were added.
+/// See the module. Commands for one partition are submitted in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// The return address.
@@ -16,17 +16,17 @@ impl Outbox {
         Self { mailbox, parcels: Parcels::new() }
     }
 
-    /// Adds a command; with a tag, its answer is awaited.
+    /// Adds a command; with a tag, an answer is expected.
     pub(super) fn add(&mut self, partition: &PartitionHandle, tag: Option<u64>, command: Command) {
         self.parcels.add(partition, Asked { tag, command }, submit(&self.mailbox));
     }
 
-    /// Hands over what was added.
+    /// Submits the added commands.
     pub(super) fn hand_over(&mut self) {
         self.parcels.hand_over(submit(&self.mailbox));
     }
 
-    /// The return address, for what is asked of others than partitions: what was added before goes first.
+    /// The return address, for requests to other recipients than partitions; commands added before are submitted first.
     pub(super) fn return_address(&mut self) -> Mailbox {
         self.hand_over();
         self.mailbox.clone()
@@ -37,7 +37,7 @@ fn submit(mailbox: &Mailbox) -> impl FnMut(PartitionHandle, Vec<Asked>) {
     |partition, asked| partition.submit_all(mailbox.clone(), asked)
 }
 
-/// A connection that ends closes its receivers with its last commands.
+/// The last commands of an ending connection close its receivers.
 impl Drop for Outbox {
     fn drop(&mut self) {
         self.hand_over();

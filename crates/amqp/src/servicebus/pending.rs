@@ -1,4 +1,4 @@
-//! Commands under way to the engine.
+//! Commands whose answers are outstanding.
 
 use peeklock_engine::ReceiverId;
 
@@ -9,23 +9,23 @@ use super::{ReplyTo, management};
 use crate::endpoint::{IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
 
-/// A command whose answer is awaited.
+/// A command whose answer is outstanding.
 pub(super) enum Pending {
-    /// A transfer's messages; `delivery` is `None` when it came settled.
+    /// A transfer's messages; `delivery` is `None` when it was sent settled.
     Send { delivery: Option<IncomingId>, bytes: usize },
     /// A receiver link's attach.
     Open { link: LinkId, opening: Box<Opening> },
     /// A disposition over consecutive deliveries.
     Settle { link: LinkId, first: u32, count: usize, reply: DeliveryState },
-    /// The removal of messages that leave on a link next (receive-and-delete).
+    /// The removal of messages that are sent next on a link (receive-and-delete).
     Removal { link: LinkId, receiver: ReceiverId, count: usize },
-    /// What an attach asked for.
+    /// The creation of the entity that an attach requested.
     Create { link: LinkId, creating: Box<Creating> },
-    /// The deletion of a subscription for which the end of a link waits.
+    /// The deletion of a subscription, on which the end of a link waits.
     Unsubscribe { link: LinkId },
     /// The next page of a link that browses.
     Page { link: LinkId, answer_bytes: usize },
-    /// Whether work of a transaction could be carried out.
+    /// The check whether an operation of a transaction would succeed.
     Provisional(Box<Asked>),
     /// The commit of a transaction.
     Commit(Box<Committing>),

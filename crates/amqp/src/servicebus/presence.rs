@@ -1,4 +1,5 @@
-//! What others see of a connection, and its end at their wish. See [`peeklock_connections`].
+//! A connection in the register: its figures for administrators, and its close at their request. See
+//! [`peeklock_connections`].
 
 use std::task::{Context, Poll};
 
@@ -14,18 +15,18 @@ use crate::endpoint::{Connection, LinkId, NowMs};
 use crate::wire::loggable;
 use crate::wire::performative::Open;
 
-/// How long a connection that is to be closed may take for what waits to leave, before it is cut short, in milliseconds.
+/// Time that an administrator's close may take for pending output before the connection is aborted, in milliseconds.
 const CLOSE_PATIENCE_MS: u64 = 5_000;
 
-/// What a connection has to do with the register.
+/// The connection's entry in the register.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// There once the peer has opened.
+    /// Set once the peer has opened the connection.
     presence: Option<Presence>,
-    /// Messages of links that are gone, and all that came.
+    /// Messages received, over all links, and those sent on links that have ended.
     pub(super) messages_in: u64,
     pub(super) messages_out: u64,
-    /// When the patience with a connection that is to be closed is over.
+    /// Set while an administrator's close is in progress.
     closing: Option<Closing>,
 }
 
@@ -39,14 +40,14 @@ impl Watched {
         self.closing.as_ref().map(|closing| closing.deadline)
     }
 
-    /// Ready if somebody asks something.
+    /// Ready if a request has arrived.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.presence.as_mut().map_or(Poll::Pending, |presence| presence.poll_request(context))
     }
 }
 
 impl ConnectionHandler {
-    /// The peer has opened the connection.
+    /// Enters the connection in the register after the peer's open.
     pub(super) fn enter(&mut self, open: &Open) {
         let property = |name: &str| {
             let (_, value) = open.properties.iter().find(|(key, _)| **key == *name)?;
@@ -69,11 +70,11 @@ impl ConnectionHandler {
         self.watched.presence = Some(self.register.enter(about));
     }
 
-    /// Once per turn: answers whoever looks at the connection, and begins to close it if somebody wants that.
+    /// Answers requests of administrators once per turn: figures of the connection, or its close.
     pub(super) fn answer_watchers(&mut self, connection: &mut Connection, now: NowMs) {
         while let Some(request) = self.watched.presence.as_mut().and_then(Presence::next_request) {
             match request {
-                // Whoever asked may have gone.
+                // The requester may have been dropped.
                 Request::Look(look, answer) => drop(answer.send(self.figures(&look, connection))),
                 Request::Close { by } => self.close_by(&by, connection, now),
             }
@@ -91,7 +92,7 @@ impl ConnectionHandler {
         self.watched.closing = Some(Closing { why, deadline });
     }
 
-    /// Ends a connection whose peer does not take what waits for it, the close behind that included.
+    /// Aborts a connection whose peer has not read the pending output and the close in time.
     pub(super) fn cut_closing(&mut self, connection: &mut Connection, now: NowMs) {
         let is_over = |closing: &mut Closing| closing.deadline <= now;
         if let Some(closing) = self.watched.closing.take_if(is_over) {

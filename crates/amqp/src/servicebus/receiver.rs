@@ -1,7 +1,8 @@
-//! Receiver links: how far the engine may serve them.
+//! Receiver links: the credit passed on to the engine.
 //!
-//! A client's credit is passed on through a window, so that what the engine has handed over and the client has not
-//! read stays bounded. The windows of all links of a connection share one budget; a link always gets one message.
+//! A client's credit is passed on through a window, so that the number of messages that the engine has delivered and
+//! the client has not read is bounded. The windows of all links of a connection share one budget; a link always gets
+//! one message.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use smallvec::SmallVec;
 use super::entities::Entity;
 use crate::endpoint::{LinkId, NowMs};
 
-/// Messages of one connection handed over and not yet written, summed over its links, roughly.
+/// Approximate number of messages of one connection delivered by the engine and not yet written, summed over its links.
 pub(crate) const WINDOW_MESSAGES: u64 = 4096;
 
-/// Bytes of one connection handed over and not yet written, summed over its links, roughly: each link may exceed its
-/// share by one message.
+/// Approximate bytes of one connection delivered by the engine and not yet written, summed over its links: each link
+/// may exceed its share by one message.
 pub(crate) const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Deliveries of one connection that wait for a settlement; the link that exceeds it is closed.
+/// Unsettled deliveries of one connection; the link that exceeds it is closed.
 pub(crate) const UNSETTLED_MAX: usize = 262_144;
 
 /// One link's share of the connection's window.
@@ -38,12 +39,12 @@ impl Window {
     }
 }
 
-/// A message handed over by the engine and not yet written to the socket.
+/// A message delivered by the engine and not yet written to the socket.
 #[derive(Debug)]
 struct Waiting {
     token: LockToken,
     bytes: u32,
-    /// When it goes back unless it leaves.
+    /// When it is withdrawn unless it has been sent.
     withdraw_at: NowMs,
 }
 
@@ -52,45 +53,45 @@ struct Waiting {
 pub(crate) struct Receiver {
     /// Its link.
     pub(crate) link: LinkId,
-    /// What it reads from.
+    /// The entity it receives from.
     pub(crate) entity: Arc<Entity>,
-    /// The key of the session it holds.
+    /// The key of its session, if it has one.
     pub(crate) session: Option<Arc<str>>,
-    /// Which messages it gets, if not all.
+    /// The selector that its messages match, if it has one.
     pub(crate) selector: Option<Selector>,
-    /// Whether it is in the list of links to look after when something was transmitted.
+    /// Whether it is in the list of links to process after a transmission.
     pub(crate) listed: bool,
-    /// Whether messages are removed before they leave: receive-and-delete.
+    /// Whether messages are removed before they are sent: receive-and-delete.
     pub(crate) deletes: bool,
     /// Deliveries the peer has not settled.
     pub(crate) unsettled: usize,
-    /// Deliveries since attach that the peer will take.
+    /// Deliveries since attach that the peer's credit allows.
     client_limit: u64,
-    /// What the engine was told last.
+    /// The limit last sent to the engine.
     granted: CreditLimit,
     handed: CreditLimit,
     transmitted: CreditLimit,
-    /// What was handed over and given back: the engine counts it, the link does not.
+    /// Messages delivered by the engine and withdrawn: the engine counts them, the link does not.
     withdrawn: CreditLimit,
     waiting: VecDeque<Waiting>,
-    /// How many of those that wait are removed or about to be.
+    /// How many waiting messages are removed or being removed.
     reserved: usize,
-    /// How many of these may leave.
+    /// How many of these may be sent.
     let_go: usize,
-    /// Deliveries transmitted when something was last withdrawn: from there the window grows as the peer reads.
+    /// Deliveries transmitted at the last withdrawal: from there the window grows as the peer reads.
     slow_since: Option<u64>,
-    /// The peer wants its credit back when nothing is available.
+    /// The peer has requested a drain.
     draining: bool,
-    /// Drains asked of the engine and not yet answered.
+    /// Drains requested from the engine and not yet answered.
     drains_in_flight: u32,
 }
 
-/// What to tell the engine.
+/// A credit update for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// How far.
+    /// The new credit limit.
     pub(crate) limit: CreditLimit,
-    /// Whether unused credit is given back at once.
+    /// Whether unused credit is returned at once.
     pub(crate) drain: bool,
 }
 
@@ -119,9 +120,9 @@ impl Receiver {
         }
     }
 
-    /// The peer changed its credit.
+    /// Applies the peer's new credit.
     pub(crate) fn set_credit(&mut self, limit: u64, drain: bool, window: Window) -> Option<Grant> {
-        // Said again while the engine is at it: its one answer serves both.
+        // A repetition during a drain: the engine's one answer serves both.
         if drain && self.draining && limit == self.client_limit && self.drains_in_flight > 0 {
             return None;
         }
@@ -129,14 +130,14 @@ impl Receiver {
         self.draining = drain;
         let wanted = self.wanted(window);
         let unchanged = wanted.messages == self.granted.messages && wanted.bytes <= self.granted.bytes;
-        // A drain under way voids what was granted before it: say it again.
+        // A drain in progress voids earlier grants, so the grant is repeated.
         if unchanged && !drain && self.drains_in_flight == 0 {
             return None;
         }
         Some(self.grant(wanted))
     }
 
-    /// The engine handed over a message, to be given back at that time unless it has begun to leave.
+    /// Records a message delivered by the engine, to be withdrawn at `withdraw_at` unless it is being sent by then.
     pub(crate) fn handed_over(&mut self, token: LockToken, content_bytes: usize, withdraw_at: NowMs) {
         let bytes = u32::try_from(content_bytes).unwrap_or(u32::MAX);
         self.handed.messages += 1;
@@ -147,7 +148,7 @@ impl Receiver {
         }
     }
 
-    /// The next so many messages are about to be removed: their locks.
+    /// Marks the next `count` messages as being removed and returns their locks.
     pub(crate) fn reserve(&mut self, count: usize) -> SmallVec<[LockToken; 1]> {
         let next = self.waiting.iter().skip(self.reserved).take(count);
         let tokens = next.map(|waiting| waiting.token).collect();
@@ -155,8 +156,8 @@ impl Receiver {
         tokens
     }
 
-    /// So many messages that were about to be removed are, but for those at the positions `dropped` among them (in order): these
-    /// don't leave. Gives their locks.
+    /// Marks `count` messages as removed, except those at the positions `dropped` among them (in order), which are not
+    /// sent. Returns the locks of the latter.
     pub(crate) fn let_go(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
         let mut tokens = SmallVec::new();
         for position in dropped.iter().rev() {
@@ -170,12 +171,12 @@ impl Receiver {
         tokens
     }
 
-    /// When the first message that is not leaving goes back; `leaving` are those in front of it.
+    /// When the first message that is not leaving is withdrawn; `leaving` is the number in front of it.
     pub(crate) fn withdraw_at(&self, leaving: usize) -> Option<NowMs> {
         Some(self.waiting.get(leaving)?.withdraw_at)
     }
 
-    /// The last `count` messages did not leave and go back: their locks. The peer is slow, so the window begins anew.
+    /// Withdraws the last `count` messages and returns their locks. The peer is slow, so the window starts small again.
     pub(crate) fn withdrawn(&mut self, count: usize, drained: bool) -> SmallVec<[LockToken; 1]> {
         let kept = self.waiting.len().saturating_sub(count);
         let gone = self.waiting.split_off(kept);
@@ -190,7 +191,7 @@ impl Receiver {
         gone.into_iter().map(|waiting| waiting.token).collect()
     }
 
-    /// Lets the engine hand over nothing more for now.
+    /// Stops further deliveries of the engine for now.
     pub(crate) fn stop(&mut self) -> Grant {
         self.granted = self.handed;
         Grant { limit: self.as_the_engine_counts(self.granted), drain: self.drains_in_flight > 0 }
@@ -206,7 +207,7 @@ impl Receiver {
         self.withdrawn.bytes += bytes;
     }
 
-    /// Messages that have left since attach.
+    /// Messages sent since attach.
     pub(crate) fn messages(&self) -> u64 {
         self.transmitted.messages
     }
@@ -218,7 +219,7 @@ impl Receiver {
         }
     }
 
-    /// The connection has written so many deliveries since attach. A new grant is due when half the window is used.
+    /// Records the deliveries written since attach. A new grant is due when half the window is used.
     pub(crate) fn transmitted(&mut self, messages: u64, window: Window) -> Option<Grant> {
         while self.transmitted.messages < messages {
             let Some(written) = self.waiting.pop_front() else { break };
@@ -244,8 +245,8 @@ impl Receiver {
         is_due.then(|| self.grant(wanted))
     }
 
-    /// The engine has delivered what there was. `true` when that fulfils the peer's drain; otherwise it stopped at
-    /// the window and goes on when that moves.
+    /// Handles the engine's answer to a drain. `true` when that completes the peer's drain; otherwise the engine
+    /// stopped at the window and continues when the window moves.
     pub(crate) fn drained(&mut self) -> bool {
         self.drains_in_flight = self.drains_in_flight.saturating_sub(1);
         if !self.draining || self.drains_in_flight > 0 {
@@ -253,7 +254,7 @@ impl Receiver {
         }
         let queue_is_empty =
             self.handed.messages < self.granted.messages && self.handed.bytes < self.granted.bytes;
-        // The engine has voided what was left; the next grant starts from here.
+        // The engine has voided the remaining credit; the next grant starts from here.
         self.granted = self.handed;
         if !queue_is_empty && self.handed.messages < self.client_limit {
             return false;
@@ -263,7 +264,7 @@ impl Receiver {
         true
     }
 
-    /// Drains asked of the engine and not yet answered.
+    /// Drains requested from the engine and not yet answered.
     pub(crate) fn drains_in_flight(&self) -> u32 {
         self.drains_in_flight
     }
@@ -273,7 +274,7 @@ impl Receiver {
         !self.waiting.is_empty() || (self.draining && self.drains_in_flight == 0)
     }
 
-    /// Locks of messages that are not leaving: they are given back when the link goes.
+    /// Locks of messages that are not leaving: they are released when the link ends.
     pub(crate) fn untransmitted(&self) -> impl Iterator<Item = LockToken> + '_ {
         self.waiting.iter().skip(self.reserved).map(|waiting| waiting.token)
     }

@@ -51,7 +51,7 @@ impl ConnectionHandler {
         };
         receiver.handed_over(lock.token, received.content.len(), withdraw_at);
         if receiver.deletes {
-            // The peer hears nothing of it.
+            // The peer gets no lock token.
             received.lock = None;
         } else {
             self.unsettled += 1;
@@ -63,7 +63,7 @@ impl ConnectionHandler {
         let (link, settled) = (receiver.link, receiver.deletes);
         let origin = receiver.entity.origin();
         let payload = self.encoder.encode(received, Way::Link, origin).unwrap_or_else(|error| {
-            // Sending had checked it; what is stored is still the best that can be given.
+            // The message was checked when it was sent; if it is unreadable now, its stored bytes are sent as they are.
             tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
             SmallVec::from_iter([received.content.clone()])
         });
@@ -79,7 +79,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Says which messages match the selector of a receiver.
+    /// Answers the engine which messages match a receiver's selector.
     pub(super) fn examine(&mut self, id: ReceiverId, messages: &[Received]) {
         let Some(receiver) = self.receivers.get(&id) else { return };
         let Some(selector) = &receiver.selector else { return };
@@ -88,7 +88,7 @@ impl ConnectionHandler {
         self.outbox.add(&receiver.entity.partition, None, Command::Examined { receiver: id, matching });
     }
 
-    /// A message for a receiver that was closed while it was on its way.
+    /// Releases a message for a receiver that was closed in the meantime.
     fn give_back(&mut self, receiver: ReceiverId, lock: Lock) {
         let closed = self.closed_receivers.iter().find(|(closed, _)| *closed == receiver);
         if let Some(entity) = closed.map(|(_, entity)| Arc::clone(entity)) {
@@ -107,7 +107,7 @@ impl ConnectionHandler {
         self.count_answer(0);
     }
 
-    /// Removes a receiver and what it has outstanding.
+    /// Removes a receiver and its outstanding deliveries.
     pub(super) fn remove_receiver(&mut self, id: ReceiverId) -> Option<Receiver> {
         let receiver = self.receivers.remove(&id)?;
         if let Some(session) = &receiver.session {
@@ -124,9 +124,9 @@ impl ConnectionHandler {
         Some(receiver)
     }
 
-    /// The partition closed a receiver: lost session, deleted entity, restarted partition.
+    /// Handles a receiver that its partition closed: lost session, deleted entity, restarted partition.
     pub(super) fn receiver_closed(&mut self, id: ReceiverId, refusal: Refusal, connection: &mut Connection) {
-        // What the peer settled before it is told comes before.
+        // Earlier settlements of the peer come first.
         self.submit_completions();
         let window = self.window();
         let Some(mut receiver) = self.remove_receiver(id) else {
@@ -139,25 +139,25 @@ impl ConnectionHandler {
         let is_session_lost = refusal == Refusal::SessionLockLost;
         let error = self.tracker().error(&receiver.entity.fault(refusal));
         connection.detach(receiver.link, Some(error));
-        // Another receiver may have taken the session over, with the locks of all that is on its way to this one.
+        // Another receiver may have taken the session over, with the locks of all messages not yet sent.
         if is_session_lost {
             self.give_back_untransmitted(id, receiver);
         }
     }
 
-    /// Closes a receiver whose link is gone. Locks of what the peer may have seen stay until they expire, so that it
-    /// can still settle over `$management`; what never left is given back at once.
+    /// Closes a receiver whose link has ended. Locks of messages that the peer may have received stay until they
+    /// expire, so that it can still settle over `$management`; messages never sent are released at once.
     pub(super) fn close_receiver(&mut self, id: ReceiverId) {
         let Some(receiver) = self.remove_receiver(id) else { return };
         self.tell(&receiver.entity.partition, Command::CloseReceiver { receiver: id });
-        // With a session's receiver its lock ends, and with that every lock under it.
+        // The session's lock ends with its receiver, and all message locks under it.
         if receiver.entity.has_sessions() {
             return;
         }
         self.give_back_untransmitted(id, receiver);
     }
 
-    /// Gives back what a closed receiver's link has not sent, now and when it comes.
+    /// Releases the messages that a closed receiver's link has not sent, including those still to arrive.
     fn give_back_untransmitted(&mut self, id: ReceiverId, receiver: Receiver) {
         let tokens: SmallVec<[LockToken; 1]> = receiver.untransmitted().collect();
         if !tokens.is_empty() {
@@ -221,7 +221,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Completes deliveries, joined with those before: the SDKs send a frame for each.
+    /// Completes deliveries, joined with preceding ones: the SDKs send a frame for each.
     fn complete(&mut self, link: LinkId, first: u32, tags: &[DeliveryTag]) {
         let tokens = tags.iter().copied().map(lock_token::from_tag);
         if let Some(joined) = &mut self.completions
@@ -236,7 +236,7 @@ impl ConnectionHandler {
         self.completions = Some(Completions { link, first, tokens: tokens.collect() });
     }
 
-    /// Submits what [`Self::complete`] joined.
+    /// Submits the joined completions.
     pub(super) fn submit_completions(&mut self) {
         let Some(Completions { link, first, tokens }) = self.completions.take() else { return };
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
@@ -288,7 +288,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Moves the windows of links that wrote something, and asks for the removal of what may leave next.
+    /// Moves the windows of links that wrote something, and requests the removal of messages that can be sent next.
     pub(super) fn tend_receivers(&mut self, connection: &mut Connection) {
         if self.busy.is_empty() {
             return;
@@ -313,7 +313,7 @@ impl ConnectionHandler {
     }
 }
 
-/// Settles consecutive deliveries, each with its state.
+/// Settles consecutive deliveries, each with its own state.
 fn answer(
     link: LinkId,
     first: u32,
@@ -328,7 +328,7 @@ fn answer(
     }
 }
 
-/// A tag for what needs no settlement: any 16 bytes do (N and Java read a GUID).
+/// A tag for deliveries that need no settlement: any 16 bytes work (N and Java read a GUID).
 pub(super) fn number_tag(number: u64) -> DeliveryTag {
     u128::from(number).to_be_bytes()
 }

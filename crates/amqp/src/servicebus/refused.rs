@@ -1,4 +1,4 @@
-//! Attempts to authenticate: SASL exchanges and tokens. What comes of one takes effect and shows when its turn has come, so that
+//! Authentication attempts: SASL exchanges and tokens. After failures, the result of an attempt is delayed, so that
 //! guessing is slow.
 
 use std::collections::VecDeque;
@@ -13,40 +13,40 @@ use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
 use crate::wire::Value;
 
-/// While an attempt waits nothing more is read from the peer.
+/// While an attempt is delayed, nothing more is read from the peer.
 const STOP_READING: Unanswered =
     Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0, kept_bytes: 0 };
 
-/// What came of an attempt.
+/// The result of an attempt.
 enum Attempt {
-    /// By SASL: who the peer is.
+    /// A SASL exchange with the peer's identity.
     Sasl(Result<Option<Grant>, ()>),
-    /// By a token put to `$cbs`.
+    /// A token put to `$cbs`.
     Token(Box<Shown>),
 }
 
 /// A token put to `$cbs`.
 struct Shown {
-    /// Where the response goes.
+    /// The destination of the response.
     reply_to: ReplyTo,
     result: Result<Verified, Fault>,
-    /// What is answered in place of success, although the token is good: its entity does not exist.
+    /// The error returned instead of success although the token is valid, because its entity does not exist.
     missing: Option<Fault>,
 }
 
-/// Attempts that wait for their turn.
+/// Delayed attempts.
 #[derive(Default)]
 pub(super) struct Late {
     due: VecDeque<(NowMs, Attempt)>,
 }
 
 impl Late {
-    /// When the next attempt has its turn.
+    /// When the next attempt is concluded.
     pub(super) fn deadline(&self) -> Option<NowMs> {
         self.due.front().map(|(due, _)| *due)
     }
 
-    /// What the peer waits for: so much that it is not read from while an attempt waits.
+    /// The outstanding requests: so many while an attempt is delayed that the driver stops reading.
     pub(super) fn unanswered(&self, others: Unanswered) -> Unanswered {
         if self.due.is_empty() {
             others
@@ -57,7 +57,7 @@ impl Late {
 }
 
 impl ConnectionHandler {
-    /// Takes a SASL exchange.
+    /// Handles a SASL exchange.
     pub(super) fn authenticate(
         &mut self,
         mechanism: &str,
@@ -78,8 +78,8 @@ impl ConnectionHandler {
         self.attempt(Attempt::Sasl(outcome), has_failed, connection);
     }
 
-    /// Takes a token, good or not; `missing` is what is answered to a good one whose entity does not exist. A peer that has
-    /// authenticated does not guess any more.
+    /// Handles a token, valid or not; `missing` is the answer to a valid one whose entity does not exist. Attempts of
+    /// an authenticated peer are not delayed.
     pub(super) fn show_token(
         &mut self,
         reply_to: ReplyTo,
@@ -96,7 +96,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Lets an attempt wait for its turn, if the peer's address has to take turns.
+    /// Concludes an attempt, after a delay if earlier attempts from the peer's address failed.
     fn attempt(&mut self, attempt: Attempt, has_failed: bool, connection: &mut Connection) {
         let (now, mut wait_ms) = (self.now, 0);
         if let Some(address) = self.peer.address {
@@ -111,7 +111,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Lets take effect what has its turn.
+    /// Concludes attempts whose delay has passed.
     pub(super) fn conclude_late(&mut self, connection: &mut Connection, now: NowMs) {
         while self.late.deadline().is_some_and(|due| due <= now) {
             if let Some((_, attempt)) = self.late.due.pop_front() {
@@ -132,9 +132,9 @@ impl ConnectionHandler {
             Attempt::Token(token) => {
                 let Shown { reply_to, result, missing } = *token;
                 let answer = result.and_then(|verified| {
-                    // Kept although its entity is missing: the peer has proved who it is.
+                    // Kept although its entity is missing: the peer has authenticated.
                     self.authorization.keep(verified);
-                    // As every SDK accepts.
+                    // The status that every SDK accepts.
                     let accepted = Answer { status: 202, condition: None, body: Value::Null };
                     missing.map_or(Ok(accepted), Err)
                 });

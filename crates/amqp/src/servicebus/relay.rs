@@ -1,5 +1,5 @@
-//! The anonymous relay: a link without a target, whose messages each name their destination in the property `to` (AMQP's "Anonymous
-//! Terminus for Message Routing"). Clients for JMS reply on such links.
+//! The anonymous relay: a link without a target, whose messages each name their destination in the property `to`
+//! (AMQP's "Anonymous Terminus for Message Routing"). JMS clients reply on such links.
 
 use bytes::Bytes;
 use peeklock_engine::Right;
@@ -16,7 +16,7 @@ use crate::endpoint::{Connection, LinkId};
 use crate::wire::performative::Attach;
 
 impl ConnectionHandler {
-    /// The peer sends messages that each name their destination.
+    /// Attaches a link on which each message names its destination.
     pub(super) fn attach_relay(
         &mut self,
         link: LinkId,
@@ -32,10 +32,10 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Where a message on such a link goes. Rights are asked for each message.
+    /// The destination of a message on such a link. Authorization is checked for each message.
     ///
     /// # Errors
-    /// It names nothing to which the peer may send.
+    /// The message names no destination to which the peer may send.
     pub(super) fn relay_target(
         &mut self,
         session: u16,

@@ -1,7 +1,7 @@
-//! Receive-and-delete: a message is removed from the store when it is about to leave, and leaves once that is durable.
+//! Receive-and-delete: a message is removed from the store before it is sent, and sent once the removal is durable.
 //!
-//! So at most once holds over a crash, and what has not begun to leave is given back when the link goes. The removal is asked
-//! for as many messages together as link credit, session window and the limits below allow to leave.
+//! So delivery is at most once even across a crash, and messages that are not being sent are released when the link
+//! ends. Each removal covers as many messages as link credit, session window and the limits below allow to send.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, ReceiverId, Settlement};
@@ -9,14 +9,15 @@ use peeklock_engine::{Command, ReceiverId, Settlement};
 use super::{ConnectionHandler, Pending};
 use crate::endpoint::{Connection, LinkId};
 
-/// Messages of one link that are removed and have not left, or are being removed: what a connection that breaks takes along.
+/// Maximum number of messages of one link that are being removed, or removed and not sent: those lost if the connection
+/// breaks.
 pub(crate) const LEAVING_MESSAGES_MAX: usize = 2048;
 
-/// The same, in bytes; a single message may be larger.
+/// Maximum size of these messages, in bytes; a single message may be larger.
 pub(crate) const LEAVING_BYTES_MAX: usize = 512 * 1024;
 
 impl ConnectionHandler {
-    /// Asks for the removal of what may leave next on a link.
+    /// Requests the removal of the messages that can be sent next on a link.
     pub(super) fn remove_next(&mut self, id: ReceiverId, connection: &mut Connection) {
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         let link = receiver.link;
@@ -30,7 +31,8 @@ impl ConnectionHandler {
         self.ask(&partition, command, Pending::Removal { link, receiver: id, count });
     }
 
-    /// Messages are removed; those that are not (a lock ended meanwhile) don't leave and are others'.
+    /// Sends the messages that were removed; those that were not (their lock has expired) are available to other
+    /// receivers.
     pub(super) fn removed(
         &mut self,
         link: LinkId,
@@ -41,7 +43,7 @@ impl ConnectionHandler {
     ) {
         let Response::Settled(failures) = response else { return };
         let dropped: Vec<usize> = failures.iter().map(|failure| failure.index).collect();
-        // Also when the receiver is gone: the link waits for what is leaving.
+        // Even if the receiver is gone: the link waits for its leaving deliveries.
         connection.let_go(link, count, &dropped);
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         let tokens = receiver.let_go(count, &dropped);

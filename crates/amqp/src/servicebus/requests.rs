@@ -1,6 +1,6 @@
 //! Requests to `$cbs` and `$management`, and their responses.
 //!
-//! A response leaves on the link of the same AMQP session that reads from the same node: Python's requests to `$cbs`
+//! A response is sent on the link of the same AMQP session that reads from the same node: Python's requests to `$cbs`
 //! have no reply-to, JS's target has no address, Java's reply address is the same on every connection.
 
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use crate::wire::performative::DeliveryState;
 /// Responses that may wait for a peer to read them, per link.
 const RESPONSES_WAITING_MAX: u64 = 1024;
 
-/// Bytes that may wait for a peer to read them before further requests are refused; with what answers under way may take,
-/// before further ones wait.
+/// Bytes that may wait for a peer to read before further requests are refused; including the size of expected answers,
+/// before further requests wait.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Answers of fewer bytes are asked for whatever else waits.
+/// Requests with smaller answers are carried out regardless of pending output.
 const LARGE_ANSWER_BYTES_MIN: usize = 16 * 1024;
 
-/// With less room than this a large answer is not asked for, in bytes.
+/// With less room than this, no request with a large answer is carried out, in bytes.
 const ROOM_BYTES_MIN: usize = 64 * 1024;
 
 /// A management request that waits until there is room for its answer.
 pub(super) struct Parked {
     request: transactions::Request,
-    /// The transaction that it is work of.
+    /// The transaction it belongs to.
     txn_id: Option<Bytes>,
 }
 
-/// A request that makes sense.
+/// A valid request.
 struct Understood {
     prepared: management::Prepared,
-    /// The transaction that it is work of.
+    /// The transaction it belongs to.
     txn_id: Option<Bytes>,
-    /// Where the messages go by way of the entity that was asked.
+    /// The destination of messages sent by way of the requested entity.
     sender: Option<Arc<Sender>>,
 }
 
@@ -69,7 +69,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// What is answered to a good token for a queue or topic that does not exist. Whether a subscription exists is answered
+    /// The answer to a valid token for a queue or topic that does not exist. Whether a subscription exists is checked
     /// when a link is attached, as in Service Bus (azure-sdk-for-net 6943).
     fn missing_entity(&self, request: &Request, verified: &Verified) -> Option<Fault> {
         if self.entities.entity(verified.entity_name()?).is_some() {
@@ -109,7 +109,7 @@ impl ConnectionHandler {
         }
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
-        // What the peer settled before it asked comes before.
+        // Earlier settlements of the peer come first.
         self.submit_completions();
         match self.prepare(request, target, txn_id) {
             Ok(Understood { prepared, txn_id, sender }) => {
@@ -125,19 +125,20 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Asks what was asked of us, as far as there is room for the answers; the rest waits until answers have left.
+    /// Carries out waiting requests as long as there is room for their answers; the rest wait until answers have been
+    /// sent.
     pub(super) fn ask_parked(&mut self, connection: &mut Connection) {
         while let Some(first) = self.parked.front() {
             let answer_bytes = first.request.prepared.answer_bytes;
             let outgoing = connection.pending_bytes() + self.unanswered.answer_bytes;
             let limit = self.room_bytes.min(WAITING_BYTES_MAX);
             let is_large = answer_bytes >= LARGE_ANSWER_BYTES_MIN;
-            // One answer may always be under way, whatever its size.
+            // One answer may always be outstanding, whatever its size.
             if is_large && outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
                 return;
             }
             let Some(Parked { request, txn_id }) = self.parked.pop_front() else { return };
-            // Nothing of this connection would ever call for another look.
+            // No event of this connection would ever trigger another attempt.
             if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
                 self.count_answer(request.bytes);
                 self.respond(&request.reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
@@ -156,7 +157,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// What a request comes to.
+    /// Validates a request.
     fn prepare(
         &mut self,
         request: Request,
@@ -213,7 +214,7 @@ impl ConnectionHandler {
         management::prepare(operation, &arguments, &mut context)
     }
 
-    /// A peer that asks and does not read must not make responses pile up.
+    /// Limits the responses that wait for a peer that does not read.
     fn check_waiting(&self, reply_to: &ReplyTo, connection: &Connection) -> Result<(), Fault> {
         let waiting = self.response_link(reply_to).map_or(0, |index| {
             self.response_links
@@ -246,7 +247,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The link for a response: same node, same session if there is one, then the address or name asked for, then the
+    /// The link for a response: same node, same session if there is one, then the requested address or name, then the
     /// latest.
     pub(super) fn response_link(&self, reply_to: &ReplyTo) -> Option<usize> {
         let rank = |link: &ResponseLink| {
@@ -268,7 +269,7 @@ fn reply_to(session: u16, node: &str, dialect: Dialect, request: &Request) -> Re
     ReplyTo { session, node: node.into(), dialect, reply_to: request.reply_to.clone(), correlation_id }
 }
 
-/// Requests are settled at once; their outcome is the response. JS's ring of unsettled deliveries fills otherwise.
+/// Settles a request at once; its outcome is the response. Otherwise JS's ring of unsettled deliveries fills up.
 fn accept(delivery: Option<IncomingId>, connection: &mut Connection) {
     if let Some(delivery) = delivery {
         connection.settle_incoming(delivery, DeliveryState::Accepted);

@@ -1,4 +1,4 @@
-//! From an address to the node it names.
+//! Resolves addresses to nodes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::authorization::{Need, excerpt};
 use super::entities::{Entity, Kind};
 use super::errors::Fault;
 
-/// A node found.
+/// A resolved node.
 pub(super) enum Node {
     Cbs,
     Management(Arc<Entity>),
@@ -19,7 +19,7 @@ pub(super) enum Node {
 }
 
 impl ConnectionHandler {
-    /// Finds what an address names.
+    /// Resolves an address.
     pub(super) fn resolve(&self, written: &str) -> Result<Node, Fault> {
         let entity = match ResolvedNode::of(written) {
             Ok(ResolvedNode::Cbs) => return Ok(Node::Cbs),
@@ -46,12 +46,12 @@ impl ConnectionHandler {
             }
         };
         entity.buckets = self.buckets(&entity);
-        // A topic has no queues inside.
+        // A topic has no sub-queues.
         let exists = entity.kind != Kind::Topic || entity.address.sub_queue == SubQueue::Main;
         exists.then(|| Arc::new(entity))
     }
 
-    /// What limits the rate of messages for an entity on this connection.
+    /// The rate limits for an entity on this connection.
     fn buckets(&self, entity: &Entity) -> Vec<Arc<Bucket>> {
         let throttles = &self.throttles;
         let identity = throttles
@@ -62,7 +62,7 @@ impl ConnectionHandler {
         throttles.entity(&entity.address.name).into_iter().chain(identity).collect()
     }
 
-    /// Which names exist is told only to those who may know.
+    /// The error for a missing entity: whether a name exists is reported only to authorized peers.
     pub(super) fn not_found(&self, written: &str) -> Fault {
         let (uri, resource) = (self.uri(written), Resource::of(written).unwrap_or_default());
         match self.authorization.permit(&resource, Need::Any, &uri) {
@@ -71,7 +71,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// An address for error texts: a URL of the scheme that Service Bus writes, whatever the client's was.
+    /// An address for error texts: a URL with Service Bus's scheme, whatever the client's.
     pub(super) fn uri(&self, written: &str) -> String {
         let written = excerpt(written);
         match written.split_once("://") {

@@ -1,5 +1,5 @@
-//! What a connection may do ends: tokens expire, rules change, connections stay unauthenticated. Costs a connection on which nothing
-//! ends one deadline, and one look at a counter in each of its turns.
+//! End of a connection's rights: tokens expire, rules change, connections stay unauthenticated. The cost for a
+//! connection on which nothing ends is one deadline, and one read of a counter per turn.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,15 +15,15 @@ use super::{ConnectionHandler, Link};
 use crate::endpoint::condition::{UNAUTHORIZED_ACCESS, error};
 use crate::endpoint::{Connection, LinkId, NowMs};
 
-/// The broker's time may be corrected: distances measured by it are looked at again after this, in milliseconds.
+/// The broker's time may be corrected, so intervals measured by it are checked again after this, in milliseconds.
 const EXPIRY_LOOK_MS_MAX: u64 = 60_000;
 
-/// When a connection has to look after what it may do.
+/// When a connection has to check its rights.
 pub(super) struct RevocationWatch {
-    /// Something was shown or has ended: the deadline below is to be set again.
+    /// A credential was added or has ended: the deadline below has to be set again.
     pub(super) is_due: bool,
     deadline: Option<NowMs>,
-    /// Since when nothing that counts was shown.
+    /// Since when the peer has had no valid credential.
     unauthenticated_since: Option<NowMs>,
     /// Ready when a rule changes.
     change: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -42,14 +42,14 @@ impl RevocationWatch {
 fn next_change(mut changes: watch::Receiver<u64>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         if changes.changed().await.is_err() {
-            // Nothing decides any more: the broker ends.
+            // The sender was dropped: the broker is shutting down.
             std::future::pending::<()>().await;
         }
     })
 }
 
 impl ConnectionHandler {
-    /// Wakes the connection when a rule changes; [`Self::tend_authorization`] looks.
+    /// Wakes the connection when a rule changes; [`Self::tend_authorization`] checks.
     pub(super) fn poll_change(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let woken = self.revocation.change.as_mut().poll(context);
         if woken.is_ready() {
@@ -60,7 +60,7 @@ impl ConnectionHandler {
         woken
     }
 
-    /// Once per turn.
+    /// Detaches links that lost their rights by a changed rule; called once per turn.
     pub(super) fn tend_authorization(&mut self, connection: &mut Connection, now: NowMs) {
         if self.authorization.revoke() {
             self.detach_unpermitted(connection);
@@ -71,7 +71,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The deadline has passed.
+    /// Handles the deadline: expired tokens, and the end of the time to authenticate.
     pub(super) fn authorization_due(&mut self, connection: &mut Connection, now: NowMs) {
         self.revocation.deadline = None;
         self.authorization.expire();
@@ -102,7 +102,7 @@ impl ConnectionHandler {
         };
     }
 
-    /// Detaches every link for which nothing speaks any more.
+    /// Detaches every link that is no longer permitted.
     fn detach_unpermitted(&mut self, connection: &mut Connection) {
         let lost: Vec<(LinkId, Need, String)> = self
             .links
@@ -131,7 +131,7 @@ impl ConnectionHandler {
             Link::Browser(browser) => (&browser.entity, Need::Right(Right::Listen)),
             Link::ManagementRequests { target, .. } => (&target.entity, Need::Any),
             Link::Responses { entity: Some(entity) } => (entity, Need::Any),
-            // Rights are asked for each message, or when the link ends.
+            // Rights are checked for each message, or when the link ends.
             Link::Relay { .. } | Link::Subscription { .. } => return None,
             Link::Coordinator | Link::CbsRequests { .. } | Link::Responses { entity: None } => return None,
         };
@@ -139,7 +139,7 @@ impl ConnectionHandler {
     }
 }
 
-/// The other entity of a link that sends to one by way of another.
+/// The destination of a link that sends by way of another entity.
 fn destination(link: &Link) -> Option<(&Entity, Need)> {
     let entity = match link {
         Link::Sender(sender) => sender.asked_via()?,

@@ -1,4 +1,4 @@
-//! Which SASL exchanges are accepted, and who a peer is by them.
+//! Which SASL exchanges are accepted, and the identities they prove.
 
 use peeklock_access::{Access, Grant};
 use percent_encoding::percent_decode_str;
@@ -9,19 +9,19 @@ use crate::wire::loggable;
 /// initial response), then PLAIN for generic clients, then EXTERNAL for those with a client certificate.
 pub const MECHANISMS: [&str; 4] = ["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"];
 
-/// What comes of an exchange.
+/// The result of an exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It gets in; what it may do comes from tokens later.
+    /// Accepted; its rights come from tokens later.
     Anonymous,
-    /// It gets in and may do this.
+    /// Accepted with these rights.
     Known(Grant),
-    /// It does not.
+    /// Refused.
     Refused,
 }
 
-/// Whether a client gets in. PLAIN takes the name of a rule of the namespace and one of its keys (`[authzid] NUL user NUL
-/// password`, RFC 4616); EXTERNAL what the configuration gives to the certificate's subject.
+/// Evaluates an exchange. PLAIN accepts the name of a rule of the namespace and one of its keys (`[authzid] NUL user
+/// NUL password`, RFC 4616); EXTERNAL grants what the configuration assigns to the certificate's subject.
 pub(super) fn outcome(
     access: &Access,
     plain_enabled: bool,
@@ -31,7 +31,7 @@ pub(super) fn outcome(
     let granted = match mechanism {
         "ANONYMOUS" | "MSSBCBS" => return Outcome::Anonymous,
         "PLAIN" if plain_enabled => initial_response.and_then(plain).and_then(|(user, password)| {
-            // A URL's user part comes percent-encoded from some clients.
+            // Some clients send the user part of a URL percent-encoded.
             let user = percent_decode_str(user).decode_utf8().ok()?;
             access.password(&user, password).ok()
         }),

@@ -1,7 +1,7 @@
-//! The filter by which a receiver asks for messages that match a selector of JMS.
+//! The filter with which a receiver requests messages that match a JMS selector.
 //!
-//! It is known by its descriptor, because clients choose the key: `jms-selector` for Qpid and rhea, `selector` for Proton's
-//! Python, the symbol of the descriptor for others.
+//! It is identified by its descriptor, because clients choose the key: `jms-selector` for Qpid and rhea, `selector` for
+//! Proton's Python, the symbol of the descriptor for others.
 
 use peeklock_engine::Selector;
 
@@ -13,10 +13,10 @@ use crate::wire::{Fields, Str, Value};
 const SELECTOR: &str = "apache.org:selector-filter:string";
 /// The numeric form of the descriptor.
 const SELECTOR_CODE: u64 = 0x0000_468C_0000_0004;
-/// The key of clients for JMS.
+/// The key used by JMS clients.
 const JMS_KEY: &str = "jms-selector";
 
-/// A selector, and the filter as it came, to be repeated.
+/// A selector, and the filter as received, to be repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SelectorFilter {
     pub(crate) selector: Selector,
@@ -27,7 +27,7 @@ impl SelectorFilter {
     /// Finds the filter in a source's filters.
     ///
     /// # Errors
-    /// [`Fault::InvalidField`] for what is no selector, and for several.
+    /// [`Fault::InvalidField`] for an invalid selector, and for several.
     pub(crate) fn find(filters: &Fields) -> Result<Option<Self>, Fault> {
         let mut selectors = filters.iter().filter(|(key, value)| is_selector(key, value));
         let Some(filter) = selectors.next() else { return Ok(None) };
@@ -46,7 +46,7 @@ impl SelectorFilter {
         Ok(Some(Self { selector, filter: filter.clone() }))
     }
 
-    /// Writes into the answer to the attach that the filter is in place (AMQP 1.0, 3.5.3).
+    /// Confirms the filter in the answer to the attach (AMQP 1.0, 3.5.3).
     pub(crate) fn confirm(&self, reply: &mut Attach) {
         reply.source.get_or_insert_default().filter.push(self.filter.clone());
     }
@@ -59,7 +59,7 @@ fn is_selector(key: &str, value: &Value) -> bool {
             Value::Symbol(symbol) => &**symbol == SELECTOR,
             _ => false,
         },
-        // Without a value there is no filter.
+        // A null value means no filter.
         Value::Null => false,
         _ => key == SELECTOR || key == JMS_KEY,
     }

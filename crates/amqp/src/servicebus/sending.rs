@@ -16,7 +16,7 @@ use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
 
 impl ConnectionHandler {
-    /// A complete delivery arrived; `delivery` is `None` when it came settled.
+    /// Handles a complete delivery; `delivery` is `None` when it was sent settled.
     pub(super) fn message(
         &mut self,
         link: LinkId,
@@ -49,14 +49,14 @@ impl ConnectionHandler {
                 self.management_request(session, &target, transfer, &payload, connection)
             }
             Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),
-            // Only links that receive get here, and those are ours until they are detached.
+            // Only links that receive get messages, and those exist until they are detached.
             Some(
                 Link::Responses { .. } | Link::Receiver(_) | Link::Browser(_) | Link::Subscription { .. },
             )
             | None => Err(Fault::Internal),
         };
         if let Err(fault) = result {
-            // A sender that wants no outcome would go on as before and lose every message.
+            // A sender of settled deliveries gets no outcome: it would continue and lose every message.
             if delivery.is_none() && fault == Fault::Throttled {
                 let error = self.tracker().error(&fault);
                 connection.detach(link, Some(error));
@@ -66,7 +66,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Messages for an entity, within a transaction or not.
+    /// Handles messages for an entity, in a transaction or not.
     fn transfer(
         &mut self,
         sender: &Sender,
@@ -83,7 +83,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Whether connection, entity and identity may take so many messages now.
+    /// Checks that the rates of connection, entity and identity allow this many messages now.
     ///
     /// # Errors
     /// [`Fault::Throttled`].
@@ -117,7 +117,7 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The messages of a transfer, if they may be sent.
+    /// The messages of a transfer, if it is valid and permitted.
     fn read(
         &mut self,
         entity: &Entity,
@@ -160,7 +160,8 @@ impl ConnectionHandler {
         }
     }
 
-    /// Answers a delivery with an error. Never with another outcome: N takes any for a rejection, without a reason.
+    /// Answers a delivery with a rejection, never with another outcome: N treats any other as a rejection without a
+    /// reason.
     pub(super) fn reject(
         &mut self,
         delivery: Option<IncomingId>,
@@ -174,7 +175,7 @@ impl ConnectionHandler {
     }
 }
 
-/// A batch is bounded as a whole: clients fill batches up to the link's limit for them.
+/// A batch is limited as a whole: clients fill batches up to the link's limit for them.
 fn check_size(entity: &Entity, message_format: u32, size: usize) -> Result<(), Fault> {
     let limit_bytes = entity.max_message_size_bytes;
     let size_bytes = u64::try_from(size).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
-//! The filter by which a receiver asks for a session, and what it is told about the one it got.
+//! The filter with which a receiver requests a session, and its answer about the accepted one.
 //!
-//! Python, JavaScript, .NET and Java write the bare value, Go a described one; each reads its own shape only.
+//! Python, JavaScript, .NET and Java send the bare value, Go a described one; each reads its own form only.
 
 use peeklock_engine::{AcceptedSession, SessionLock, Timestamp};
 
@@ -19,13 +19,13 @@ const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
 const NON_EXCLUSIVE_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
 /// The numeric form of its descriptor.
 const NON_EXCLUSIVE_FILTER_CODE: u64 = 0x0000_0013_7000_000E;
-/// The symbolic form.
+/// The symbolic form of its descriptor.
 const NON_EXCLUSIVE_FILTER_TYPE: &str = "com.microsoft:non-exclusive-session-filter:list";
 /// Link property: end of the session's lock, a long of ticks (a timestamp breaks every SDK).
 const LOCKED_UNTIL: &str = "com.microsoft:locked-until-utc";
 /// Link property: how long to wait for an available session, in milliseconds, an integer of any width.
 const TIMEOUT: &str = "com.microsoft:timeout";
-/// How long a receiver waits for an available session when it does not say (P: "65 seconds").
+/// How long a receiver waits for an available session by default (P: "65 seconds").
 pub(crate) const SESSION_WAIT_DEFAULT_MS: u64 = 65_000;
 
 /// Ticks of .NET: units of 100 ns since the year 1.
@@ -36,11 +36,11 @@ const UNIX_EPOCH_TICKS: u64 = 621_355_968_000_000_000;
 /// A request for a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SessionFilter {
-    /// Which; the empty string is one. `None` for the next available.
+    /// The session id; the empty string is one. `None` for the next available.
     pub(crate) id: Option<Box<str>>,
-    /// Whether others may take it over.
+    /// Whether others may take the session over.
     pub(crate) lock: SessionLock,
-    /// What the value was described with, to be repeated.
+    /// The descriptor of the filter's value, to be repeated.
     descriptor: Option<Value>,
 }
 
@@ -48,8 +48,8 @@ impl SessionFilter {
     /// Finds the filter in a source's filters. Absent is not the same as null.
     ///
     /// # Errors
-    /// [`Fault::Argument`] for ids that are no strings or too long, for tokens that are no UUIDs, for foreign descriptors, and
-    /// for two filters at once.
+    /// [`Fault::Argument`] for ids that are no strings or too long, for tokens that are no UUIDs, for unknown
+    /// descriptors, and for two filters at once.
     pub(crate) fn find(filters: &Fields) -> Result<Option<Self>, Fault> {
         let value = |name: &str| filters.iter().find(|(key, _)| &**key == name).map(|(_, value)| value);
         let filter = match (value(SESSION_FILTER), value(NON_EXCLUSIVE_FILTER)) {
@@ -81,7 +81,7 @@ impl SessionFilter {
         Ok(Self { id, lock: SessionLock::Exclusive, descriptor })
     }
 
-    /// A list of the session's id and the token of the lock to be taken over, each of which may be null.
+    /// Reads a list of the session's id and the token of the lock to be taken over, each of which may be null.
     fn non_exclusive(value: &Value) -> Result<Self, Fault> {
         let Value::Described(described) = value else {
             return Err(Fault::Argument(format!("{NON_EXCLUSIVE_FILTER} must be a described list.")));
@@ -110,7 +110,7 @@ impl SessionFilter {
         reply.properties.push((LOCKED_UNTIL.into(), Value::Long(ticks(accepted.locked_until))));
     }
 
-    /// The filter in the answer: as it was sent, with what was accepted.
+    /// The filter in the answer: as it was sent, with the accepted session.
     fn answer(self, accepted: &AcceptedSession) -> (Str, Value) {
         let id = Value::String((*accepted.id).into());
         let (name, value) = match accepted.token {
@@ -128,7 +128,7 @@ impl SessionFilter {
     }
 }
 
-/// The id in a filter, null for the next available session.
+/// The id in a filter; null means the next available session.
 fn session_id(value: &Value, filter: &str) -> Result<Option<Box<str>>, Fault> {
     match value {
         Value::Null => Ok(None),
@@ -137,7 +137,7 @@ fn session_id(value: &Value, filter: &str) -> Result<Option<Box<str>>, Fault> {
     }
 }
 
-/// Whether a descriptor is the one expected, as a number or by name.
+/// Checks that a descriptor is the expected one, as a number or by name.
 fn check_descriptor(descriptor: &Value, filter: &str, (code, name): (u64, &str)) -> Result<(), Fault> {
     match descriptor {
         Value::ULong(number) if *number == code => Ok(()),
@@ -146,7 +146,7 @@ fn check_descriptor(descriptor: &Value, filter: &str, (code, name): (u64, &str))
     }
 }
 
-/// Until when an attach waits for an available session, as its properties say.
+/// When the wait for an available session ends, according to the attach's properties.
 pub(crate) fn wait_until(now: Timestamp, properties: &Fields) -> Timestamp {
     let requested = properties.iter().find(|(key, _)| &**key == TIMEOUT).map(|(_, value)| value);
     let wait_ms = requested.and_then(integer).and_then(|wait_ms| u64::try_from(wait_ms).ok());

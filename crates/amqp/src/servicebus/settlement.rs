@@ -1,4 +1,4 @@
-//! What a receiver's outcome means, and what is answered.
+//! The meaning of a receiver's outcome, and the answer to it.
 
 use std::sync::Arc;
 
@@ -13,36 +13,36 @@ use super::management::integer;
 use crate::wire::Value;
 use crate::wire::performative::{DeliveryState, Error};
 
-/// Properties changed by one settlement, encoded: more than any header holds, which the engine sees to.
+/// Maximum encoded size of properties changed by one settlement. Headers hold less, which the engine enforces.
 pub(crate) const MODIFIED_BYTES_MAX: usize = 1024 * 1024;
 
-/// The annotation of an outcome that says when an abandoned message may be delivered again: that of AMQP's mapping of JMS, and
-/// RabbitMQ's for the same purpose (rabbitmq-amqp-java-client 428).
+/// The annotation of an outcome with the time at which an abandoned message may be delivered again: from AMQP's mapping
+/// of JMS, and used by RabbitMQ for the same purpose (rabbitmq-amqp-java-client 428).
 pub(crate) const DELIVERY_TIME: &str = "x-opt-delivery-time";
 
-/// What to do about a disposition.
+/// How to handle a disposition.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequestedSettlement {
-    /// Carry it out, then answer with `reply`: the outcome's own type, a rejection without its error. P compares
-    /// the names, P, J and N take a rejection with an error for a failure.
+    /// Apply the settlement, then answer with `reply`: the outcome's own type, a rejection without its error. P
+    /// compares the names; P, J and N treat a rejection with an error as a failure.
     Apply {
-        /// What the engine does.
+        /// The settlement for the engine.
         settlement: Settlement,
-        /// What the peer is told when it is done.
+        /// The answer to the peer when it is done.
         reply: DeliveryState,
     },
-    /// Not a final state: nothing yet.
+    /// Not a final state: nothing to do yet.
     Wait,
 }
 
 /// Reads the state of a disposition.
 ///
 /// # Errors
-/// States of transactions (what they carry is read by itself) and property changes beyond [`MODIFIED_BYTES_MAX`].
+/// States of transactions (their outcome is read separately) and property changes beyond [`MODIFIED_BYTES_MAX`].
 pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<RequestedSettlement, Fault> {
     let (settlement, reply) = match state {
         Some(DeliveryState::Accepted) => (Settlement::Complete, DeliveryState::Accepted),
-        // Settled without an outcome: the peer has forgotten the delivery and says nothing about the message.
+        // Settled without an outcome: the peer has forgotten the delivery without a decision about the message.
         None if settled => (Settlement::Release, DeliveryState::Released),
         Some(DeliveryState::Released) => (Settlement::Release, DeliveryState::Released),
         Some(DeliveryState::Rejected(error)) => {
@@ -65,10 +65,10 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
     Ok(RequestedSettlement::Apply { settlement, reply })
 }
 
-/// A failed delivery; with [`DELIVERY_TIME`] among the changed properties, the message is not delivered again before that.
+/// Abandons a message; with [`DELIVERY_TIME`] among the changed properties, it is not delivered again before that time.
 ///
 /// # Errors
-/// [`Fault::Argument`] for a time that is none, and see [`modified`].
+/// [`Fault::Argument`] for an invalid time, and see [`modified`].
 pub(crate) fn abandon(properties: Vec<(Box<str>, Value)>) -> Result<Settlement, Fault> {
     let (times, properties): (Vec<_>, Vec<_>) =
         properties.into_iter().partition(|(name, _)| &**name == DELIVERY_TIME);
@@ -84,8 +84,8 @@ pub(crate) fn abandon(properties: Vec<(Box<str>, Value)>) -> Result<Settlement, 
     Ok(Settlement::Postpone { modify, until: Timestamp(at_ms) })
 }
 
-/// A rejection moves the message to the dead-letter queue. The SDKs say why in the error's info; a generic client
-/// says it with the error itself.
+/// A rejection moves the message to the dead-letter queue. The SDKs put the reason in the error's info; a generic
+/// client puts it in the error itself.
 fn dead_letter(error: Error) -> Result<Settlement, Fault> {
     let mut reason = None;
     let mut description = None;
@@ -101,9 +101,9 @@ fn dead_letter(error: Error) -> Result<Settlement, Fault> {
         };
         match text(&value) {
             Some(text) => *stamp = Some(text.into()),
-            // J: null where nothing was given.
+            // J: null for values not given.
             None if value == Value::Null => {}
-            // N: a property that only has the name; it stays what it is.
+            // N: a property that only has the name of a stamp; it stays a property.
             None => properties.push((key, value)),
         }
     }
@@ -115,8 +115,8 @@ fn dead_letter(error: Error) -> Result<Settlement, Fault> {
     Ok(Settlement::DeadLetter { why, modify: modified(properties)? })
 }
 
-/// Why a settlement failed. Dead letters have no sessions: what is lost there is a message's lock, though the engine, asked
-/// by token, can't tell.
+/// Why a settlement failed. Dead letters have no sessions: the lost lock is a message's, although the engine, which
+/// gets only the token, can't distinguish.
 pub(crate) fn fault(refusal: Refusal, sub_queue: SubQueue) -> Fault {
     match refusal {
         Refusal::SessionLockLost if sub_queue != SubQueue::Main => Refusal::MessageLockLost.into(),
@@ -124,7 +124,7 @@ pub(crate) fn fault(refusal: Refusal, sub_queue: SubQueue) -> Fault {
     }
 }
 
-/// Property changes as the engine keeps them: names, and values encoded.
+/// Property changes in the engine's form: names, and values encoded.
 ///
 /// # Errors
 /// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`], and for decimals that clients can't read.

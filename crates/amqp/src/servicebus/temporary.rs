@@ -1,7 +1,7 @@
 //! Dynamic nodes: queues and topics that the broker creates and names for a link, and deletes when the link ends (AMQP 1.0, 3.5.3).
 //!
-//! Clients for JMS ask for them as the target of a link on which they send nothing; other clients ask for a queue as the source of a
-//! link on which they receive.
+//! JMS clients request them as the target of a link on which they send nothing; other clients request a queue as the
+//! source of a link on which they receive.
 
 use peeklock_access::Resource;
 use peeklock_engine::runtime::Temporary;
@@ -17,13 +17,13 @@ use crate::endpoint::LinkId;
 use crate::wire::performative::{Attach, Role, Target, Terminus};
 use crate::wire::{Str, Value};
 
-/// The property of a dynamic node that says when it is deleted.
+/// The property of a dynamic node that defines when it is deleted.
 const LIFETIME_POLICY: &str = "lifetime-policy";
-/// The only one that is kept: when the link ends, by both forms of its descriptor.
+/// The only supported policy: when the link ends; its descriptor in both forms.
 const DELETE_ON_CLOSE: &str = "amqp:delete-on-close:list";
 const DELETE_ON_CLOSE_CODE: u64 = 0x2b;
 
-/// The terminus of an attach that names a node, if it is a dynamic one.
+/// The terminus of an attach that names a node, if it is dynamic.
 pub(super) fn dynamic(attach: &Attach) -> Option<&Terminus> {
     let terminus = match (attach.role, &attach.target) {
         (Role::Receiver, _) => attach.source.as_ref()?,
@@ -34,7 +34,7 @@ pub(super) fn dynamic(attach: &Attach) -> Option<&Terminus> {
 }
 
 impl ConnectionHandler {
-    /// Creates the node of a dynamic terminus; the attach is answered when it is there.
+    /// Creates the node of a dynamic terminus; the attach is answered when the node exists.
     pub(super) fn attach_dynamic(&mut self, link: LinkId, session: u16, attach: Attach) -> Result<(), Fault> {
         let Some(terminus) = dynamic(&attach) else { return Err(Fault::Internal) };
         let kind = wanted_kind(terminus)?;
@@ -77,10 +77,10 @@ const fn prefix(kind: Kind) -> &'static str {
     }
 }
 
-/// What kind of node a dynamic terminus asks for.
+/// The kind of node that a dynamic terminus requests.
 ///
 /// # Errors
-/// It says neither or both, wants another lifetime, or gives an address.
+/// It requests neither or both kinds, another lifetime policy, or gives an address.
 fn wanted_kind(terminus: &Terminus) -> Result<Kind, Fault> {
     if terminus.address.is_some() {
         return Err(Fault::InvalidField(

@@ -1,4 +1,4 @@
-//! The dialect between a client's endpoint and an engine that a test plays by hand.
+//! The dialect between a client's endpoint and an engine whose answers the tests script.
 
 pub(super) mod authorization;
 mod browsing;

@@ -1,5 +1,5 @@
-//! Links that receive nothing: they are told when their entity goes, or takes no messages any more, as
-//! receivers are.
+//! Links that receive no messages: they are detached, as receivers are, when their entity is deleted or stops accepting
+//! messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl ConnectionHandler {
         self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue, sends });
     }
 
-    /// The link is gone.
+    /// Stops watching when a link has ended.
     pub(super) fn unwatch(&mut self, link: LinkId) {
         let Some(watcher) = self.watchers.by_link.get(&link).copied() else { return };
         if let Some((_, entity)) = self.watchers.remove(watcher) {
@@ -49,7 +49,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The partition has nothing more to say to a watcher: its entity was deleted, or the partition is gone.
+    /// Handles the close of a watcher by its partition: its entity was deleted, or the partition has ended.
     pub(super) fn watcher_closed(
         &mut self,
         watcher: ReceiverId,

@@ -1,8 +1,9 @@
-//! Deliveries that wait too long to leave: the peer's window is closed, or it reads slowly.
+//! Deliveries that wait too long to be sent: the peer's window is closed, or it reads slowly.
 //!
-//! A lock runs from the moment at which the engine hands a message over. What has not begun to leave after half of its lock is
-//! taken back and given back to the engine, uncounted: so the peer has the other half for what it gets, and a delivery that
-//! never left is never a failed one. The link then begins anew with a window of one message.
+//! A lock runs from the time at which the engine delivers a message. A delivery that has not begun to be sent after
+//! half of its lock is withdrawn and released to the engine, uncounted: so the peer has the other half for the messages
+//! it gets, and a delivery that was never sent is never a failed one. The link then starts again with a window of one
+//! message.
 
 use peeklock_engine::{Lock, ReceiverId, Timestamp};
 
@@ -11,7 +12,7 @@ use super::receiver::Grant;
 use crate::endpoint::{Connection, NowMs, Withdrawn};
 
 impl ConnectionHandler {
-    /// When a message under this lock is to be taken back unless it leaves.
+    /// When a message under this lock is withdrawn unless it is being sent.
     pub(super) fn withdraw_at(&mut self, lock: Lock) -> NowMs {
         let now = self.entities_now();
         let half_ms = lock.locked_until.0.saturating_sub(now.0) / 2;
@@ -31,7 +32,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Takes back what has waited too long on any link.
+    /// Withdraws the deliveries that have waited too long, on all links.
     pub(super) fn withdraw_late(&mut self, connection: &mut Connection, now: NowMs) {
         if self.withdrawal_due.is_none_or(|due| due > now) {
             return;
@@ -49,7 +50,7 @@ impl ConnectionHandler {
         self.withdrawal_due = due;
     }
 
-    /// All of a link goes back that is not leaving, also what came later: order stays.
+    /// Withdraws all deliveries of a link that are not leaving, later ones too, so that the order is kept.
     fn withdraw(&mut self, id: ReceiverId, connection: &mut Connection) {
         let window = self.window();
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
@@ -66,7 +67,7 @@ impl ConnectionHandler {
             self.unsettled = self.unsettled.saturating_sub(messages);
         }
         tracing::debug!(messages, "deliveries that could not leave are given back");
-        // Nothing comes back to this link before others had their chance.
+        // No message may return to this link before other receivers had their chance.
         self.regrant(id, stop);
         self.release(&entity, tokens);
         if let Some(begin) = begin {
@@ -74,7 +75,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Says again how far a receiver may be served; an answer to a drain that is under way is awaited already.
+    /// Corrects a receiver's grant; if a drain is in progress, its answer is already expected.
     fn regrant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
         if let Some(receiver) = self.receivers.get(&id) {
             let command = peeklock_engine::Command::Credit { receiver: id, limit, drain };

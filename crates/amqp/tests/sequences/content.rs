@@ -1,4 +1,4 @@
-//! What a script puts into transfers: messages, tokens, requests, any values.
+//! The payloads of a script's transfers: messages, tokens, requests, arbitrary values.
 
 use bytes::{Bytes, BytesMut};
 use peeklock_amqp::wire::Value;
@@ -9,8 +9,8 @@ use peeklock_amqp::wire::message::{
 
 use super::script::{ADDRESSES, Script, Seen};
 
-/// Signatures of the emulator's rule for the queue `q` and the topic `t`, good for an hour from the start of a
-/// conversation, and for ten seconds; the last is none.
+/// Signatures of the emulator's rule for the queue `q` and the topic `t`, valid for an hour from the start of a
+/// conversation, and for ten seconds; the last is invalid.
 const TOKENS: [&str; 4] = [
     "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=aBnbwJRip3IdBhmUXg50tO0x5BaDROH7UNc1GXl2%2F%2BY%3D&se=1700003600&skn=RootManageSharedAccessKey",
     "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Ft&sig=lQ8M%2FIefljcn0qYs7LmkNbqaK9M69tDilXkd10gU1qM%3D&se=1700003600&skn=RootManageSharedAccessKey",
@@ -131,7 +131,7 @@ impl Script<'_> {
         output.freeze()
     }
 
-    /// Any value, at most so deep.
+    /// An arbitrary value of limited depth.
     pub(crate) fn value(&mut self, depth: u8) -> Value {
         match self.byte() % if depth == 0 { 14 } else { 18 } {
             0 => Value::Null,

@@ -1,5 +1,5 @@
-//! A broker in memory behind its real driver, and a client that sends what an input says: claims that hold whatever it is.
-//! The fuzz target `sequence` and `cargo test` run the same code.
+//! A broker in memory behind its real driver, and a client that sends the frames of an input; the assertions hold for
+//! every input. The fuzz target `sequence` and `cargo test` run the same code.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use tokio::task::{JoinHandle, yield_now};
 
 use super::script::{Script, Seen, Step};
 
-/// When every conversation begins.
+/// The time at which every conversation begins.
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-/// Steps of one script; the rest is left out.
+/// Maximum number of steps of one script; the rest is ignored.
 const STEPS_MAX: usize = 300;
 
 /// Bytes between client and broker, each way.
 const PIPE_BYTES: usize = 16 * 1024;
 
-/// The largest frame either side takes.
+/// The largest frame that either side accepts.
 const FRAME_BYTES_MAX: u32 = 4096;
 
-/// Turns of all tasks without a word from the broker after which it counts as done.
+/// Turns of all tasks without output of the broker after which it counts as idle.
 const QUIET_TURNS: usize = 12;
 
-/// Turns of all tasks after which a broker that is still speaking, or not yet listening, never ends.
+/// Turns of all tasks after which a broker that still sends, or does not yet read, counts as endless.
 const TURNS_MAX: usize = 200_000;
 
-/// Everything a script of a few kilobytes may make the broker say.
+/// Maximum output that a script of a few kilobytes may cause.
 const OUTPUT_BYTES_MAX: usize = 32 << 20;
 
 struct Client {
@@ -49,15 +49,15 @@ struct Client {
     unread: BytesMut,
     read_bytes: usize,
     is_reading: bool,
-    /// Whether it ever let the broker wait: the broker may have given up in the middle of a frame.
+    /// Whether the client ever stopped reading: the broker may have given up in the middle of a frame.
     has_paused: bool,
     has_ended: bool,
     has_closed: bool,
     seen: Seen,
 }
 
-/// Holds one conversation. The first byte says how the client begins, the second into how large pieces its bytes are cut;
-/// then comes what it sends: a script, or bytes as they are.
+/// Runs one conversation. The first byte selects how the client begins, the second the size of the pieces in which its
+/// bytes are sent; the rest is a script, or raw bytes.
 pub(crate) fn exercise(input: &[u8]) {
     let Some(([how, cut], rest)) = input.split_first_chunk::<2>().map(|(head, rest)| (*head, rest)) else {
         return;
@@ -179,7 +179,7 @@ impl Client {
         }
     }
 
-    /// Writes, in pieces. A broker that does not listen because nobody reads its answers is read from.
+    /// Writes in pieces. If the broker stops reading because its answers are not read, the client reads.
     async fn write(&mut self, bytes: &[u8], piece_bytes: usize) {
         for mut piece in bytes.chunks(piece_bytes) {
             let mut turns = 0;
@@ -189,7 +189,7 @@ impl Client {
                     written = self.socket.write(piece) => written,
                     () = yield_now() => Ok(0),
                 };
-                // A broker that has closed the connection takes nothing more.
+                // A broker that has closed the connection reads nothing more.
                 let Ok(written) = written else { break };
                 piece.advance(written);
                 if written == 0 {
@@ -199,14 +199,14 @@ impl Client {
                     self.read().await;
                 }
             }
-            // Each piece is seen by itself; what follows from it need not be over before the next.
+            // Each piece is handled separately; its effects need not be complete before the next.
             yield_now().await;
             self.read().await;
         }
         self.settle().await;
     }
 
-    /// Lets everybody work until the broker has nothing more to say.
+    /// Lets all tasks run until the broker has no more output.
     async fn settle(&mut self) {
         let (mut quiet, mut turns) = (0, 0);
         while quiet < QUIET_TURNS {
@@ -217,7 +217,7 @@ impl Client {
         }
     }
 
-    /// Reads what there is; says whether there was anything.
+    /// Reads the available output; returns whether there was any.
     async fn read(&mut self) -> bool {
         if !self.is_reading || self.has_ended {
             return false;
@@ -235,7 +235,7 @@ impl Client {
         read > 0
     }
 
-    /// Everything that the broker says is AMQP, and nothing follows its close.
+    /// Checks that all output of the broker is AMQP, and that nothing follows its close.
     fn read_frame(&mut self) -> bool {
         let Some(head) = self.unread.first_chunk::<8>() else { return false };
         if head.starts_with(b"AMQP") {
@@ -270,7 +270,7 @@ impl Client {
         true
     }
 
-    /// The client goes; the broker ends the connection as well, by itself.
+    /// Closes the client's side; the broker must end the connection as well.
     async fn hang_up(mut self) {
         self.is_reading = true;
         let _ = self.socket.shutdown().await;

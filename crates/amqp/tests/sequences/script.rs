@@ -1,4 +1,4 @@
-//! A grammar of what a client may send: bytes in, frames out, in any order, with any gaps. Every input is a script.
+//! A grammar of a client's frames: bytes in, frames out, in any order, with any gaps. Every input is a script.
 
 #[path = "transactions.rs"]
 mod transactions;
@@ -33,32 +33,32 @@ pub(crate) const ADDRESSES: [&str; 16] = [
 /// Steps of time, in milliseconds: each passes some deadline.
 const PAUSES_MS: [u64; 8] = [1, 100, 2_000, 11_000, 31_000, 61_000, 250_000, 4_000_000];
 
-/// What the driver does next.
+/// The next action of the driver.
 pub(crate) enum Step {
     /// Writes these bytes.
     Write(Bytes),
     /// Lets time pass, in milliseconds.
     Pause(u64),
-    /// Stops reading, or goes on.
+    /// Stops reading, or resumes it.
     Read(bool),
 }
 
-/// What the client has seen, for answers that fit.
+/// What the client has received, for answers that match.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) delivery_id: u32,
     pub(crate) tag: Bytes,
-    /// Of the transaction declared last.
+    /// The id of the transaction declared last.
     pub(crate) txn_id: Bytes,
 }
 
-/// The bytes of a script, read from the front, and what the client has begun and attached: what a step needs is begun and
-/// attached first, so that most scripts get far. Only wild steps do without.
+/// The bytes of a script, read from the front, and the client's sessions and links: a step begins and attaches what it
+/// needs, so that most scripts get far. Only wild steps omit this.
 pub(crate) struct Script<'a> {
     rest: &'a [u8],
     sessions: [Option<Session>; 3],
     output: BytesMut,
-    /// Of the next transfer.
+    /// The state of the next transfer.
     state: Option<DeliveryState>,
 }
 
@@ -73,11 +73,11 @@ struct Session {
 struct Link {
     handle: u32,
     role: Role,
-    /// Of the address.
+    /// Index of the address.
     node: usize,
 }
 
-/// Addresses of nodes by what is sent to them.
+/// Addresses of nodes by the kind of messages sent to them.
 const MESSAGES: [usize; 4] = [0, 1, 5, 9];
 const CBS: [usize; 1] = [4];
 const MANAGEMENT: [usize; 3] = [3, 8, 10];
@@ -162,7 +162,7 @@ impl<'a> Script<'a> {
         self.output.extend_from_slice(payload);
     }
 
-    /// What no client that means well sends, and rare things.
+    /// Frames that no well-behaved client sends, and rare ones.
     fn wild(&mut self, channel: u16, seen: &Seen) {
         match self.byte() % 9 {
             0 => encode_heartbeat(&mut self.output),
@@ -199,7 +199,7 @@ impl<'a> Script<'a> {
         self.take(length)
     }
 
-    /// Whatever a frame may hold, in a sound frame.
+    /// Arbitrary contents in a valid frame.
     fn raw_frame(&mut self, channel: u16) {
         let body = self.raw();
         self.output.extend_from_slice(&u32::try_from(body.len() + 8).unwrap_or(8).to_be_bytes());
@@ -208,7 +208,7 @@ impl<'a> Script<'a> {
         self.output.extend_from_slice(body);
     }
 
-    /// The session, begun if need be.
+    /// The session, begun if necessary.
     fn session(&mut self, channel: u16) -> &mut Session {
         let at = usize::from(channel);
         if self.sessions[at].is_none() {
@@ -224,7 +224,7 @@ impl<'a> Script<'a> {
         self.sessions[at].get_or_insert_default()
     }
 
-    /// A link of that role to one of these nodes, attached if need be.
+    /// A link of that role to one of these nodes, attached if necessary.
     fn link(&mut self, channel: u16, role: Option<Role>, nodes: &[usize]) -> Link {
         let fits = |link: &&Link| role.is_none_or(|role| role == link.role) && nodes.contains(&link.node);
         let links: Vec<Link> = self.session(channel).links.iter().filter(fits).copied().collect();
@@ -263,7 +263,7 @@ impl<'a> Script<'a> {
             9 => None,
             _ => Some(Target::Node(target)),
         };
-        // Names that repeat belong to the same link.
+        // Repeated names belong to the same link.
         let name = if requested == 12 { "link 0".into() } else { format!("link {channel} {}", link.handle) };
         let attach = Attach {
             name: name.into(),
@@ -357,8 +357,8 @@ impl<'a> Script<'a> {
         self.put(channel, &Performative::Disposition(disposition), b"");
     }
 
-    /// A delivery in one frame or several; one that is never finished, or given up, or resumed. The next one may have the same
-    /// number.
+    /// A delivery in one frame or several; one that is never finished, or aborted, or resumed. The next one may have
+    /// the same delivery-id.
     fn transfer(&mut self, channel: u16, nodes: &[usize], message: &Bytes) {
         let link = self.link(channel, Some(Role::Sender), nodes);
         let (how, state) = (self.byte(), self.state.take());

@@ -1,4 +1,4 @@
-//! What a client with transactions sends.
+//! Frames of a client with transactions.
 
 use bytes::Bytes;
 use peeklock_amqp::wire::Value;
@@ -12,7 +12,7 @@ use super::{Link, Script, Seen};
 const COORDINATOR: usize = usize::MAX;
 
 impl Script<'_> {
-    /// Declares a transaction, or ends the one that was declared last, or an unknown one.
+    /// Declares a transaction, or discharges the one declared last, or an unknown one.
     pub(super) fn control(&mut self, channel: u16, seen: &Seen) {
         let control = match self.byte() % 8 {
             0..=3 => Control::Declare { global_id: Value::Null },
@@ -27,7 +27,7 @@ impl Script<'_> {
         self.transfer(channel, &[COORDINATOR], &control.encode());
     }
 
-    /// A link to the coordinator, attached if need be.
+    /// A link to the coordinator, attached if necessary.
     fn coordinator(&mut self, channel: u16) {
         let session = self.session(channel);
         if session.links.iter().any(|link| link.node == COORDINATOR) {
@@ -54,7 +54,7 @@ impl Script<'_> {
         self.put(channel, &Performative::Attach(Box::new(attach)), b"");
     }
 
-    /// The state as work of the transaction that was declared last.
+    /// The state for an operation in the transaction declared last.
     pub(super) fn work(seen: &Seen, outcome: Option<DeliveryState>) -> DeliveryState {
         let outcome = outcome.filter(|state| !matches!(state, DeliveryState::Transactional { .. }));
         DeliveryState::Transactional { txn_id: seen.txn_id.clone(), outcome: outcome.map(Box::new) }

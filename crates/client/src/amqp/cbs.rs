@@ -1,4 +1,4 @@
-//! Tokens: shown on `$cbs` before a link is attached, and again before they end.
+//! Tokens: put to `$cbs` before a link is attached, and renewed before they expire.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use super::connection::Client;
 use crate::{ClientError, Credentials};
 
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
-/// A token is shown again after this part of its life.
+/// Age at which a token is renewed.
 const RENEW_AFTER: Duration = Duration::from_secs(45 * 60);
 
-/// What was shown, and when to show it again.
+/// The addresses with tokens, and when to renew each.
 #[derive(Debug, Default)]
 pub(super) struct Grants(HashMap<String, Instant>);
 
 impl Client {
-    /// Shows a token for an address unless a fresh one was shown.
+    /// Puts a token for an address unless a recent one was put.
     pub(super) async fn authorize(&mut self, address: &str) -> Result<(), ClientError> {
         let audience = self.target.audience(address);
         if self.grants.0.get(&audience).is_some_and(|renew_at| *renew_at > Instant::now()) {
@@ -31,7 +31,7 @@ impl Client {
         let links = match self.cbs.clone() {
             Some(links) => links,
             None => {
-                // In an AMQP session of its own: the first link of the other one decides about transactions.
+                // In a separate AMQP session: the first link of the other session determines the root of transactions.
                 let session = self.endpoint.begin();
                 let session = session.ok_or_else(|| ClientError::Argument("no AMQP session".to_owned()))?;
                 let links = self.attach_node(session, "$cbs").await?;
@@ -53,10 +53,10 @@ impl Client {
         Ok(())
     }
 
-    /// Shows tokens again whose time is near. To be called now and then while links stay attached.
+    /// Renews tokens that are about to expire. To be called regularly while links stay attached.
     ///
     /// # Errors
-    /// The broker refuses one.
+    /// The broker refuses a token.
     pub async fn renew_tokens(&mut self) -> Result<(), ClientError> {
         let now = Instant::now();
         let due = self.grants.0.iter().filter(|(_, renew_at)| **renew_at <= now);

@@ -18,11 +18,11 @@ use super::requests::RequestLinks;
 use crate::error::answer;
 use crate::{Answer, ClientError, ConnectionString, Trust};
 
-/// How long connecting, and each answer, may take.
+/// Time-out of connecting, and of each answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT_TIME_OUT: Duration = Duration::from_secs(15);
 const CLOSE_TIME_OUT: Duration = Duration::from_secs(5);
-/// More than the largest message of Service Bus, which has 100 MB.
+/// Upper bound of Service Bus's largest message, 100 MB.
 const MESSAGE_BYTES_MAX: usize = 128 << 20;
 /// Bytes taken out of the endpoint at a time.
 const OUTPUT_BYTES: usize = 256 * 1024;
@@ -31,8 +31,8 @@ const INPUT_BYTES: usize = 64 * 1024;
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// One connection. Every call drives it until its answer has come; between calls nothing happens, so a pause of more than a
-/// minute may end it.
+/// One connection. Every call drives it until its answer has arrived; no input or output happens between calls, so the
+/// broker may close it after a pause of more than a minute.
 pub struct Client {
     pub(super) endpoint: Connection,
     reader: ReadHalf<Box<dyn Stream>>,
@@ -52,10 +52,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and opens; nothing is authorized yet.
+    /// Connects and opens the connection, without authorization yet.
     ///
     /// # Errors
-    /// No connection, no TLS, or a peer that speaks something else.
+    /// No connection, no TLS, or a peer with another protocol.
     pub async fn connect(target: &ConnectionString, trust: &Trust) -> Result<Self, ClientError> {
         let stream = open_socket(target, trust).await?;
         let (reader, writer) = split(stream);
@@ -87,21 +87,21 @@ impl Client {
         Ok(client)
     }
 
-    /// Where this client is connected to.
+    /// The address and credentials of this client.
     #[must_use]
     pub fn target(&self) -> &ConnectionString {
         &self.target
     }
 
-    /// Closes the connection; what is locked is given back by the broker.
+    /// Closes the connection; the broker releases locked messages.
     pub async fn close(mut self) {
         self.endpoint.close(None);
         let closed = self.until("closing", CLOSE_TIME_OUT, |client| client.end.is_some().then_some(()));
-        // It is over in any case.
+        // The connection has ended in any case.
         let _ = closed.await;
     }
 
-    /// Drives the connection until `ready` gives something.
+    /// Drives the connection until `ready` returns a value.
     pub(super) async fn until<T>(
         &mut self,
         what: &'static str,
@@ -188,7 +188,7 @@ impl Client {
         match event {
             Event::Opened(_) => self.is_open = true,
             Event::Closed { error, .. } => self.end = Some(answer(error)),
-            // A client has no links of the peer's and no clients of its own.
+            // The peer attaches no links to a client and does not authenticate to it.
             Event::Authenticate { .. } | Event::SessionEnded { .. } => {}
             other => self.links.on_event(other, &mut self.endpoint),
         }

@@ -1,4 +1,4 @@
-//! What is known of each link, out of the endpoint's events.
+//! The state of each link, from the endpoint's events.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,15 +18,15 @@ use crate::{Answer, ClientError};
 pub(super) struct Link {
     /// The peer's attach, once it has accepted the link.
     pub(super) accepted: Option<Box<Attach>>,
-    /// Why it ended.
+    /// The error with which it ended.
     pub(super) end: Option<Answer>,
-    /// Deliveries that came and were not taken.
+    /// Deliveries received and not taken yet.
     pub(super) deliveries: VecDeque<Delivery>,
-    /// Outcomes of what we sent, by number of the delivery.
+    /// Outcomes of sent messages, by delivery number.
     pub(super) outcomes: HashMap<u32, Option<DeliveryState>>,
-    /// Answers to our settlements, by the peer's number of the delivery.
+    /// Answers to our settlements, by the peer's delivery-id.
     pub(super) settled: HashMap<u32, Option<DeliveryState>>,
-    /// The drain that was asked for is answered.
+    /// The requested drain has been answered.
     pub(super) is_drained: bool,
 }
 
@@ -50,7 +50,7 @@ impl Links {
                     Role::Sender => attach.source.is_some(),
                     Role::Receiver => attach.target.is_some(),
                 };
-                // Without a terminus it is a refusal, and the detach with the reason follows.
+                // An attach without a terminus is a refusal; the detach with the reason follows.
                 self.get(link).accepted = has_terminus.then_some(attach);
             }
             Event::Message { id, tag, settled, message_format: _, state: _, payload } => {
@@ -132,7 +132,7 @@ impl Client {
         answered.await?
     }
 
-    /// Ends a link.
+    /// Detaches a link.
     pub fn detach(&mut self, link: LinkId) {
         self.endpoint.detach(link, None);
         self.links.forget(link);

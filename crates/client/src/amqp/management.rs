@@ -9,20 +9,20 @@ use super::requests::Response;
 use super::transactions::TransactionId;
 use crate::ClientError;
 
-/// Messages in one answer.
+/// Maximum number of messages in one answer.
 const PEEK_MAX: u32 = 250;
 const SESSIONS_TOP: i32 = 250;
-/// .NET's `DateTime.MaxValue`: sessions that have messages, whenever they were changed.
+/// .NET's `DateTime.MaxValue`: sessions with messages, whenever they were changed.
 const ANY_TIME_MS: i64 = 253_402_300_800_000;
 
-/// Messages in the order of their numbers.
+/// Messages in the order of their sequence numbers.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The encoded messages.
     pub messages: Vec<Bytes>,
 }
 
-/// A deferred message that was received by its number.
+/// A deferred message received by its sequence number.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The encoded message.
@@ -32,7 +32,7 @@ pub struct Received {
 }
 
 impl Client {
-    /// One request to the management node of an entity or a queue inside it.
+    /// Sends a request to the management node of an entity or a sub-queue.
     async fn manage(
         &mut self,
         address: &str,
@@ -55,10 +55,10 @@ impl Client {
         self.request(&links, &operation, &Value::Map(body), transaction).await
     }
 
-    /// Browses messages from a sequence number on, at most `most` (a broker may give fewer); an empty page is the end.
+    /// Browses at most `most` messages from a sequence number on (a broker may return fewer); an empty page is the end.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn peek(
         &mut self,
         address: &str,
@@ -74,10 +74,10 @@ impl Client {
         Ok(Page { messages: messages(&response)?.into_iter().map(|received| received.payload).collect() })
     }
 
-    /// Locks deferred messages by their numbers.
+    /// Locks deferred messages by their sequence numbers.
     ///
     /// # Errors
-    /// One of them is not there, or the connection does not hold the session.
+    /// One of them does not exist, or the connection does not hold the session.
     pub async fn receive_deferred(
         &mut self,
         address: &str,
@@ -92,7 +92,7 @@ impl Client {
         messages(&self.manage(address, "receive-by-sequence-number", body, None).await?)
     }
 
-    /// Completes messages by the tokens of their locks.
+    /// Completes messages by their lock tokens.
     ///
     /// # Errors
     /// A lock was lost.
@@ -107,7 +107,7 @@ impl Client {
         self.manage(address, "update-disposition", body, transaction).await.map(|_| ())
     }
 
-    /// Gives messages back by the tokens of their locks; deferred ones stay deferred.
+    /// Abandons messages by their lock tokens; deferred ones stay deferred.
     ///
     /// # Errors
     /// A lock was lost.
@@ -124,17 +124,17 @@ impl Client {
     /// Renews locks.
     ///
     /// # Errors
-    /// One of them was lost.
+    /// One of the locks was lost.
     pub async fn renew_locks(&mut self, address: &str, tokens: &[Uuid]) -> Result<(), ClientError> {
         let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes()));
         let tokens = Value::Array(tokens.collect());
         self.manage(address, "renew-lock", vec![("lock-tokens", tokens)], None).await.map(|_| ())
     }
 
-    /// Stores a message until the time in its annotation `x-opt-scheduled-enqueue-time`; its sequence number.
+    /// Stores a message until the time in its annotation `x-opt-scheduled-enqueue-time`; returns its sequence number.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn schedule(
         &mut self,
         entity: &str,
@@ -154,16 +154,16 @@ impl Client {
     /// Deletes messages that are still scheduled.
     ///
     /// # Errors
-    /// One of them is not there.
+    /// One of them does not exist.
     pub async fn cancel_scheduled(&mut self, entity: &str, numbers: &[i64]) -> Result<(), ClientError> {
         let body = vec![("sequence-numbers", Value::array_of_longs(numbers))];
         self.manage(entity, "cancel-scheduled-message", body, None).await.map(|_| ())
     }
 
-    /// Deletes the oldest messages that were enqueued until a time in milliseconds since 1970; how many.
+    /// Deletes the oldest messages enqueued until a time in milliseconds since 1970; returns their number.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn delete_batch(
         &mut self,
         address: &str,
@@ -200,10 +200,10 @@ impl Client {
         }
     }
 
-    /// Prolongs the lock of a session that this connection holds, and with it those of its messages.
+    /// Renews the lock of a session that this connection holds, and with it those of its messages.
     ///
     /// # Errors
-    /// It does not hold it.
+    /// The connection does not hold the session.
     pub async fn renew_session_lock(&mut self, address: &str, id: &str) -> Result<(), ClientError> {
         let body = vec![("session-id", Value::from(id))];
         self.manage(address, "renew-session-lock", body, None).await.map(|_| ())
@@ -212,7 +212,7 @@ impl Client {
     /// The state of a session that this connection holds.
     ///
     /// # Errors
-    /// It does not hold it.
+    /// The connection does not hold the session.
     pub async fn session_state(&mut self, address: &str, id: &str) -> Result<Option<Bytes>, ClientError> {
         let body = vec![("session-id", Value::from(id))];
         let response = self.manage(address, "get-session-state", body, None).await?;
@@ -225,7 +225,7 @@ impl Client {
     /// Sets or clears the state of a session that this connection holds.
     ///
     /// # Errors
-    /// It does not hold it.
+    /// The connection does not hold the session.
     pub async fn set_session_state(
         &mut self,
         address: &str,
@@ -238,7 +238,7 @@ impl Client {
     }
 }
 
-/// A settlement by the tokens of locks; those of a session's messages are named with it.
+/// The arguments of a settlement by lock tokens; for messages in a session with its id.
 fn disposition(status: &str, session: Option<&str>, tokens: &[Uuid]) -> Vec<(&'static str, Value)> {
     let tokens = tokens.iter().map(|token| Value::Uuid(*token.as_bytes())).collect();
     let mut body = vec![("disposition-status", Value::from(status)), ("lock-tokens", Value::Array(tokens))];

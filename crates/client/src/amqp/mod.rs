@@ -1,4 +1,4 @@
-//! One AMQP connection in the dialect of Service Bus.
+//! One AMQP connection with the Service Bus dialect.
 
 mod cbs;
 mod connection;

@@ -1,4 +1,4 @@
-//! Receivers, and what becomes of what they receive.
+//! Receivers, and settlement of their messages.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::sending::accepted;
 use super::transactions::TransactionId;
 use crate::{ClientError, Message};
 
-/// How a receiver takes messages.
+/// How a receiver gets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Locked until they are settled.
     PeekLock,
-    /// Deleted by being sent.
+    /// Deleted before they are sent.
     ReceiveAndDelete,
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     pub(super) id: IncomingId,
@@ -34,16 +34,16 @@ pub struct Delivery {
     pub payload: Bytes,
 }
 
-/// What becomes of a locked message.
+/// The outcome of a locked message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Processed: it is deleted.
+    /// Processed: the message is deleted.
     Complete,
-    /// Given back; it counts as a failed delivery.
+    /// Available again; counts as a failed delivery.
     Abandon,
-    /// Given back; it does not count as a delivery.
+    /// Available again; does not count as a delivery.
     Release,
-    /// Set aside: only its sequence number leads to it.
+    /// Deferred: can only be received by its sequence number.
     Defer,
     /// Moved to the dead-letter queue, with reason and description.
     DeadLetter(String, String),
@@ -77,22 +77,22 @@ impl Delivery {
     /// The message.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The message is malformed.
     pub fn message(&self) -> Result<Message, ClientError> {
         Message::decode(&self.payload)
     }
 
-    /// The same without the message, to be settled later: a body may be large.
+    /// The delivery without its payload, for later settlement: a body may be large.
     #[must_use]
     pub fn without_payload(self) -> Self {
         Self { payload: Bytes::new(), ..self }
     }
 
-    /// The lock's token, as the SDKs show it.
+    /// The lock token in the SDKs' form.
     #[must_use]
     pub fn lock_token(&self) -> Option<uuid::Uuid> {
         let tag: [u8; 16] = self.tag.as_slice().try_into().ok()?;
-        // The byte order of a .NET GUID.
+        // In the byte order of a .NET GUID.
         Some(uuid::Uuid::from_bytes_le(tag))
     }
 }
@@ -112,17 +112,17 @@ pub(super) fn receiver_link(address: &str, mode: Mode) -> Attach {
 }
 
 impl Client {
-    /// Attaches a receiver to a queue, subscription or a queue inside it; it asks for nothing yet.
+    /// Attaches a receiver to a queue, subscription or sub-queue, without credit yet.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn receiver(&mut self, address: &str, mode: Mode) -> Result<LinkId, ClientError> {
         self.authorize(address).await?;
         self.attach(self.session, receiver_link(address, mode)).await
     }
 
-    /// Receives up to `most` messages: waits for the first up to `wait`, then takes what is there. Fewer mean that there are no
-    /// more at present, or that no more came in time.
+    /// Receives up to `most` messages: waits for the first up to `wait`, then takes those available. Fewer mean that no
+    /// more are available at present, or that no more arrived in time.
     ///
     /// # Errors
     /// The link or the connection ends.
@@ -150,7 +150,7 @@ impl Client {
         Ok(self.links.get(link).deliveries.drain(..).collect())
     }
 
-    /// Asks for what is there and waits until the broker says that this was all.
+    /// Requests the available messages and waits until the broker reports the end of the drain.
     async fn drain(&mut self, link: LinkId, credit: u32) -> Result<(), ClientError> {
         self.links.get(link).is_drained = false;
         self.endpoint.set_credit(link, credit, true);
@@ -164,7 +164,7 @@ impl Client {
         drained.await?
     }
 
-    /// Settles messages and waits until that is durable. All are tried; the first refusal is the error.
+    /// Settles messages and waits until that is durable. All are tried; the first refusal is returned.
     ///
     /// # Errors
     /// A lock was lost, or another refusal.
@@ -172,7 +172,7 @@ impl Client {
         self.settle_as(deliveries, &outcome.state()).await
     }
 
-    /// The same as work of a transaction: it takes effect with it.
+    /// [`Self::settle`] in a transaction: takes effect with its commit.
     ///
     /// # Errors
     /// See [`Self::settle`].
@@ -219,7 +219,7 @@ impl Client {
         answered.await?
     }
 
-    /// Forgets deliveries whose settlement in a transaction is committed.
+    /// Drops deliveries whose settlement in a transaction is committed.
     pub fn forget(&mut self, deliveries: &[Delivery]) {
         for delivery in deliveries {
             self.endpoint.settle_incoming(delivery.id, DeliveryState::Accepted);

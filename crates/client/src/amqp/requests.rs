@@ -14,7 +14,7 @@ use super::links::{link, node};
 use super::transactions::TransactionId;
 use crate::ClientError;
 
-/// Responses that may be under way.
+/// Maximum number of outstanding responses.
 const CREDIT: u32 = 100;
 
 /// A pair of links to one node.
@@ -25,7 +25,7 @@ pub(super) struct RequestLinks {
     reply_to: String,
 }
 
-/// What a node answered.
+/// A node's response.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: i64,
@@ -49,7 +49,7 @@ impl Client {
         Ok(RequestLinks { sender, receiver, reply_to })
     }
 
-    /// Makes a request and waits for its response.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
     /// A refusal by status, with its condition and description.
@@ -94,7 +94,7 @@ fn encode_request(id: &str, reply_to: &str, properties: &[(&str, Value)], body: 
     output.freeze()
 }
 
-/// Whether a response is to the request of this id; an earlier one may come late.
+/// Whether a response belongs to the request with this id; a response to an earlier one may arrive late.
 fn answers(payload: &Bytes, id: &str) -> bool {
     let properties = Sections::split(payload).and_then(|sections| sections.decode_properties());
     properties.is_ok_and(|properties| properties.correlation_id.as_str() == Some(id))
@@ -103,7 +103,7 @@ fn answers(payload: &Bytes, id: &str) -> bool {
 fn read_response(payload: &Bytes) -> Result<Response, ClientError> {
     let sections = Sections::split(payload)?;
     let properties = Sections::decode_map(&sections.application_properties)?;
-    // `$cbs` writes the names with a hyphen, management nodes in camel case.
+    // `$cbs` hyphenates the names, management nodes use camel case.
     let find = |camel: &str, hyphen: &str| lookup(&properties, camel).or_else(|| lookup(&properties, hyphen));
     let status = find("statusCode", "status-code").and_then(Value::as_i64);
     let status = status.ok_or_else(|| ClientError::Unreadable("a response without a status".to_owned()))?;
@@ -116,7 +116,7 @@ fn read_response(payload: &Bytes) -> Result<Response, ClientError> {
     Err(ClientError::refused(&condition, description.unwrap_or_default()))
 }
 
-/// `$cbs` names no conditions.
+/// The condition for a status: `$cbs` sends none.
 fn condition_of(status: i64) -> String {
     match status {
         401 | 403 => "amqp:unauthorized-access".to_owned(),

@@ -11,7 +11,7 @@ use super::transactions::TransactionId;
 use crate::ClientError;
 use crate::error::answer;
 
-/// A message under way to the broker.
+/// A sent message without an outcome yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the message may be refused"]
 pub struct Sending(OutgoingId);
@@ -20,7 +20,7 @@ impl Client {
     /// Attaches a sender to a queue or topic.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn sender(&mut self, entity: &str) -> Result<LinkId, ClientError> {
         self.authorize(entity).await?;
         let source = node(&format!("sender-{}", uuid::Uuid::new_v4()));
@@ -28,10 +28,10 @@ impl Client {
         self.attach(self.session, attach).await
     }
 
-    /// Queues an encoded message; [`Self::outcome`] waits for what becomes of it.
+    /// Queues an encoded message; [`Self::outcome`] waits for its outcome.
     ///
     /// # Errors
-    /// The link is gone.
+    /// The link has ended.
     pub fn send(
         &mut self,
         link: LinkId,
@@ -60,15 +60,15 @@ impl Client {
         }
     }
 
-    /// Waits for the outcome of a message: accepted means that it is on disk.
+    /// Waits for the outcome of a message: accepted means that it is durable.
     ///
     /// # Errors
-    /// The broker refuses the message.
+    /// A refusal of the broker.
     pub async fn outcome(&mut self, Sending(id): Sending) -> Result<(), ClientError> {
         self.state_of(id).await.and_then(accepted)
     }
 
-    /// Waits for the state of a delivery that we sent.
+    /// Waits for the state of a sent delivery.
     pub(super) async fn state_of(&mut self, id: OutgoingId) -> Result<Option<DeliveryState>, ClientError> {
         let state = self.until("waiting for the outcome of a message", PATIENCE, |client| {
             let link = client.links.get(id.link);
@@ -81,13 +81,13 @@ impl Client {
         state.await?
     }
 
-    /// The delivery behind a message under way.
+    /// The delivery of a sent message.
     pub(super) fn id_of(Sending(id): Sending) -> OutgoingId {
         id
     }
 }
 
-/// Whether an outcome, also that of work in a transaction, is acceptance.
+/// Checks that an outcome, also in a transactional state, is acceptance.
 pub(super) fn accepted(state: Option<DeliveryState>) -> Result<(), ClientError> {
     match state {
         Some(DeliveryState::Transactional { outcome, .. }) => match outcome.map(|outcome| *outcome) {

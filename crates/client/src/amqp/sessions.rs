@@ -12,20 +12,21 @@ use crate::ClientError;
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const TIMEOUT: &str = "com.microsoft:timeout";
 
-/// Which session to receive from.
+/// The session to receive from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionRequest {
-    /// The next that has messages and no holder; how long to wait for one.
+    /// The next available one with messages; waits for one this long.
     Next(Duration),
     /// The one with this id.
     Named(String),
 }
 
 impl Client {
-    /// Attaches a receiver to a session; its link and the session's id. `None` if no session was available in time.
+    /// Attaches a receiver to a session; returns its link and the session's id. `None` if no session was available in
+    /// time.
     ///
     /// # Errors
-    /// The broker refuses: another receiver holds the session, or the entity has no sessions.
+    /// A refusal of the broker: another receiver holds the session, or the entity has no sessions.
     pub async fn session_receiver(
         &mut self,
         address: &str,

@@ -22,11 +22,11 @@ impl TransactionId {
 }
 
 impl Client {
-    /// Attaches a link to the coordinator. If that is the first link of the connection, messages may be sent in a transaction
-    /// to other entities than the first one from which is received.
+    /// Attaches a link to the coordinator. If that is the first link of the connection, messages may be sent in a
+    /// transaction to other entities than the one received from.
     ///
     /// # Errors
-    /// The broker has no transactions.
+    /// The broker does not support transactions.
     pub async fn coordinator(&mut self) -> Result<LinkId, ClientError> {
         let source = node(&format!("controller-{}", uuid::Uuid::new_v4()));
         let capabilities = ["amqp:local-transactions", "amqp:multi-txns-per-ssn"].map(Into::into).to_vec();
@@ -37,7 +37,7 @@ impl Client {
     /// Opens a transaction.
     ///
     /// # Errors
-    /// The broker refuses.
+    /// A refusal of the broker.
     pub async fn declare(&mut self, coordinator: LinkId) -> Result<TransactionId, ClientError> {
         let message = Control::Declare { global_id: Value::Null }.encode();
         let sent = self.send_encoded(coordinator, message, None)?;
@@ -50,10 +50,10 @@ impl Client {
         }
     }
 
-    /// Commits a transaction, or rolls it back; committed means on disk.
+    /// Commits a transaction, or rolls it back; a commit is durable when this returns.
     ///
     /// # Errors
-    /// The commit is refused: nothing of it has happened. The connection ends: all of it has happened or nothing.
+    /// A refused commit has no effect. If the connection ends, either all of the transaction has taken effect or none.
     pub async fn discharge(
         &mut self,
         coordinator: LinkId,

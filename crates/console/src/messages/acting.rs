@@ -1,5 +1,5 @@
-//! `POST messages/act`: deletes, resubmits, moves or dead-letters messages that are chosen by number or by a condition, and makes
-//! deferred ones available. Locked messages are skipped.
+//! `POST messages/act`: deletes, resubmits, moves or dead-letters messages selected by number or by a condition, and
+//! makes deferred ones available. Locked messages are skipped.
 
 use axum::body::Body;
 use peeklock_access::EntityNode;
@@ -20,11 +20,11 @@ use crate::answer::{Outcome, found};
 use crate::call::{self, BODY_BYTES_MAX, Call};
 use crate::{Console, time};
 
-/// Messages that one request acts on at most.
+/// Maximum number of messages that one request acts on.
 const LIMIT_MAX: usize = 500;
-/// A request chooses no more messages once their contents exceed this, in bytes.
+/// A request selects no more messages once their size exceeds this, in bytes.
 const CONTENT_BYTES: usize = 4 << 20;
-/// Messages that are acted on together; if one of them can't be, each is tried by itself.
+/// Messages processed together; if one of them fails, each is tried separately.
 const TOGETHER: usize = 50;
 
 #[derive(Debug, Deserialize)]
@@ -75,13 +75,13 @@ impl Action {
     }
 }
 
-/// What happens to each message.
+/// The operation on each message.
 enum Plan {
     Act(MessageAction),
     Send(Box<Target>),
 }
 
-/// What was chosen.
+/// The selected messages.
 struct Chosen {
     messages: Vec<Received>,
     examined: usize,
@@ -89,7 +89,7 @@ struct Chosen {
     skipped: Vec<Json>,
 }
 
-/// Acts on one page of messages; the caller goes on with `from` until `next` is null.
+/// Acts on one page of messages; the caller continues with `from` until `next` is null.
 pub(crate) async fn act(console: &Console, call: &Call, body: Body) -> Outcome {
     let (place, grant) = call.place(console, Right::Listen)?;
     let (asked, _room) = call.json::<Asked>(console, body, BODY_BYTES_MAX).await?;
@@ -157,7 +157,7 @@ fn plan(console: &Console, call: &Call, place: &Place, asked: &Asked) -> Result<
     })
 }
 
-/// The messages of a request, by their numbers or by walking on.
+/// Selects the messages of a request, by their numbers or by scanning.
 async fn choose(place: &Place, asked: &Asked) -> Result<Chosen, Error> {
     let limit = asked.limit.unwrap_or(100);
     if !(1..=LIMIT_MAX).contains(&limit) {
@@ -249,7 +249,7 @@ async fn choose_matching(place: &Place, asked: &Asked, limit: usize) -> Result<C
 /// Acts on all of these messages or on none.
 ///
 /// # Errors
-/// The partition does not answer. A refusal is an answer.
+/// The partition does not answer. A refusal is a successful answer.
 async fn carry_out(
     console: &Console,
     place: &Place,
@@ -269,7 +269,7 @@ async fn carry_out(
         }
     };
     match done {
-        // Nothing that another attempt with fewer messages would change.
+        // A retry with fewer messages would have the same result.
         Err(refusal @ (Refusal::Unavailable | Refusal::EntityDeleted | Refusal::EntityDisabled)) => {
             Err(refused(&refusal))
         }

@@ -15,16 +15,16 @@ use crate::Console;
 use crate::answer::{Answer, Outcome, found};
 use crate::call::Call;
 
-/// Messages on a page at most.
+/// Maximum number of messages on a page.
 const TOP_MAX: u64 = 500;
-/// Bytes of a body shown at most.
+/// Maximum number of bytes returned of a body.
 const BODY_BYTES_MAX: u64 = 1 << 20;
-/// A page ends with the message with which the bodies on it exceed this, in bytes.
+/// A page ends with the message at which the total size of bodies exceeds this, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
-/// A page ends once the condition was evaluated for so long.
+/// A page ends once evaluating the condition has taken this long.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What a page is to have.
+/// The requested page.
 struct Wanted {
     state: Option<MessageState>,
     condition: Option<Condition>,
@@ -32,7 +32,7 @@ struct Wanted {
     body_bytes_max: usize,
 }
 
-/// A page as it grows.
+/// A page under construction.
 #[derive(Default)]
 struct Page {
     messages: Vec<Json>,
@@ -40,12 +40,12 @@ struct Page {
     examined: usize,
     /// Messages for which the condition could not be evaluated.
     failed: usize,
-    /// Where the next page begins.
+    /// The sequence number at which the next page begins.
     from: u64,
     is_full: bool,
 }
 
-/// A page of messages in a queue, subscription or queue of dead letters.
+/// A page of messages in a queue, subscription or dead-letter queue.
 pub(crate) async fn browse(console: &Console, call: &Call) -> Outcome {
     let (place, _) = call.place(console, Right::Listen)?;
     let wanted = wanted(call)?;
@@ -59,7 +59,7 @@ pub(crate) async fn browse(console: &Console, call: &Call) -> Outcome {
             has_more = false;
             break;
         }
-        // What is larger than a page was not asked for by this request alone.
+        // Memory is reserved only for the excess over a page, such as a single large message.
         let bytes = received.iter().map(|message| message.content.len()).sum::<usize>();
         let _more = console.admin.room_for_answer(bytes.saturating_sub(PAGE_BYTES))?;
         for message in &received {
@@ -123,7 +123,7 @@ impl Page {
     }
 }
 
-/// A message as AMQP encodes it for a reader.
+/// A message in the AMQP encoding for a receiver.
 pub(crate) async fn raw(console: &Console, call: &Call) -> Outcome {
     let (place, _) = call.place(console, Right::Listen)?;
     let text = call.text("sequence_number").unwrap_or_default();

@@ -15,14 +15,14 @@ use crate::answer::{Outcome, found};
 use crate::call::{self, Call};
 use crate::{Console, time};
 
-/// Entities that one request looks at.
+/// Maximum number of entities that one request examines.
 const ENTITIES_MAX: usize = 1_000;
-/// Groups on one page: reasons may be different for every message.
+/// Maximum number of groups on one page: reasons may be different for every message.
 const GROUPS_MAX: usize = 500;
-/// Stands in the cursor between a path and the number of the next message.
+/// Separates a path and the number of the next message in the cursor.
 const NUMBER: char = '@';
 
-/// What messages of a group have in common.
+/// The common properties of the messages in a group.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     path: String,
@@ -38,14 +38,14 @@ struct Group {
     first_number: u64,
 }
 
-/// Groups as they grow.
+/// Groups under construction.
 #[derive(Default)]
 struct Groups {
     groups: BTreeMap<Key, Group>,
     examined: usize,
 }
 
-/// A page of groups. A group may go on on the next page: callers add them up.
+/// A page of groups. A group may continue on the next page: callers add them up.
 pub(crate) async fn dead_letters(console: &Console, call: &Call) -> Outcome {
     call.authorize(console, &Resource::namespace(), Right::Manage)?;
     let mut cursor = call.text("from").map(read_cursor).transpose()?;
@@ -55,7 +55,7 @@ pub(crate) async fn dead_letters(console: &Console, call: &Call) -> Outcome {
     {
         return answer(groups, Some(next));
     }
-    // The page goes on behind the queue of the cursor: first the other one of the same entity.
+    // Continue after the queue of the cursor: first with the other one of the same entity.
     if let Some((node, Some(_))) = cursor.clone()
         && node.sub_queue == SubQueue::DeadLetter
     {
@@ -97,7 +97,7 @@ fn of(node: TreeNode) -> (EntityNode, Counts) {
     (EntityNode { name, subscription, sub_queue: SubQueue::Main, management: false }, counts)
 }
 
-/// An entity that was looked at, or a queue of dead letters and the number with which it goes on.
+/// Parses a cursor: an entity that was examined, or a dead-letter queue and the number at which to continue.
 fn read_cursor(text: &str) -> Result<(EntityNode, Option<u64>), Error> {
     match text.rsplit_once(NUMBER) {
         Some((path, from)) => Ok((call::node(path)?, Some(number("from", from)?))),
@@ -106,14 +106,14 @@ fn read_cursor(text: &str) -> Result<(EntityNode, Option<u64>), Error> {
 }
 
 impl Groups {
-    /// Adds the messages of a queue; where to go on if that was too much for one page.
+    /// Adds the messages of a queue; returns where to continue if they exceed one page.
     async fn examine(
         &mut self,
         console: &Console,
         node: EntityNode,
         from: u64,
     ) -> Result<Option<String>, Error> {
-        // It may have been deleted meanwhile, or give nothing at present.
+        // It may have been deleted meanwhile, or not allow receiving at present.
         let Some(place) = Place::of(&console.admin.namespace, &node) else { return Ok(None) };
         let mut from = from;
         loop {

@@ -1,26 +1,27 @@
-//! Which messages a request is about: a condition in the SQL of rules.
+//! Selects the messages of a request: a condition in the SQL of rules.
 
 use peeklock_admin::Error;
 use peeklock_engine::{Arrival, Received, SqlFilter, Subject};
 use peeklock_message::rule_properties::read_rule_properties;
 use uuid::Uuid;
 
-/// A condition, read once.
+/// A parsed condition.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition(SqlFilter);
 
 impl Condition {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// 400 with the place of the mistake.
+    /// 400 with the position of the error.
     pub(crate) fn read(expression: &str) -> Result<Self, Error> {
         SqlFilter::new(expression, Vec::new())
             .map(Self)
             .map_err(|error| Error::bad_request(format!("The SQL of the condition can't be read: {error}.")))
     }
 
-    /// Whether a message matches, as a receiver would see it. `None` if the condition can't be evaluated for it.
+    /// Whether a message matches, with the properties that a receiver gets. `None` if the condition can't be evaluated
+    /// for it.
     pub(crate) fn matches(&self, received: &Received) -> Option<bool> {
         let view = &received.view;
         let rule_properties = read_rule_properties(&received.content, view)?;

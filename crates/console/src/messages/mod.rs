@@ -18,14 +18,14 @@ use peeklock_admin::messages::{Place, ask, refused};
 use peeklock_engine::runtime::Response as Reply;
 use peeklock_engine::{Command, Received, SequenceNumber};
 
-/// Messages that one request examines at most.
+/// Maximum number of messages that one request examines.
 pub(crate) const EXAMINED_MAX: usize = 1_000;
-/// Messages that are asked for at a time.
+/// Messages read at a time.
 const STEP: usize = 128;
-/// Contents that are read at a time, in bytes; the first message is read whatever its size.
+/// Size of messages read at a time, in bytes; the first message is read whatever its size.
 const STEP_BYTES_MAX: usize = 1 << 20;
 
-/// The next messages from a number on, in order, without locking any.
+/// The next messages from a number on, in order, without locking them.
 async fn peek(place: &Place, from: u64, count_max: usize) -> Result<Vec<Received>, Error> {
     let command = Command::Peek {
         from: SequenceNumber(from),

@@ -1,4 +1,4 @@
-//! Messages that go from one entity to another: stored there and deleted here in one step.
+//! Moves messages from one entity to another: stores them there and deletes them here in one step.
 
 use bytes::Bytes;
 use peeklock_admin::Error;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::Console;
 
-/// Where messages go.
+/// The target of a move.
 pub(crate) struct Target {
     place: Place,
     keeps_ids: bool,
@@ -26,7 +26,7 @@ impl Target {
     /// A target for messages of `source`.
     ///
     /// # Errors
-    /// 400 for one that takes none, and for ids that a target with duplicate detection would drop.
+    /// 400 for one that can't be sent to, and for ids that a target with duplicate detection would drop.
     pub(crate) fn new(
         console: &Console,
         source: &Place,
@@ -54,7 +54,7 @@ impl Target {
     /// Stores messages in the target and deletes them in the source: all of them or none.
     ///
     /// # Errors
-    /// 400 for a message that can't be encoded for the target. A refusal of either entity is an answer.
+    /// 400 for a message that can't be encoded for the target. A refusal of either entity is a successful answer.
     pub(crate) async fn take_over(
         &self,
         console: &Console,
@@ -77,7 +77,7 @@ impl Target {
             if size_bytes > limit_bytes || (messages.len() > 1 && bytes > limit_bytes) {
                 return Ok(Err(Refusal::MessageTooLarge { size_bytes: bytes, limit_bytes }));
             }
-            // One command for each: those of one command must have one partition key.
+            // One command per message, because the messages of one command must have the same partition key.
             let messages: SmallVec<[NewMessage; 1]> = SmallVec::from_iter([message]);
             step.add(&self.place.partition, Command::Send { messages });
         }
@@ -91,7 +91,7 @@ impl Target {
         Ok(Err(Refusal::Unavailable))
     }
 
-    /// The message as if it were sent again: with what actions and receivers changed, without why it was dead-lettered.
+    /// The message as if sent again: with the changes of actions and receivers, without its dead-letter reason.
     fn message(&self, received: &Received, source: &Place) -> Result<NewMessage, Error> {
         let content = self.content(received, source)?;
         submission::read_message(&content, self.place.wanted, &mut || Uuid::new_v4().as_u128())

@@ -1,4 +1,4 @@
-//! `POST messages`: sends messages that are described in JSON.
+//! `POST messages`: sends messages described in JSON.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ use crate::call::{BODY_BYTES_MAX, Call};
 use crate::values::Properties;
 use crate::{Console, time};
 
-/// Messages that one request sends at most, repetitions counted.
+/// Maximum number of messages that one request sends, including repetitions.
 const MESSAGES_MAX: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ struct Batch {
     repeat: Option<usize>,
 }
 
-/// A message as a request describes it.
+/// A message in a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AskedMessage {
@@ -49,7 +49,7 @@ pub(crate) struct AskedMessage {
     time_to_live_ms: Option<u64>,
 }
 
-/// One of the three, or none.
+/// At most one of the three.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct AskedBody {
@@ -74,10 +74,10 @@ impl AskedBody {
 }
 
 impl AskedMessage {
-    /// The message on its way to its encoding.
+    /// The message before it is encoded.
     ///
     /// # Errors
-    /// 400 for values that no message can have.
+    /// 400 for values that are invalid in a message.
     pub(crate) fn draft(self) -> Result<Draft, Error> {
         let is_json = self.body.json.is_some();
         let scheduled = self.scheduled_for.filter(|text| !text.is_empty());
@@ -113,7 +113,7 @@ pub(crate) async fn send(console: &Console, call: &Call, body: Body) -> Outcome 
     let (place, grant) = call.place(console, Right::Send)?;
     check_place(&place)?;
     console.admin.check_rates(&place.entity.name, &grant.principal)?;
-    // Base64 and escapes make a message longer, at most so much in practice.
+    // Base64 and escapes make a message longer, in practice at most this much.
     let bytes_max = BODY_BYTES_MAX.max(place.message_bytes_max.saturating_mul(2));
     let (batch, _room) = call.json::<Batch>(console, body, bytes_max).await?;
     let repeat = batch.repeat.unwrap_or(1);
@@ -129,7 +129,7 @@ pub(crate) async fn send(console: &Console, call: &Call, body: Body) -> Outcome 
         let mut waiting: SmallVec<[NewMessage; 1]> = SmallVec::new();
         let mut bytes = 0;
         for message in &batch.messages {
-            // Each repetition has an id of its own unless the request gives one.
+            // Each repetition has its own id unless the request specifies one.
             let message = message.clone().draft()?.into_message(wanted, now_ms)?;
             let size_bytes = message.content.len() as u64;
             if size_bytes > place.message_bytes_max {

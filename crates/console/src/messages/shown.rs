@@ -15,10 +15,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::time;
 use crate::values;
 
-/// Shows a message with the beginning of its body.
+/// A message with the beginning of its body.
 ///
 /// # Errors
-/// 500 when what is stored can't be read, which sending had checked.
+/// 500 for an unreadable stored message, which the checks at sending prevent.
 pub(crate) fn message(received: &Received, place: &Place, body_bytes_max: usize) -> Result<Json, Error> {
     show(received, place, body_bytes_max).map_err(|error| {
         let sequence_number = received.view.sequence_number.0;
@@ -27,7 +27,7 @@ pub(crate) fn message(received: &Received, place: &Place, body_bytes_max: usize)
     })
 }
 
-/// The word for a state.
+/// The name of a state.
 pub(crate) const fn state(state: MessageState) -> &'static str {
     match state {
         MessageState::Active => "active",
@@ -37,7 +37,7 @@ pub(crate) const fn state(state: MessageState) -> &'static str {
 }
 
 fn show(received: &Received, place: &Place, body_bytes_max: usize) -> Result<Json, DecodeError> {
-    // As AMQP has it: with what receivers changed, why it was dead-lettered and what the broker knows.
+    // The same properties as over AMQP: with changes of receivers, dead-letter reasons and the broker's annotations.
     let way = Way::Browsed { omits_body: false };
     let encoded = Encoder::default().encode_whole(received, way, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
@@ -98,7 +98,7 @@ fn texts(properties: &MessageProperties) -> [(&'static str, Json); 8] {
     ]
 }
 
-/// The beginning of a body: its bytes, and as text if it is UTF-8. A value or sequence is shown as JSON.
+/// The beginning of a body: its bytes, and as text if it is UTF-8. A value or sequence is returned as JSON.
 fn body(sections: &Sections, bytes_max: usize) -> Json {
     let kind = match sections.decode_body() {
         Ok(Body::Data(_)) => "data",

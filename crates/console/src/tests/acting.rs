@@ -8,7 +8,7 @@ impl Broker {
         self.post(&format!("messages/act?path={path}"), &body).await
     }
 
-    /// Acts on all pages; how many were done, and the numbers that were skipped.
+    /// Acts on all pages; returns how many messages were processed, and the numbers of those skipped.
     async fn act_on_all(&self, path: &str, mut body: Json) -> (u64, Vec<String>) {
         let (mut done, mut skipped) = (0, Vec::new());
         loop {
@@ -112,7 +112,7 @@ async fn what_a_receiver_changed_goes_along() {
 #[tokio::test]
 async fn a_message_that_the_target_refuses_stays_where_it_is() {
     let broker = Broker::filled(3).await;
-    // It has no session id.
+    // The messages have no session id.
     let page = broker.act("q", json!({ "action": "move", "to": "s", "before": NOW })).await.json(200);
     assert_eq!((&page["done"], page["skipped"].as_array().unwrap().len()), (&json!(0), 3));
     assert_eq!(broker.bodies("q").await.len(), 3);

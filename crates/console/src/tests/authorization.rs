@@ -65,7 +65,7 @@ async fn every_route_demands_the_right_for_it() {
         (Method::DELETE, "rule?path=news/Subscriptions/none&name=r", "", "all"),
         (Method::DELETE, "entity?path=q", "", "all own"),
     ];
-    // The one that deletes comes last.
+    // The request that deletes comes last.
     for principal in ["nobody", "wrong", "listen", "send", "own"] {
         for (method, path, body, allowed) in &requests {
             let key = if principal == "wrong" { "wrong" } else { "key" };
@@ -95,7 +95,7 @@ async fn the_session_shows_the_rights_of_a_token() {
     let session = broker.ask(Method::GET, "session?path=q", &[("authorization", &own)], "").await.json(200);
     assert_eq!(session["rights"], json!(["Manage", "Send", "Listen"]));
     broker.get("session").await.refused(401, "token-missing", "");
-    // What may be known is not found out by what is missing.
+    // Existence must not be revealed by a different error.
     let hidden = broker.ask(Method::GET, "entity?path=none", &[("authorization", &listen)], "").await;
     hidden.refused(401, "right-missing", "");
 }

@@ -32,7 +32,7 @@ fn link(number: u32) -> LinkFigures {
     }
 }
 
-/// Answers for a connection with three links until it is closed; who wanted that.
+/// Answers as a connection with three links until it is closed; returns who closed it.
 fn play(mut presence: Presence) -> JoinHandle<String> {
     tokio::spawn(async move {
         loop {

@@ -29,7 +29,7 @@ async fn files_have_a_strict_policy_and_are_asked_for_again() {
     assert_eq!(broker.get("/console/..%2FCargo.toml").await.status, 404);
 }
 
-/// The policy allows no script and no style in the page.
+/// The policy allows no inline script or style.
 #[test]
 fn the_page_has_no_script_of_its_own() {
     let page = include_str!("../../assets/index.html");

@@ -33,7 +33,7 @@ async fn the_overview_sums_over_all_entities() {
     assert_eq!(overview["totals"]["accepted"], 3, "what a topic accepted counts once");
     assert_eq!(overview["storage"]["pressure"], "normal");
     assert!(overview["memory"]["used"].is_object());
-    // The sums are a second old at most.
+    // The sums are cached for at most a second.
     broker.send("q", json!({})).await;
     assert_eq!(broker.get("overview").await.json(200)["messages"]["active"], 2);
     tokio::time::advance(std::time::Duration::from_millis(1001)).await;

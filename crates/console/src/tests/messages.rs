@@ -213,7 +213,7 @@ async fn a_page_of_dead_letters_goes_on_where_the_last_one_ended() {
         assert_eq!(broker.post(&format!("messages?path={queue}"), &many).await.status, 201);
     }
     broker.clock.advance(10);
-    // Receivers let messages expire.
+    // Messages expire only while receivers exist.
     for queue in ["q", "other"] {
         broker.expire(queue, 700).await;
     }

@@ -27,7 +27,7 @@ use tower::ServiceExt;
 
 use crate::{About, Console};
 
-/// When the clock stands.
+/// The time of the stopped clock.
 const NOW: &str = "2023-11-14T22:13:20.000Z";
 
 struct Broker {
@@ -48,7 +48,7 @@ impl Broker {
         Self::with(None).await
     }
 
-    /// With authorization by this policy, or without any.
+    /// A broker with this authorization policy, or without authorization.
     async fn with(policy: Option<Policy>) -> Self {
         let shard = MemoryStore::default().acquire(ShardId(0)).await.unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
@@ -65,7 +65,7 @@ impl Broker {
         Self { router: router.merge(crate::assets()), namespace, clock, register }
     }
 
-    /// With a queue `q`, a queue with sessions `s`, and a topic `news` with the subscription `all`.
+    /// A broker with a queue `q`, a queue with sessions `s`, and a topic `news` with the subscription `all`.
     async fn with_entities() -> Self {
         let broker = Self::start().await;
         broker.namespace.declare("q", QueueOptions::default()).await.unwrap();
@@ -108,7 +108,7 @@ impl Broker {
         self.with_body(Method::POST, path, body).await
     }
 
-    /// Sends a message to an entity; its number.
+    /// Sends a message to an entity; returns its sequence number.
     async fn send(&self, path: &str, message: Json) -> String {
         let answer = self.post(&format!("messages?path={path}"), &json!({ "messages": [message] })).await;
         answer.json(201)["sequence_numbers"][0].as_str().unwrap().to_owned()
@@ -126,7 +126,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Asserts that it is an error of this code with this in its text.
+    /// Asserts that it is an error with this code and text.
     #[track_caller]
     fn refused(&self, status: u16, code: &str, text: &str) {
         let error = &self.json(status)["error"];

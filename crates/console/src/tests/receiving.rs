@@ -1,4 +1,4 @@
-//! What tests do with messages beside the API.
+//! Operations on messages beside the API.
 
 use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, Request as Asked};
 use peeklock_engine::{
@@ -9,7 +9,7 @@ use peeklock_engine::{
 use super::Broker;
 
 impl Broker {
-    /// Opens a receiver with credit for so many messages of a queue.
+    /// Opens a receiver on a queue with credit for this many messages.
     fn open(&self, queue: &str, messages: u64) -> (QueueId, ReceiverId, Mailbox, MailboxReceiver) {
         let entity = self.namespace.entity(queue).unwrap();
         let (mailbox, outputs) = Mailbox::new();
@@ -26,7 +26,7 @@ impl Broker {
         (entity.queue, receiver, mailbox, outputs)
     }
 
-    /// Receives messages and keeps their locks; the id of the receiver, which stays open.
+    /// Receives messages and keeps their locks; returns the id of the receiver, which stays open.
     pub(super) async fn receive(&self, queue: &str, messages: u64) -> String {
         let (_, receiver, _, mut outputs) = self.open(queue, messages);
         for _ in 0..messages {
@@ -49,7 +49,7 @@ impl Broker {
         self.settle(queue, Settlement::DeadLetter { why: why.into(), modify: Vec::new() }).await;
     }
 
-    /// Waits until a receiver has made so many messages of a queue dead letters.
+    /// Waits until a receiver has expired this many messages of a queue to dead letters.
     pub(super) async fn expire(&self, queue: &str, count: u64) {
         let _receiver = self.open(queue, 1);
         while self.namespace.counts(queue).unwrap().dead_letter < count {

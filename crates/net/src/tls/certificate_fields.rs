@@ -1,4 +1,4 @@
-//! What a certificate says about itself.
+//! Fields of a certificate.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,33 +10,33 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// The subject as RFC 4514 writes it; `None` if the certificate can't be read.
+/// The subject in the form of RFC 4514; `None` if the certificate can't be parsed.
 pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.subject.to_string())
 }
 
-/// Who signed it, likewise.
+/// The issuer, likewise.
 pub(super) fn issuer(certificate: &CertificateDer<'_>) -> Option<String> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.issuer.to_string())
 }
 
-/// When it ends.
+/// The end of its validity.
 pub(super) fn end(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.validity.not_after.to_system_time())
 }
 
-/// When it begins.
+/// The begin of its validity.
 pub(super) fn begin(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     Some(Certificate::from_der(certificate).ok()?.tbs_certificate.validity.not_before.to_system_time())
 }
 
-/// Whether it is good now and for at least that long.
+/// Whether it is valid now and for at least `least`.
 pub(super) fn outlasts(certificate: &CertificateDer<'_>, now: SystemTime, least: Duration) -> bool {
     begin(certificate).is_some_and(|begin| begin <= now)
         && end(certificate).is_some_and(|end| end > now + least)
 }
 
-/// The names and addresses it is for.
+/// Its names and addresses (subject alternative names).
 pub(super) fn names(certificate: &CertificateDer<'_>) -> BTreeSet<String> {
     let Ok(certificate) = Certificate::from_der(certificate) else { return BTreeSet::new() };
     let Ok(Some((_, SubjectAltName(names)))) = certificate.tbs_certificate.get::<SubjectAltName>() else {

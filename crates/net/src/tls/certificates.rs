@@ -1,4 +1,4 @@
-//! Where certificates come from, and when they change.
+//! Sources of certificates, and their renewal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,40 +9,40 @@ use super::local::Local;
 use super::pem::Identity;
 use super::{Tls, TlsError};
 
-/// How often files are looked at.
+/// How often the files are checked for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often it is looked whether a certificate of our own making is about to end.
+/// How often a certificate made by the broker is checked for renewal.
 const RENEW_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Which certificate is shown.
+/// The source of the server certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
-    /// PEM files of somebody's, taken anew when they change.
+    /// The operator's PEM files, reloaded when they change.
     Files {
-        /// The server's certificate and those that lead to its CA.
+        /// The server's certificate and its chain.
         certificate: PathBuf,
-        /// Its key.
+        /// The certificate's private key.
         key: PathBuf,
     },
-    /// Made by the broker, by a CA of its own.
+    /// Made by the broker with a CA of its own.
     Local {
-        /// Where they are kept.
+        /// The directory that stores them.
         directory: PathBuf,
-        /// For which names and addresses, beside this machine's.
+        /// Names and addresses in the certificate, beside those of this machine.
         names: Vec<String>,
     },
 }
 
-/// How TLS is served.
+/// Settings of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Which certificate is shown.
+    /// The source of the server certificate.
     pub source: CertificateSource,
-    /// Whose client certificates are verified, if any are shown: PEM.
+    /// PEM file with the CA that verifies client certificates, which are optional.
     pub client_ca: Option<PathBuf>,
 }
 
-/// The time by which certificates are made and end.
+/// The clock for making certificates and checking their validity.
 pub type Now = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Keeps a [`Tls`] up to date.
@@ -51,7 +51,7 @@ pub struct Certificates {
     now: Now,
     local: Option<Local>,
     tls: Arc<Tls>,
-    /// What the files were when they were last taken, or refused.
+    /// State of the files when they were last loaded, or refused.
     taken: Mutex<Taken>,
 }
 
@@ -68,10 +68,10 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// Reads or makes certificates, by the time that `now` tells, and gives them to `tls`.
+    /// Reads or makes certificates, with the time from `now`, and installs them in `tls`.
     ///
     /// # Errors
-    /// [`TlsError`]: the broker had better not start.
+    /// [`TlsError`]: the broker should not start.
     pub fn load(options: TlsOptions, tls: Arc<Tls>, now: Now) -> Result<Self, TlsError> {
         let local = match &options.source {
             CertificateSource::Files { .. } => None,
@@ -83,13 +83,13 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// The CA's file that clients have to trust, if the broker made it.
+    /// The file of the CA certificate that clients have to trust, if the broker made it.
     #[must_use]
     pub fn authority(&self) -> Option<PathBuf> {
         self.local.as_ref().map(Local::authority)
     }
 
-    /// The names and addresses of the server's certificate as its file is now; none if it can't be read.
+    /// The names and addresses in the server's current certificate file; none if it can't be read.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let file = match &self.options.source {
@@ -103,13 +103,13 @@ impl Certificates {
             .unwrap_or_default()
     }
 
-    /// Takes the files as they are now, for connections from now on. Blocks for some reads.
+    /// Loads the files again, for new connections. Blocks for some reads.
     ///
     /// # Errors
-    /// [`TlsError`]: what was in force stays.
+    /// [`TlsError`]: the previous certificate stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let now = (self.now)();
-        // Before reading: what changes meanwhile is seen by the next look.
+        // Before reading: a change during the read is detected by the next check.
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = Taken { files: self.stamps(), at: now };
         let identity = match (&self.local, &self.options.source) {
             (None, CertificateSource::Files { certificate, key }) => Identity::read(certificate, key)?,
@@ -119,7 +119,7 @@ impl Certificates {
         self.tls.set(identity, self.options.client_ca.as_deref())
     }
 
-    /// Reloads whenever files change and before certificates end, for as long as it is polled.
+    /// Reloads when files change and before certificates expire, for as long as it is polled.
     pub async fn keep_up(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -132,7 +132,7 @@ impl Certificates {
     pub(super) fn look(&self) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let changed = taken.files != self.stamps();
-        // A clock that was set back asks for a look as well.
+        // A clock that was set back needs a check as well.
         let is_old = |taken_for: Duration| taken_for >= RENEW_EVERY;
         let to_renew = self.local.is_some() && (self.now)().duration_since(taken.at).map_or(true, is_old);
         if !changed && !to_renew {

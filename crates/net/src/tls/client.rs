@@ -1,4 +1,4 @@
-//! The client's half, for asking our own broker how it is.
+//! The client side, for health checks of our own broker.
 
 use std::io;
 use std::net::TcpStream;
@@ -14,23 +14,23 @@ use tokio_rustls::rustls::{
 
 use super::{TlsError, pem, provider};
 
-/// Whose certificate is taken for the broker's.
+/// Which server certificate is accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Anybody's: for a broker on this machine, to which nothing secret is sent.
+    /// Any: for a broker on this machine, to which no secret is sent.
     Anybody,
-    /// One by a CA of this PEM file, for the host that was connected to.
+    /// One issued by a CA of this PEM file, for the host connected to.
     Authority(PathBuf),
 }
 
 /// TLS over a connected socket; blocks.
 pub type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
-/// Agrees with a server on keys; blocks as long as the socket's time-outs allow.
+/// Does the TLS handshake; blocks as long as the socket's time-outs allow.
 ///
 /// # Errors
-/// The socket's; [`io::ErrorKind::InvalidInput`] for a host or file that can't be used, [`io::ErrorKind::InvalidData`]
-/// for a certificate that is not trusted.
+/// The socket's; [`io::ErrorKind::InvalidInput`] for an unusable host or file, [`io::ErrorKind::InvalidData`] for an
+/// untrusted certificate.
 pub fn connect(mut socket: TcpStream, host: &str, trust: &Trust) -> io::Result<TlsClient> {
     let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
     let name = ServerName::try_from(host.to_owned()).map_err(|error| invalid(error.to_string()))?;
@@ -63,7 +63,7 @@ fn config(trust: &Trust) -> Result<ClientConfig, TlsError> {
     })
 }
 
-/// Takes every certificate, and still wants its owner's signature. For peers to which nothing secret is sent.
+/// Accepts every certificate, but verifies that the server holds its key. For peers to which no secret is sent.
 #[derive(Debug)]
 pub struct AnyCertificate;
 

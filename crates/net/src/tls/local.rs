@@ -1,9 +1,10 @@
-//! Certificates of a broker that was given none: a CA of its own, and by it a server certificate for this machine.
+//! Certificates of a broker without configured ones: a CA of its own, and a server certificate for this machine issued
+//! by it.
 //!
-//! Both live in one directory. The CA stays, so that clients need to be told of it once; the server's certificate is made
-//! anew before it ends and when the names change. A CA begins before there was a broker, so that a clock that is behind
-//! finds it good. One that was replaced because it would end is kept beside: if the clock was ahead, it comes back as
-//! soon as the clock is right.
+//! Both are in one directory. The CA is kept, so that clients need its certificate only once; the server's certificate
+//! is renewed before it expires and when the names change. The CA's validity begins before any broker existed, so that
+//! it is valid even if a clock is behind. A CA that was replaced because it was about to expire is kept: if the clock
+//! was ahead, it is restored as soon as the clock is right.
 
 mod files;
 mod replacement;
@@ -26,29 +27,30 @@ use files::{Disk, Files};
 use replacement::previous;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the CA is good from when it is made.
+/// Validity of the CA from its creation.
 const CA_DAYS: u32 = 3_650;
-/// When every CA begins: the first of January 2020, in seconds since 1970. The broker's time is never before it.
+/// Begin of every CA's validity: the first of January 2020, in seconds since 1970. The broker's time is never before
+/// it.
 const CA_BEGINS: Duration = Duration::from_secs(1_577_836_800);
-/// A CA that would end before a new server certificate is replaced.
+/// A CA that would expire before a new server certificate is replaced.
 const CA_DAYS_LEFT_MIN: u32 = SERVER_DAYS + 30;
-/// A CA that was replaced because it would end comes back if it is good for so much longer than it must be.
+/// A replaced CA is restored if it is valid for this much longer than required.
 const CLOCK_DAYS_AHEAD_MIN: u32 = 30;
-/// How long a server certificate is good: what clients accept at most is 398 days, and shorter for good reasons.
+/// Validity of a server certificate: clients accept at most 398 days, and shorter is recommended.
 const SERVER_DAYS: u32 = 90;
-/// With less time left it is made anew.
+/// It is renewed when less time is left.
 const SERVER_DAYS_LEFT_MIN: u32 = 30;
-/// Clocks of clients may be behind ours.
+/// Begin of validity before creation: clocks of clients may be behind ours.
 const BACKDATED: Duration = DAY;
 
 const CA_FILE: &str = "ca.pem";
 const CA_KEY_FILE: &str = "ca.key";
 pub(super) const SERVER_FILE: &str = "server.pem";
-/// Stands behind the names of the files of the CA that was replaced last.
+/// Suffix of the file names of the CA that was replaced last.
 const PREVIOUS: &str = ".previous";
 const SERVER_KEY_FILE: &str = "server.key";
 
-/// The directory, and for whom the server's certificate is.
+/// The directory of the certificates, and the names in the server's certificate.
 #[derive(Debug, Clone)]
 pub(super) struct Local {
     directory: PathBuf,
@@ -61,7 +63,7 @@ impl Local {
     pub(super) fn new(directory: PathBuf, more: &[String]) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
         let own = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into_iter();
-        // A machine's name may be anything; a certificate takes only what names are made of.
+        // A machine's name may contain anything; a certificate allows only host name characters.
         let host = Some(host).filter(|host| !host.is_empty() && host.bytes().all(is_of_a_name));
         Self {
             directory,
@@ -70,12 +72,12 @@ impl Local {
         }
     }
 
-    /// The CA's certificate, for clients.
+    /// The file of the CA's certificate, for clients.
     pub(super) fn authority(&self) -> PathBuf {
         self.directory.join(CA_FILE)
     }
 
-    /// What is there and good, or new ones, kept.
+    /// Returns the stored certificate if it is valid, otherwise makes and stores a new one.
     ///
     /// # Errors
     /// Files that can't be read or written; a CA that is damaged.
@@ -92,7 +94,7 @@ impl Local {
         }
     }
 
-    /// Whether a server certificate is for our names, by our CA, and not about to end.
+    /// Whether a server certificate has our names, is issued by our CA, and is not about to expire.
     fn will_do(&self, stored: &Identity, now: SystemTime) -> bool {
         let authority = pem::certificates("CA certificate", &self.authority()).ok();
         let authority = authority.as_ref().and_then(|chain| chain.first());
@@ -102,7 +104,7 @@ impl Local {
             && certificate_fields::issuer(own) == certificate_fields::subject(authority)
     }
 
-    /// The CA that is there, or the one that takes its place; `None` if there is none.
+    /// The stored CA, or its replacement; `None` if there is none.
     fn stored_authority(&self, now: SystemTime) -> Result<Option<Issuer<'static, KeyPair>>, TlsError> {
         let (certificate, key) = (self.authority(), self.directory.join(CA_KEY_FILE));
         let has_certificate = self.has(CA_FILE)?;
@@ -110,7 +112,7 @@ impl Local {
             return Ok(None);
         }
         if !has_certificate {
-            // A crash after the key was stored. A certificate of the same key fits whatever clients trust already.
+            // A crash after the key was stored. A new certificate with the same key matches what clients already trust.
             let pair = KeyPair::try_from(&pem::key(&key)?)?;
             self.write_authority(&authority_params(&pair, now), &pair)?;
         }
@@ -133,8 +135,8 @@ impl Local {
         Ok(Some(Issuer::new(authority_params(&pair, now), pair)))
     }
 
-    /// The CA that was replaced last, if it is good and the current one is not, or was made by a clock that was ahead. The two
-    /// change places.
+    /// Restores the CA that was replaced last, if it is valid and the current one is not, or was made by a clock that
+    /// was ahead. The two are swapped.
     fn take_back_previous(&self, current: &Identity, now: SystemTime) -> Result<Option<Identity>, TlsError> {
         let (certificate, key) = (previous(CA_FILE), previous(CA_KEY_FILE));
         let identity = Identity::read(&self.directory.join(&certificate), &self.directory.join(&key));
@@ -150,8 +152,8 @@ impl Local {
         Ok(Some(identity))
     }
 
-    /// The CA was made by a clock that was ahead, or the clock is behind now. Its key stays, and so do its name and its end:
-    /// whoever trusts the certificate as it was trusts what is issued from now on.
+    /// The CA was made by a clock that was ahead, or the clock is behind now. Its key stays, and so do its name and
+    /// end: clients that trust the previous certificate trust certificates issued from now on.
     fn begin_earlier(&self, authority: &Identity, pair: &KeyPair, now: SystemTime) -> Result<(), TlsError> {
         let mut params = authority_params(pair, now);
         if let Some(end) = authority.chain.first().and_then(certificate_fields::end) {
@@ -162,7 +164,7 @@ impl Local {
         self.write(CA_FILE, &params.self_signed(pair)?.pem(), false)
     }
 
-    /// The CA gives way to a new one.
+    /// Replaces the CA by a new one.
     fn succeed(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let file = self.authority();
         tracing::warn!(file = %file.display(), "the CA has ended or is about to; a new one is made: tell clients");
@@ -180,7 +182,7 @@ impl Local {
         };
         create().map_err(|error| TlsError::file("TLS directory", &self.directory, error))?;
         let pair = KeyPair::generate()?;
-        // The key first: a certificate without its key would be damage.
+        // The key first, because a certificate without its key counts as damage.
         self.write(CA_KEY_FILE, &pair.serialize_pem(), true)?;
         let params = authority_params(&pair, now);
         self.write_authority(&params, &pair)?;
@@ -214,12 +216,12 @@ impl Local {
         Identity::read(&self.directory.join(SERVER_FILE), &self.directory.join(SERVER_KEY_FILE))
     }
 
-    /// Readers see all of a file or none, also after a power cut. Only the broker's user may read what is `secret`.
+    /// Readers see the whole file or none, also after a power cut. Only the broker's user may read a `secret` file.
     fn write(&self, name: &str, text: &str, secret: bool) -> Result<(), TlsError> {
         let path = self.directory.join(name);
         let partial = self.directory.join(format!("{name}.partial"));
         let write = || {
-            // The mode is given to new files only.
+            // The mode only applies to new files.
             let _ = self.files.remove(&partial);
             self.files.write_new(&partial, text, if secret { 0o600 } else { 0o644 })?;
             self.files.rename(&partial, &path)?;
@@ -248,28 +250,28 @@ fn has_begun(authority: &Identity, now: SystemTime) -> bool {
     authority.chain.first().and_then(certificate_fields::begin).is_some_and(|begin| begin <= now)
 }
 
-/// Whether a CA does not end within so many days.
+/// Whether a CA is valid for at least `days` more days.
 fn lasts(authority: &Identity, now: SystemTime, days: u32) -> bool {
     authority.chain.first().and_then(certificate_fields::end).is_some_and(|end| end > now + days * DAY)
 }
 
-/// Whether the one CA was about to end when the other was made. That it is not now shows that the clock was ahead then;
-/// time that passed would have brought its end nearer.
+/// Whether `previous` was about to expire when `current` was made. If it is not about to expire now, the clock was
+/// ahead then, because time that passed would have brought its end nearer.
 fn gave_way_at_its_end(previous: &Identity, current: &Identity) -> bool {
     let end = |authority: &Identity| authority.chain.first().and_then(certificate_fields::end);
     let (Some(ended), Some(ends)) = (end(previous), end(current)) else { return false };
     ended <= ends - CA_DAYS * DAY + CA_DAYS_LEFT_MIN * DAY
 }
 
-/// What can be in the name of a host; `*` is for all in a domain.
+/// Characters of a host name; `*` is the wildcard for a domain.
 fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte)
 }
 
-/// The same for the same key, whenever it is called: what it issues goes on fitting the stored certificate.
+/// The same for the same key on every call, so that issued certificates continue to match the stored CA certificate.
 fn authority_params(pair: &KeyPair, now: SystemTime) -> CertificateParams {
     let mut params = CertificateParams::default();
-    // Trust stores find CAs by name: two brokers' must differ.
+    // Trust stores identify CAs by name, so those of two brokers must differ.
     let key = pair.public_key_raw();
     let tail: String = key.iter().rev().take(4).map(|byte| format!("{byte:02x}")).collect();
     params.distinguished_name = called(&format!("Peeklock local CA {tail}"));

@@ -1,4 +1,4 @@
-//! TLS by rustls: which certificate is shown, and whose certificates are asked for.
+//! TLS by rustls: the server certificate, and verification of client certificates.
 
 mod certificate_fields;
 mod certificates;
@@ -24,27 +24,27 @@ use tokio_rustls::server::TlsStream;
 pub use certificates::{CertificateSource, Certificates, Now, TlsOptions};
 use pem::Identity;
 
-/// Why TLS can't be served. Each names the file and what is wrong with it.
+/// Why TLS can't be served. Errors name the file and the problem.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file can't be read or written.
     #[error("{what} {}: {error}", file.display())]
     File {
-        /// What it holds.
+        /// Its expected contents.
         what: &'static str,
-        /// Where it is.
+        /// The file.
         file: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file does not have the expected contents.
     #[error("{what} {}: {reason}", file.display())]
     Content {
-        /// What it should hold.
+        /// Its expected contents.
         what: &'static str,
-        /// Where it is.
+        /// The file.
         file: PathBuf,
-        /// What is wrong, and what to do.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
     /// A certificate can't be made.
@@ -62,7 +62,7 @@ impl TlsError {
     }
 }
 
-/// What new connections meet; changes at run time concern those that come later.
+/// The TLS settings of new connections; changes at run time don't affect existing ones.
 #[derive(Debug)]
 pub struct Tls(watch::Sender<Option<Served>>);
 
@@ -79,32 +79,33 @@ impl Default for Tls {
 }
 
 impl Tls {
-    /// Agrees with a client on keys; before there is a certificate, waits for it. Any server name will do.
+    /// Does the TLS handshake with a client; waits for the first certificate if there is none yet. Accepts any server
+    /// name.
     ///
     /// # Errors
-    /// The stream's, and rustls's as [`io::ErrorKind::InvalidData`].
+    /// The stream's, and rustls's errors as [`io::ErrorKind::InvalidData`].
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         let mut config = self.0.subscribe();
-        // The sender is `self`.
+        // The sender is in `self`, so waiting can't fail.
         let served = config.wait_for(Option::is_some).await.ok().and_then(|config| config.clone());
         let served = served.ok_or(io::ErrorKind::NotConnected)?;
         TlsAcceptor::from(served.config).accept(stream).await
     }
 
-    /// When the certificate that new connections are shown ends; `None` before there is one.
+    /// When the certificate for new connections expires; `None` before there is one.
     #[must_use]
     pub fn certificate_ends_at(&self) -> Option<SystemTime> {
         self.0.borrow().as_ref()?.certificate_ends_at
     }
 
-    /// The subject of the certificate that the client has shown and TLS has verified.
+    /// The subject of the client certificate, if TLS verified one.
     pub fn subject<S>(stream: &TlsStream<S>) -> Option<Arc<str>> {
         let (_, connection) = stream.get_ref();
         let certificate = connection.peer_certificates()?.first()?;
         certificate_fields::subject(certificate).map(Arc::from)
     }
 
-    /// Shows `identity` from now on, see [`server_config`].
+    /// Uses `identity` from now on, see [`server_config`].
     fn set(&self, identity: Identity, client_ca: Option<&Path>) -> Result<(), TlsError> {
         let certificate_ends_at = identity.chain.first().and_then(certificate_fields::end);
         let config = Arc::new(server_config(identity, client_ca)?);
@@ -113,12 +114,12 @@ impl Tls {
     }
 }
 
-/// The one provider of cryptography in this program.
+/// The only cryptography provider in this program.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Shows `identity` to clients; asks for certificates, and lets clients without one in, if there is a `client_ca`.
+/// Presents `identity` to clients; requests optional client certificates if there is a `client_ca`.
 fn server_config(identity: Identity, client_ca: Option<&Path>) -> Result<ServerConfig, TlsError> {
     let Identity { chain, key, certificate_file, .. } = identity;
     let refused =

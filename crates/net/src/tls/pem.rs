@@ -16,10 +16,10 @@ const KEY: &str = "TLS key";
 /// A certificate with its key.
 #[derive(Debug)]
 pub(super) struct Identity {
-    /// The server's first, then those that lead to the CA.
+    /// The server's certificate first, then its chain up to the CA.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
-    /// For messages.
+    /// The file name, for messages.
     pub(super) certificate_file: PathBuf,
 }
 
@@ -27,7 +27,7 @@ impl Identity {
     /// Reads a chain and its key from two files, or both from one.
     ///
     /// # Errors
-    /// A file that can't be read, holds nothing of the kind, or does not belong to the other.
+    /// A file that can't be read, lacks a certificate or key, or does not match the other.
     pub(super) fn read(certificate_file: &Path, key_file: &Path) -> Result<Self, TlsError> {
         let chain = certificates(CERTIFICATE, certificate_file)?;
         let key = key(key_file)?;

@@ -1,4 +1,4 @@
-//! Certificates made, kept, taken and refused.
+//! Certificates made, kept, reloaded and refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ fn local(directory: &Path, names: &[&str]) -> TlsOptions {
     }
 }
 
-/// A client that trusts `authority` and shows what it is given.
+/// A client that trusts `authority` and presents `own`.
 fn client(authority: &Path, own: Option<Identity>) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     for certificate in pem::certificates("CA", authority).unwrap() {
@@ -43,7 +43,7 @@ fn client(authority: &Path, own: Option<Identity>) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// What the server learns of the client's certificate, or why they don't agree.
+/// The client's subject as seen by the server, or the error of the handshake.
 async fn meet(tls: &Tls, client: &TlsConnector, name: &str) -> Result<Option<Arc<str>>, String> {
     let (near, far) = duplex(1 << 14);
     let name = ServerName::try_from(name.to_owned()).unwrap();
@@ -94,7 +94,8 @@ fn now() -> Now {
     Arc::new(SystemTime::now)
 }
 
-/// Ten years forth and back at a restart: clients that were told of the CA go on trusting the broker.
+/// The clock is ten years ahead at one start and right at the next: clients that trust the CA continue to trust the
+/// broker.
 #[test]
 fn the_ca_comes_back_when_the_clock_does() {
     let home = TempDir::new().unwrap();
@@ -112,7 +113,7 @@ fn the_ca_comes_back_when_the_clock_does() {
     assert_eq!(fs::read(local.authority()).unwrap(), later, "no third one is made");
 }
 
-/// As many days as a machine's clock may be behind, down to the earliest that the broker's time shows.
+/// A machine's clock may be behind by any number of days, down to the earliest time of the broker.
 #[tokio::test]
 async fn a_clock_that_is_behind_leaves_the_ca_alone() {
     let home = TempDir::new().unwrap();
@@ -132,7 +133,7 @@ async fn a_clock_that_is_behind_leaves_the_ca_alone() {
     assert!(!home.path().join("ca.pem.previous").exists());
 }
 
-/// Two clocks that were ahead, one after the other, and right again each time.
+/// The clock is ahead twice, and corrected each time.
 #[test]
 fn a_clock_that_is_ahead_again_and_again_ends_with_the_first_ca() {
     let home = TempDir::new().unwrap();
@@ -147,7 +148,7 @@ fn a_clock_that_is_ahead_again_and_again_ends_with_the_first_ca() {
     }
 }
 
-/// Its end came as time passed, and the clock is behind by some days once after it.
+/// The CA expired as time passed, and later the clock is once behind by some days.
 #[test]
 fn a_ca_that_ended_does_not_come_back_for_some_days() {
     let home = TempDir::new().unwrap();
@@ -161,7 +162,7 @@ fn a_ca_that_ended_does_not_come_back_for_some_days() {
     assert_eq!(fs::read(local.authority()).unwrap(), second);
 }
 
-/// A CA as earlier versions made them, by a clock that showed `made`: it begins a day before.
+/// A CA as earlier versions made it at the time `made`: its validity begins a day before.
 fn earlier_authority(home: &TempDir, made: SystemTime) {
     let local = Local::new(home.path().to_owned(), &[]);
     local.ensure(made).unwrap();
@@ -177,12 +178,12 @@ fn earlier_authority(home: &TempDir, made: SystemTime) {
     fs::write(local.authority(), params.self_signed(&pair).unwrap().pem()).unwrap();
 }
 
-/// The first of January 2023: the broker's time is never before.
+/// The first of January 2023: the broker's time is never earlier.
 fn first_of_2023() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_672_531_200)
 }
 
-/// The clock is behind now, or was ahead then: either way nobody has to be told of another key.
+/// The clock is behind now, or was ahead then: either way clients need no new CA certificate.
 #[tokio::test]
 async fn a_ca_of_an_earlier_version_that_begins_later_keeps_its_key() {
     let (now, tls) = (SystemTime::now(), Arc::new(Tls::default()));
@@ -210,8 +211,8 @@ async fn a_ca_of_an_earlier_version_that_begins_later_keeps_its_key() {
     }
 }
 
-/// An earlier version put a CA aside because its begin was to come, and both are good now: which of them clients were told
-/// of can't be known.
+/// An earlier version replaced a CA whose validity had not begun, and both are valid now: which one clients trust is
+/// unknown.
 #[test]
 fn of_two_good_cas_the_current_one_stays() {
     let home = TempDir::new().unwrap();
@@ -227,7 +228,7 @@ fn of_two_good_cas_the_current_one_stays() {
     assert_eq!(fs::read(local.authority()).unwrap(), authority);
 }
 
-/// The hourly look goes by the clock that certificates are made by, also when that is set back.
+/// The hourly check uses the clock that certificates are made with, also when that is set back.
 #[test]
 fn a_clock_that_was_corrected_is_followed() {
     let home = TempDir::new().unwrap();
@@ -289,7 +290,7 @@ fn a_ca_certificate_lost_in_a_crash_is_made_anew_from_its_key() {
     assert_eq!(certificate_fields::subject(&read()), certificate_fields::subject(&before));
 }
 
-/// Certificate and key files made for one name, somewhere else.
+/// Certificate and key files for one name, made in another directory.
 fn files(home: &TempDir, name: &str) -> (std::path::PathBuf, std::path::PathBuf) {
     let directory = home.path().join(name);
     Local::new(directory.clone(), &[format!("{name}.example")]).ensure(SystemTime::now()).unwrap();
@@ -319,7 +320,7 @@ async fn changed_files_count_and_broken_ones_do_not() {
     assert_eq!(meet(&tls, &first, "one.example").await, Ok(None), "the old one stays");
 
     fs::copy(&two_key, &key).unwrap();
-    // Copies made within one tick of the file system's clock are as long as each other.
+    // Copies made within one tick of the file system's clock have equal times and lengths.
     certificates.reload().unwrap();
     assert_eq!(meet(&tls, &second, "two.example").await, Ok(None));
     assert!(meet(&tls, &first, "one.example").await.is_err());

@@ -1,4 +1,4 @@
-//! The server's half of RFC 6455's opening handshake, and the binding of AMQP to it.
+//! The server side of RFC 6455's opening handshake, and its AMQP binding.
 
 use http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
@@ -7,31 +7,31 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use tungstenite::handshake::derive_accept_key;
 
-/// Where Service Bus has its WebSockets; clients write it in any case, and the dollar sign as `%24` too.
+/// The path of Service Bus's WebSockets; clients write it in any case, and the dollar sign as `%24` too.
 pub const PATH: &str = "/$servicebus/websocket";
-/// What is spoken inside: the name of the OASIS binding (.NET, Python, Java), and the one that the JavaScript SDK uses.
+/// The subprotocols: the name in the OASIS binding (.NET, Python, Java), and the one that the JavaScript SDK uses.
 const SUBPROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
-/// The one version of the protocol.
+/// The only version of the protocol.
 const VERSION: &str = "13";
 /// A nonce of 16 bytes in base64.
 const KEY_BYTES: usize = 24;
 
-/// Why a request does not become a WebSocket: the status to answer with, and for people.
+/// Why a request is not upgraded to a WebSocket: the status, and a human-readable reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// What to answer with.
+    /// The status of the answer.
     pub status: StatusCode,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// Whether a request is for the place of WebSockets.
+/// Whether a request is for the path of WebSockets.
 #[must_use]
 pub fn is_asked_for(path: &str) -> bool {
     path.replace("%24", "$").trim_end_matches('/').eq_ignore_ascii_case(PATH)
 }
 
-/// Answers a request for a WebSocket: `101`, with the subprotocol that the client named first of those we know.
+/// Answers a request for a WebSocket: `101`, with the first known subprotocol in the client's order.
 ///
 /// # Errors
 /// [`Refused`].
@@ -71,7 +71,7 @@ pub fn shake_hands(method: &Method, headers: &HeaderMap) -> Result<Response<()>,
     Ok(response)
 }
 
-/// The words of a header that is a list, however many lines it takes.
+/// The elements of a list header, over all its lines.
 fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
@@ -81,7 +81,7 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     words(headers, name).any(|found| found.eq_ignore_ascii_case(word))
 }
 
-/// For the fuzzer: any headers, one to a line, are answered or refused.
+/// For the fuzzer: any headers, one per line, are answered or refused.
 #[doc(hidden)]
 pub fn exercise_handshake(bytes: &[u8]) {
     let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! What comes in: frames in any fragmentation, taken apart as they come.
+//! Input: parses frames in any fragmentation as they arrive.
 
 use std::io::{self, Cursor};
 
@@ -6,37 +6,37 @@ use bytes::{Buf, BytesMut};
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-/// A control frame's payload (RFC 6455, §5.5).
+/// Maximum payload of a control frame (RFC 6455, §5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
     /// Too few bytes for a frame's header, or for a whole control frame.
     More,
-    /// So many bytes of payload.
+    /// This many bytes of payload.
     Payload(u64),
-    /// The peer wants these back.
+    /// A ping with the payload to return.
     Ping(BytesMut),
-    /// The peer has no more to say; the code it gave, if any.
+    /// A close with its payload, which begins with a code unless it is empty.
     Close(BytesMut),
 }
 
-/// Where in the sequence of frames we are.
+/// Position in the sequence of frames.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// Bytes of the present data frame's payload still to come.
+    /// Remaining payload bytes of the current data frame.
     payload: u64,
     mask: [u8; 4],
-    /// Whether the present message goes on in another frame.
+    /// Whether the current message continues in another frame.
     unfinished: bool,
 }
 
 impl Input {
-    /// Looks at the front of what came; takes headers and control frames away, leaves payload where it is.
+    /// Examines the front of the input; removes headers and control frames, leaves payload in place.
     ///
     /// # Errors
-    /// What RFC 6455 or AMQP's binding forbid.
+    /// Violations of RFC 6455 or AMQP's binding.
     pub(super) fn next(&mut self, bytes: &mut BytesMut) -> io::Result<Next> {
         while self.payload == 0 {
             let mut cursor = Cursor::new(&bytes[..]);
@@ -56,7 +56,7 @@ impl Input {
             if length > CONTROL_BYTES_MAX || !header.is_final {
                 return Err(wrong("a control frame that is too long or in fragments"));
             }
-            // At most 125.
+            // At most 125 bytes, so the conversion can't fail.
             let length = usize::try_from(length).unwrap_or_default();
             if bytes.len() < header_bytes + length {
                 return Ok(Next::More);
@@ -78,7 +78,7 @@ impl Input {
         self.payload == 0 && !self.unfinished
     }
 
-    /// Makes payload readable, in place, and counts it. At most what [`Next::Payload`] told.
+    /// Unmasks payload in place, and counts it. At most as many bytes as [`Next::Payload`] returned.
     pub(super) fn take(&mut self, payload: &mut [u8]) {
         unmask(payload, &mut self.mask);
         self.payload = self.payload.saturating_sub(payload.len() as u64);
@@ -96,7 +96,7 @@ impl Input {
     }
 }
 
-/// The mask of a frame, which every client's has.
+/// Returns the mask of a frame, which is required of clients.
 fn check(header: &FrameHeader) -> io::Result<[u8; 4]> {
     if header.rsv1 || header.rsv2 || header.rsv3 {
         return Err(wrong("a frame of an extension that was not agreed on"));
@@ -104,7 +104,7 @@ fn check(header: &FrameHeader) -> io::Result<[u8; 4]> {
     header.mask.ok_or_else(|| wrong("a frame without mask"))
 }
 
-/// Applies a mask, and turns it so that it fits what follows.
+/// Applies a mask, and rotates it for the bytes that follow.
 fn unmask(payload: &mut [u8], mask: &mut [u8; 4]) {
     let key = u32::from_ne_bytes(*mask);
     let mut words = payload.chunks_exact_mut(4);
@@ -125,7 +125,7 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("WebSocket: {what}"))
 }
 
-/// For the fuzzer: any bytes, split anywhere, are taken apart without surprise and always the same.
+/// For the fuzzer: any bytes, split anywhere, are parsed without a panic and with the same result.
 #[doc(hidden)]
 pub fn exercise(bytes: &[u8], split: usize) {
     let run = |parts: &[&[u8]]| {

@@ -1,8 +1,8 @@
 //! AMQP over WebSockets: the handshake, and a byte stream made of binary frames.
 //!
-//! Bytes are handed on as they come, in whatever frames and fragments, so that a frame's length is no matter of memory:
-//! some clients put everything they have to say into one. Frame headers are tungstenite's; only their payloads are
-//! ours.
+//! Bytes are passed on as they arrive, in any frames and fragments, so that a frame's length does not affect memory:
+//! some clients send everything in one frame. Frame headers are parsed by tungstenite; only the payload is handled
+//! here.
 
 mod handshake;
 mod input;

@@ -1,4 +1,4 @@
-//! A byte stream over binary frames, at the server's end.
+//! A byte stream over binary frames, on the server side.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -13,38 +13,38 @@ use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use super::input::{Input, Next};
 
-/// What a read of small frames asks for; the payload of a large one is read to where it is wanted.
+/// Size of a read for small frames; the payload of a large one is read directly into the caller's buffer.
 const READ_BYTES: usize = 16 << 10;
-/// Longest frame sent, in bytes: small enough for whoever takes frames whole.
+/// Longest frame sent, in bytes: small enough for peers that buffer whole frames.
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Slices written at once, one of them the header.
 const SLICES_MAX: usize = 64;
-/// The code of a close in order.
+/// The code of a normal close.
 const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
-/// The code of a close for peers that break the rules (RFC 6455, §7.4.1).
+/// The code of a close after a protocol error (RFC 6455, §7.4.1).
 const PROTOCOL_ERROR: [u8; 2] = 1002_u16.to_be_bytes();
 
-/// Reads what binary frames hold and writes binary frames. Answers pings and closes when it is read from.
+/// Reads the payload of binary frames and writes binary frames. Answers pings and closes while it is being read.
 #[derive(Debug)]
 pub struct WebSocket<S> {
     stream: S,
     input: Input,
     read: BytesMut,
-    /// Control frames and the header of a data frame, on their way.
+    /// Control frames and the header of a data frame, waiting to be written.
     head: BytesMut,
-    /// Bytes that the header of the present data frame promised and that have not been written.
+    /// Payload bytes of the current data frame that have not been written.
     promised: usize,
-    /// A pong that waits for the end of the present data frame; only the last one matters (RFC 6455, §5.5.3).
+    /// A pong that waits for the end of the current data frame; only the last one matters (RFC 6455, §5.5.3).
     pong: Option<BytesMut>,
-    /// The peer closed, or broke the rules.
+    /// The peer closed, or violated the protocol.
     ended: bool,
     close: Option<Bytes>,
-    /// A close frame is on its way: nothing may follow.
+    /// A close frame is being written: nothing may follow.
     closed: bool,
 }
 
 impl<S> WebSocket<S> {
-    /// Over a stream behind the handshake. `read` came together with it.
+    /// Wraps a stream after the handshake. `read` are bytes that were read with the handshake.
     pub fn new(stream: S, read: BytesMut) -> Self {
         Self {
             stream,
@@ -59,12 +59,12 @@ impl<S> WebSocket<S> {
         }
     }
 
-    /// Puts what waits between data frames in front of the next.
+    /// Queues pending control frames before the next data frame.
     fn queue_control(&mut self) {
         if self.promised > 0 || self.closed {
             return;
         }
-        // Behind an answer that the peer does not take, answers would pile up.
+        // Answers must not pile up behind one that the peer does not read.
         if let Some(content) = self.pong.take_if(|_| self.head.is_empty()) {
             self.queue_header(OpCode::Control(Control::Pong), content.len());
             self.head.extend_from_slice(&content);
@@ -83,7 +83,7 @@ impl<S> WebSocket<S> {
         let _ = header.format(length as u64, &mut (&mut self.head).writer());
     }
 
-    /// The peer says no more, or nothing that we understand.
+    /// Ends the input: the peer closed, or violated the protocol.
     fn end(&mut self, code: Bytes) {
         self.ended = true;
         self.close = Some(code);
@@ -91,7 +91,7 @@ impl<S> WebSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    /// Reads what is to be looked at; 0 is the end. Holds no memory while nothing comes.
+    /// Reads into the own buffer; 0 is the end. Holds no memory while nothing arrives.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.read.reserve(READ_BYTES);
         let read = pin!(self.stream.read_buf(&mut self.read)).poll(context);
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         read
     }
 
-    /// Writes control frames and what is left of a header.
+    /// Writes control frames and the rest of a header.
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             self.queue_control();
@@ -116,14 +116,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         }
     }
 
-    /// Answers pings while nothing else is written; a failure shows when something is.
+    /// Answers pings while nothing else is written; the next write reports a failure.
     fn answer(&mut self, context: &mut Context<'_>) {
         if self.promised == 0 && self.poll_head(context).is_ready() {
             let _ = Pin::new(&mut self.stream).poll_flush(context);
         }
     }
 
-    /// Hands on payload: what was read with its header, or else from the stream itself, past our buffer.
+    /// Returns payload: bytes that were read with its header, otherwise directly from the stream, bypassing our buffer.
     fn poll_payload(
         &mut self,
         context: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         let before = buffer.filled().len();
         let fits = |bytes: usize| bytes.min(usize::try_from(length).unwrap_or(usize::MAX));
         if self.read.is_empty() && fits(usize::MAX) < buffer.remaining() {
-            // Behind this frame's end comes a header.
+            // A header follows the end of this frame.
             if ready!(self.poll_fill(context))? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
@@ -167,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                         this.answer(context);
                     }
                     if ready!(this.poll_fill(context))? == 0 {
-                        // Hanging up without a close frame is common; within a message it is a loss.
+                        // Closing without a close frame is common; within a message it is data loss.
                         let whole = this.input.is_between_messages() && this.read.is_empty();
                         this.ended = true;
                         return Poll::Ready(whole.then_some(()).ok_or(io::ErrorKind::UnexpectedEof.into()));
@@ -175,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                 }
                 Ok(Next::Ping(content)) => this.pong = Some(content),
                 Ok(Next::Close(content)) => {
-                    // The code comes back, the reason does not matter.
+                    // The code is sent back, the reason is not needed.
                     let code = content.get(..2).map(Bytes::copy_from_slice);
                     this.end(code.unwrap_or_default());
                     this.answer(context);
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.promised == 0 && !this.closed {
-            // Nothing, where the peer closed: then its close is to be answered, which the queue holds.
+            // If the peer has closed, the answer to its close is queued already.
             this.close.get_or_insert_with(|| Bytes::from_static(&NORMAL_CLOSURE));
         }
         if this.promised == 0 {
@@ -258,7 +258,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
     }
 }
 
-/// What is left of the header, and as much of `slices` as it promises.
+/// The rest of the header, and as much of `slices` as it announces.
 fn with_head<'a>(
     head: &'a [u8],
     slices: &'a [IoSlice<'a>],

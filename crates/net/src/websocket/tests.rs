@@ -67,7 +67,7 @@ fn frame(opcode: OpCode, is_final: bool, mask: [u8; 4], payload: &[u8]) -> Vec<u
     bytes
 }
 
-/// Messages of fragments, each with whether a ping follows it.
+/// Fragmented messages; each fragment with whether a ping follows it.
 fn messages() -> impl Strategy<Value = Vec<Vec<(Vec<u8>, bool)>>> {
     let fragment = (proptest::collection::vec(any::<u8>(), 0..300), any::<bool>());
     proptest::collection::vec(proptest::collection::vec(fragment, 1..5), 0..6)
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// Something to read from for a client that may write what it likes.
+/// An in-memory source for a client that may write anything.
 struct Memory(std::collections::VecDeque<u8>);
 
 impl std::io::Read for Memory {
@@ -238,7 +238,7 @@ async fn pings_of_a_peer_that_takes_no_answers_do_not_pile_up() {
     for _ in 0..PINGS {
         near.write_all(&ping).await.unwrap();
     }
-    // A byte of payload ends the read: every ping has been looked at by then.
+    // A byte of payload ends the read: every ping has been handled by then.
     near.write_all(&frame(OpCode::Data(Data::Binary), true, [0; 4], b"x")).await.unwrap();
     let (read, mut socket) = reader.await.unwrap();
     assert_eq!(read, 1);

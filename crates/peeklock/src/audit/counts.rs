@@ -13,15 +13,15 @@ const CHANGES: Family = Family::counter(
     Unit::None,
     "Administrative changes, made or refused, by operation and outcome.",
 );
-/// What events say of a change that was made; of a refused one they say why.
+/// The outcome in events of changes that were made; refused ones have the reason.
 const OK: &str = "ok";
 
-/// See the module; cheap to clone.
+/// Counters of changes by operation and outcome; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes(Arc<Mutex<BTreeMap<(String, &'static str), u64>>>);
 
 impl Changes {
-    /// Counts an event. Operations are words of the code, so they are few.
+    /// Counts an event. Operations are constants in the code, so they are few.
     pub(super) fn note(&self, event: &Event<'_>) {
         let mut read = Read { operation: String::new(), is_ok: false };
         event.record(&mut read);
@@ -55,7 +55,7 @@ impl Visit for Read {
         }
     }
 
-    /// A value that is no text: none of those above, or the error of a reload.
+    /// Ignores values that are not text: they are not the fields above, or the error of a reload.
     fn record_debug(&mut self, _field: &Field, _value: &dyn fmt::Debug) {}
 }
 

@@ -1,11 +1,11 @@
-//! An event as a line.
+//! Formats an event as a line.
 
 use serde_json::{Map, Value};
 use tracing::Event;
 
 use crate::logging;
 
-/// Longest text of one field, in characters: names of entities come from peers.
+/// Longest text of one field, in characters: names of entities are chosen by peers.
 const TEXT_CHARACTERS_MAX: usize = 1_024;
 
 /// The time and the fields of an event as a JSON object, with the end of its line.

@@ -1,10 +1,10 @@
 //! The audit log: one JSON line for each administrative change, made or refused.
 //!
-//! The code that makes a change emits a `tracing` event whose target is [`TARGET`]; so no crate depends on this module. Its
-//! fields become the line's: `protocol`, `principal`, `peer`, `operation`, `entity`, `outcome`, `changed` (names of
-//! options, never their values). Nobody waits for the file: lines go through a bounded queue to a thread that writes them,
-//! and what finds the queue full is counted in the next line. Attempts
-//! of peers without a credential are noted up to a rate; the others are counted there as well.
+//! The code that makes a change emits a `tracing` event whose target is [`TARGET`], so no crate depends on this module.
+//! Its fields become the line's: `protocol`, `principal`, `peer`, `operation`, `entity`, `outcome`, `changed` (names of
+//! options, never their values). Writing never blocks the caller: lines are queued, within a limit, for a thread that
+//! writes them, and lines dropped because the queue was full are counted in the next line. Attempts of peers without a
+//! credential are logged up to a rate; the others are counted there as well.
 
 mod counts;
 mod line;
@@ -26,17 +26,17 @@ use writer::Writer;
 /// The target of events that are administrative changes.
 pub(crate) const TARGET: &str = "peeklock::audit";
 
-/// Where the audit log goes: `log.audit`.
+/// The destination of the audit log: `log.audit`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum AuditTarget {
-    /// Into the log, as lines of the level info.
+    /// In the log, as lines of the level info.
     #[default]
     Log,
-    /// Beside the log, as JSON.
+    /// On standard error, as JSON.
     Stderr,
-    /// To the end of a file, which is opened again on SIGHUP so that it can be moved away.
+    /// Appended to a file, which is reopened on SIGHUP so that it can be rotated.
     File(PathBuf),
-    /// Nowhere.
+    /// No audit log.
     Off,
 }
 
@@ -57,18 +57,18 @@ impl FromStr for AuditTarget {
     }
 }
 
-/// Opens the audit log again, and ends it; cheap to clone.
+/// Reopens and flushes the audit log; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditControl {
-    /// If it is a place of its own.
+    /// The writer, if the audit log has a destination of its own.
     writer: Option<Writer>,
-    /// Whether changes are lines of the log.
+    /// Whether changes are logged as lines of the log.
     in_log: bool,
-    /// Of the lines that peers cause.
+    /// Rate limit of lines caused by peers.
     limit: LineLimit,
-    /// Where the last lines are kept.
+    /// The last lines.
     ring: LogRing,
-    /// How many changes there were.
+    /// The counters of changes.
     changes: Changes,
 }
 
@@ -76,7 +76,7 @@ impl AuditControl {
     /// Opens the audit log.
     ///
     /// # Errors
-    /// The file can't be opened, or there is no thread to be had.
+    /// The file can't be opened, or no thread can be created.
     pub(crate) fn open(target: &AuditTarget) -> io::Result<Self> {
         let writer = match target {
             AuditTarget::Log | AuditTarget::Off => None,
@@ -87,40 +87,40 @@ impl AuditControl {
         Ok(Self { writer, in_log, ..Self::default() })
     }
 
-    /// What catches the events.
+    /// The layer that receives the events.
     pub(crate) fn layer(&self) -> AuditLayer {
         let Self { writer, limit, ring, changes, .. } = self.clone();
         AuditLayer { writer, limit, ring, changes }
     }
 
-    /// How many changes there were.
+    /// The counters of changes.
     pub(crate) fn changes(&self) -> Changes {
         self.changes.clone()
     }
 
-    /// How many lines peers may cause.
+    /// The rate limit of lines caused by peers.
     pub(crate) const fn limit(&self) -> &LineLimit {
         &self.limit
     }
 
-    /// Where the last lines are kept.
+    /// The last lines.
     pub(crate) const fn ring(&self) -> &LogRing {
         &self.ring
     }
 
-    /// Whether the log shows changes like everything else.
+    /// Whether the log contains changes like other events.
     pub(crate) const fn is_in_log(&self) -> bool {
         self.in_log
     }
 
-    /// Opens the file again: the one before may have been moved away.
+    /// Reopens the file, which may have been renamed.
     pub(crate) fn reopen(&self) {
         if let Some(writer) = &self.writer {
             writer.reopen();
         }
     }
 
-    /// Waits until everything noted so far is written, for a second at most.
+    /// Waits until all lines so far are written, for a second at most.
     pub(crate) fn flush(&self) {
         if let Some(writer) = &self.writer {
             writer.flush();
@@ -128,7 +128,7 @@ impl AuditControl {
     }
 }
 
-/// Hands events with [`TARGET`] to the writer.
+/// Passes events with [`TARGET`] to the writer.
 pub(crate) struct AuditLayer {
     writer: Option<Writer>,
     limit: LineLimit,

@@ -9,25 +9,25 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Lines that may wait to be written.
+/// Maximum number of lines that wait to be written.
 const LINES_WAITING_MAX: usize = 4096;
 
-/// How long the end of the process waits for the last of them.
+/// How long a flush waits at most.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum Job {
     Line(String),
     Reopen,
-    /// Answered once all before is done.
+    /// Answered once all earlier jobs are done.
     Flush(SyncSender<()>),
 }
 
-/// Its sending half.
+/// The sending half of its queue.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     jobs: SyncSender<Job>,
-    /// Lines that found the queue full, or were too many.
+    /// Number of lines dropped because the queue was full, or over the rate limit.
     lost: Arc<AtomicU64>,
 }
 
@@ -35,7 +35,7 @@ impl Writer {
     /// Opens a file, or standard error without one, and starts the thread.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn start(path: Option<PathBuf>) -> io::Result<Self> {
         let file = path.as_deref().map(open).transpose()?;
         let (jobs, waiting) = sync_channel(LINES_WAITING_MAX);
@@ -45,24 +45,24 @@ impl Writer {
         Ok(Self { jobs, lost })
     }
 
-    /// Hands a line over without waiting.
+    /// Queues a line without waiting.
     pub(super) fn note(&self, line: String) {
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Line(line)) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Counts a line that is not to be written.
+    /// Counts a line that is dropped.
     pub(super) fn leave_out(&self) {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Opens the file again before anything that follows; not if the queue is full.
+    /// Reopens the file before later lines; no effect if the queue is full.
     pub(super) fn reopen(&self) {
         let _ = self.jobs.try_send(Job::Reopen);
     }
 
-    /// Waits until all before is written, a bounded time.
+    /// Waits until all earlier lines are written, up to a time-out.
     pub(super) fn flush(&self) {
         let (done, is_done) = sync_channel(1);
         if self.jobs.try_send(Job::Flush(done)).is_ok() {
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// For the owner only: what is in it is nobody else's business.
+/// Opens the file readable only by its owner, because its contents are confidential.
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
 
@@ -82,7 +82,7 @@ struct Output {
     path: Option<PathBuf>,
     file: Option<File>,
     lost: Arc<AtomicU64>,
-    /// So that a full disk is reported once.
+    /// Set after a failed write, so that a full disk is reported once.
     is_failing: bool,
 }
 
@@ -122,7 +122,7 @@ impl Output {
         }
     }
 
-    /// Goes on with the file as it was if there is no other.
+    /// Continues with the previous file if reopening fails.
     fn reopen(&mut self) {
         let Some(path) = &self.path else { return };
         match open(path) {

@@ -1,4 +1,4 @@
-//! `peeklock cluster`: which node serves, and who should not.
+//! `peeklock cluster`: shows which node serves, and drains nodes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,7 +73,7 @@ struct PlaceArgs {
 impl PlaceArgs {
     fn open(&self) -> Result<Replicated, Failure> {
         let (url, config) = match (&self.url, &self.config) {
-            // Nothing is kept there: whether commits survive is a question for brokers.
+            // Only leases are accessed, so durability is irrelevant here.
             (Some(url), _) => {
                 let durability = Durability::Service;
                 (url.clone(), StorageConfig { durability, ..StorageConfig::default() })
@@ -141,7 +141,7 @@ async fn drain(args: &DrainArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shards that a node holds and that are not up for taking.
+/// Shards that a node holds and whose lease is not expired or offered.
 fn shards_of(status: &Status, node: &NodeName) -> Vec<u32> {
     let leases = status.leases.iter().filter(|(lease, left)| {
         left.is_some() && lease.holder.as_ref().is_some_and(|(holder, _)| holder == node)
@@ -149,7 +149,7 @@ fn shards_of(status: &Status, node: &NodeName) -> Vec<u32> {
     leases.map(|(lease, _)| lease.shard.0).collect()
 }
 
-/// What a node does, in a word.
+/// A node's state in one word.
 fn state(status: &Status, node: &NodeName, is_drained: bool) -> &'static str {
     match (shards_of(status, node).is_empty(), is_drained) {
         (false, false) => "serves",

@@ -52,7 +52,7 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
     }
 }
 
-/// The configuration and the notes, or the mistakes and the notes.
+/// The configuration and the notes, or the errors and the notes.
 fn check(args: &CheckArgs) -> Result<(FileConfig, Vec<String>), (Problems, Vec<String>)> {
     let config = config::load(&args.file).map_err(|problems| (problems, Vec::new()))?;
     let file = args.file.display().to_string();
@@ -65,7 +65,7 @@ fn check(args: &CheckArgs) -> Result<(FileConfig, Vec<String>), (Problems, Vec<S
     if problems.is_empty() { Ok((config, notes)) } else { Err((Problems { file, list: problems }, notes)) }
 }
 
-/// What `serve` would take from the variables of this process, with this file.
+/// The settings that `serve` would read from the variables of this process, with this file.
 fn variables(file: &Path) -> ServeArgs {
     let command = ServeArgs::augment_args(clap::Command::new("peeklock"));
     let matches = command.get_matches_from(["peeklock"]);
@@ -86,7 +86,7 @@ fn report_valid(file: &str, config: &FileConfig, notes: &[String], is_json: bool
     notes.iter().for_each(output::note);
 }
 
-/// What a right file declares.
+/// The declarations of a valid file as JSON.
 fn valid_json(file: &str, config: &FileConfig, notes: &[String]) -> Value {
     let queues: Vec<&str> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
     let topics = config.topics.iter().map(|topic| {

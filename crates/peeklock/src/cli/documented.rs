@@ -1,5 +1,5 @@
-//! Commands and configurations in the documentation are understood by the command line and the configuration's reader.
-//! A block that is meant to be refused is fenced as ```` ```toml,ignore ```` or ```` ```sh,ignore ````.
+//! Commands and configurations in the documentation are accepted by the command line and the configuration parser. A
+//! block that is meant to be refused is fenced as ```` ```toml,ignore ```` or ```` ```sh,ignore ````.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// A fenced block, with the line of the page that it starts in.
+/// A fenced block, with the line of the page where it starts.
 struct Block {
     language: String,
     line: usize,
@@ -46,7 +46,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The words of a shell's line up to the end of its first command: quotes are taken off, variables stay as they are.
+/// The words of a shell line up to the end of its first command: quotes are removed, variables unchanged.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -68,7 +68,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The arguments of a line that runs this program, also behind variables, `sudo`, `docker exec` and the like.
+/// The arguments of a line that runs this program, also after variables, `sudo`, `docker exec` and the like.
 fn command(line: &str) -> Option<Vec<String>> {
     let is_program = |word: &str| word == "peeklock" || word.ends_with("/peeklock") && !word.contains('=');
     let program = line.split_whitespace().find(|word| is_program(word))?;
@@ -121,7 +121,7 @@ fn inline_commands(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a command stands without its arguments, as a name: `peeklock store`, `peeklock config check`.
+/// Whether a command is only named, without its arguments: `peeklock store`, `peeklock config check`.
 fn is_only_named(span: &str, error: &clap::Error) -> bool {
     let lacks = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingRequiredArgument];
     lacks.contains(&error.kind()) || span.contains('…')

@@ -1,4 +1,4 @@
-//! `peeklock health [URL]`: what a container's health check runs.
+//! `peeklock health [URL]`: for a container's health check.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -14,9 +14,9 @@ use crate::exit::Exit;
 
 const HTTP_PORT_DEFAULT: u16 = 80;
 const HTTPS_PORT_DEFAULT: u16 = 443;
-/// What a broker answers that wants TLS (`tls.required`).
+/// The answer of a broker that requires TLS (`tls.required`).
 const TLS_REQUIRED: u16 = 403;
-/// More than `/health` ever answers.
+/// Upper bound of the size of an answer of `/health`.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 /// Whom to ask.
@@ -62,7 +62,7 @@ pub(super) fn run(args: &HealthArgs) -> Exit {
     let asking = Asking { ca: args.ca.clone(), timeout: Duration::from_secs(args.timeout) };
     let mut answer = asking.ask(&target);
     if matches!(answer, Ok((TLS_REQUIRED, _))) && args.url.is_none() {
-        // Nobody said which of both it is.
+        // Without a URL the scheme is not specified, so TLS is tried.
         target.tls = true;
         answer = asking.ask(&target);
     }
@@ -82,7 +82,7 @@ pub(super) fn run(args: &HealthArgs) -> Exit {
     }
 }
 
-/// The address the broker listens on, as a client on the same machine reaches it.
+/// The broker's address as reached by a client on the same machine.
 fn default_url(args: &HealthArgs) -> String {
     let path = if args.live { "/health/live" } else { "/health" };
     let Some(address) = asked(args) else { return format!("http://{HTTP_LISTEN_DEFAULT}{path}") };
@@ -94,14 +94,14 @@ fn default_url(args: &HealthArgs) -> String {
     }
 }
 
-/// As the broker understands the same flags.
+/// The address, parsed like the broker's flags.
 fn asked(args: &HealthArgs) -> Option<ListenAddress> {
     let address = args.http.clone();
     let Some(port) = args.emulator_http_port else { return address };
     Some(address.or_else(|| HTTP_LISTEN_DEFAULT.parse().ok())?.with_port(port))
 }
 
-/// Parts of an `http://` or `https://` URL.
+/// Parts of a parsed `http://` or `https://` URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     tls: bool,
@@ -126,21 +126,21 @@ impl Target {
         Some(Self { tls, authority, path: path.to_owned() })
     }
 
-    /// The host alone, as certificates name it.
+    /// The host alone, as in certificates.
     fn host(&self) -> &str {
         let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
     }
 }
 
-/// How to ask.
+/// Settings of a request.
 struct Asking {
     ca: Option<PathBuf>,
     timeout: Duration,
 }
 
 impl Asking {
-    /// One GET; gives the status and the body.
+    /// Sends one GET; returns the status and the body.
     fn ask(&self, target: &Target) -> io::Result<(u16, String)> {
         let mut failure = io::Error::other("the name has no address");
         for address in target.authority.to_socket_addrs()? {
@@ -174,7 +174,7 @@ fn exchange(mut stream: impl Read + Write, target: &Target) -> io::Result<(u16, 
     stream.flush()?;
     let mut answer = String::new();
     match stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer) {
-        // Hanging up without a farewell in TLS; a body that is cut short is no worse than none.
+        // The peer closed without a TLS close_notify; a truncated body is no worse than none.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
         _ => {}
     }

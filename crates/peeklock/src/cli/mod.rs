@@ -151,7 +151,7 @@ pub(crate) fn run() -> Exit {
     }
 }
 
-/// `notes` are logged beside those about the configuration file.
+/// Serves. `notes` are logged in addition to those about the configuration file.
 fn serve_command(args: ServeArgs, notes: Vec<String>) -> Exit {
     match Config::resolve(args.clone()) {
         Ok(config) => {

@@ -1,17 +1,17 @@
-//! Standard output for data, standard error for talk.
+//! Output: results on standard output, messages on standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Prints a line of result.
+/// Prints a line of a result.
 pub(crate) fn line(text: impl Display) {
-    // A reader that went away (`| head`) is no failure of the command.
+    // A reader that ended (`| head`) is no failure of the command.
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Prints a result that ends its last line itself.
+/// Prints a result that includes its final line break.
 pub(crate) fn text(text: impl Display) {
     let _ = write!(io::stdout(), "{text}");
 }
@@ -29,7 +29,7 @@ pub(crate) fn error(message: impl Display) {
     let _ = writeln!(io::stderr(), "error: {message}");
 }
 
-/// Prints what is worth knowing and keeps nobody from anything.
+/// Prints a note that does not affect the exit code.
 pub(crate) fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "note: {message}");
 }

@@ -1,4 +1,4 @@
-//! `peeklock store backup TARGET`: of a running broker or a stopped one.
+//! `peeklock store backup TARGET`: backs up a running or a stopped broker.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -20,13 +20,13 @@ use crate::control::Client;
 use crate::exit::Exit;
 
 const MIB: f64 = (1 << 20) as f64;
-/// Set where brokers keep messages in a database.
+/// The variable is set where brokers store messages in a database.
 const STORAGE_URL: &str = "PEEKLOCK_STORAGE_URL";
-/// Rates that may be asked for.
+/// Range of `--rate`.
 const RATE_BYTES_PER_SECOND: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
-/// Of the process that copies beside a running broker: the lowest priority there is.
+/// Priority of the process that copies beside a running broker: the lowest.
 const NICENESS: i32 = 19;
-/// Progress is shown this often, on a terminal.
+/// Interval of progress output on a terminal.
 const SHOWN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What to back up, and where.
@@ -70,7 +70,7 @@ pub(super) fn run(args: &BackupArgs) -> Exit {
         }
         Err(failure) => {
             if is_new {
-                // Fails where something is left or nothing was made.
+                // Fails if the directory is not empty or was not created.
                 let _ = fs::remove_dir(&args.target);
             }
             failure.show(args.json, &json!({ "complete": false }));
@@ -103,7 +103,7 @@ fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
     }
 }
 
-/// A backup inside the data directory would be lost with it.
+/// Refuses a backup inside the data directory, with which it would be lost.
 fn refuse_inside(data_dir: &Path, target: &Path) -> Result<(), Failure> {
     let Ok(data_dir) = data_dir.canonicalize() else { return Ok(()) };
     let existing = std::path::absolute(target).ok().and_then(|target| {
@@ -134,7 +134,8 @@ fn write(
     broker: Option<Client>,
 ) -> Result<BackupReport, Failure> {
     if broker.is_some() {
-        // The broker's commits wait for a processor as well as for the disk. Without the right to it the copy is as good.
+        // The broker's commits compete for the CPU as well as for the disk. If lowering the priority is not permitted,
+        // the copy is still correct.
         let _ = rustix::process::nice(NICENESS);
     }
     let options = BackupOptions {
@@ -149,7 +150,7 @@ fn write(
         .map_err(|error| Failure::of(&error))
 }
 
-/// Whether filling the one fills the other.
+/// Whether both are on the same file system, so that filling one fills the other.
 fn share_a_file_system(data_dir: &Path, target: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
     let Ok(target) = std::path::absolute(target) else { return true };
@@ -157,7 +158,7 @@ fn share_a_file_system(data_dir: &Path, target: &Path) -> bool {
     target.is_none() || target == device(data_dir)
 }
 
-/// Keeps the broker and the terminal informed.
+/// Reports progress to the broker and the terminal.
 struct Watch {
     broker: Option<Client>,
     is_shown: bool,

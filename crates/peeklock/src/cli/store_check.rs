@@ -54,7 +54,7 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
     }
 }
 
-/// The report for people.
+/// The report as text.
 fn describe(directory: &Path, report: &Report, damage: &Described) -> String {
     let file_bytes: u64 = report.segments.iter().map(|segment| segment.file_bytes).sum();
     let count = |space| report.keys.get(&space).copied().unwrap_or_default();
@@ -105,7 +105,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / MIB
 }
 
-/// The report for programs.
+/// The report as JSON.
 fn report_json(directory: &Path, report: &Report, damage: &Described) -> Value {
     let count = |space| report.keys.get(&space).copied().unwrap_or_default();
     json!({
@@ -138,7 +138,7 @@ fn segment_json(segment: &SegmentReport) -> Value {
     })
 }
 
-/// What is wrong, for programs.
+/// The error as JSON.
 fn error_json(directory: &Path, error: &Error) -> Value {
     let kind = match error {
         Error::Fenced { .. } => "in use",

@@ -1,4 +1,4 @@
-//! Why a command about a store failed: for people, for programs, and as an exit code.
+//! Failure of a command about a store: as text, as JSON, and as an exit code.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::output;
 use crate::config::DatabaseUrl;
 use crate::exit::Exit;
 
-/// A message and the code that the process ends with.
+/// A message and the exit code.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) message: String,
@@ -17,17 +17,17 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// The data directory or backup can't be used.
+    /// The data directory or backup is unusable.
     pub(super) const fn data(message: String) -> Self {
         Self { message, exit: Exit::Data }
     }
 
-    /// The command line makes no sense.
+    /// Wrong usage of the command line.
     pub(super) const fn usage(message: String) -> Self {
         Self { message, exit: Exit::Usage }
     }
 
-    /// The storage's answer; what it can't reach or write is a failure at run time.
+    /// An error of the storage; if it can't be reached or written, that is a failure at run time.
     pub(super) fn of(error: &Error) -> Self {
         let exit = match error {
             Error::Corrupt { .. } | Error::Fenced { .. } => Exit::Data,
@@ -40,10 +40,10 @@ impl Failure {
         Self { message, exit }
     }
 
-    /// Refuses a database where a command is about files.
+    /// Refuses a database for a command about files.
     ///
     /// # Errors
-    /// What to use instead.
+    /// A failure that names the alternative.
     pub(super) fn unless_files(place: &Path) -> Result<(), Self> {
         if !DatabaseUrl::is_like(&place.to_string_lossy()) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Failure {
         ))
     }
 
-    /// Prints it; as JSON with the fields of `with`.
+    /// Prints the failure; as JSON with the fields of `with`.
     pub(super) fn show(&self, is_json: bool, with: &Value) {
         if !is_json {
             return output::error(&self.message);

@@ -1,4 +1,4 @@
-//! `peeklock store restore BACKUP`, and what `store check` says of a backup.
+//! `peeklock store restore BACKUP`, and `store check` for a backup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) struct RestoreArgs {
     json: bool,
 }
 
-/// What is in a backup.
+/// Contents of a backup.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     entities: u64,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &RestoreArgs) -> Exit {
         }
         Err(error) => {
             if is_new {
-                // Fails where something is left or nothing was made.
+                // Fails if the directory is not empty or was not created.
                 let _ = fs::remove_dir(&args.data_dir);
             }
             let failure = Failure::of(&error);

@@ -19,7 +19,7 @@ use super::store_failure::Failure;
 use crate::exit::Exit;
 use crate::store_damage::{Described, keys};
 
-/// Readable contents to which no message belongs, one JSON document in each line.
+/// File for readable bodies that no message refers to, one JSON document per line.
 const UNPLACED_NAME: &str = "unplaced.jsonl";
 
 /// What to salvage.
@@ -98,13 +98,13 @@ fn place(store: &Salvage, described: &Described) -> Placement {
     Placement::of(&keys(store), described.names(), &|key| store.value(key), &numbers_end, now)
 }
 
-/// How many contents stay in place.
+/// Number of bodies that are kept in place.
 fn kept(store: &Salvage, placement: &Placement) -> usize {
     let bodies = store.keys(peeklock_storage::Space::Body);
     bodies.iter().filter(|body| !placement.dropped.contains(*body)).count()
 }
 
-/// Writes contents that have no place any more where their owner finds them.
+/// Writes bodies without a message to a file for their owner.
 fn export(directory: &Path, store: &Salvage, described: &Described, placement: &Placement) -> io::Result<()> {
     if placement.unplaced.is_empty() {
         return Ok(());

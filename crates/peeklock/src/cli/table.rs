@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as their widest cell.
+//! Text tables: columns as wide as their widest cell.
 
 use super::output;
 
@@ -9,7 +9,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Only the heading.
+    /// A table with a heading only.
     pub(super) fn new(heading: &[&str]) -> Self {
         Self { rows: vec![heading.iter().map(|title| (*title).to_owned()).collect()] }
     }

@@ -1,4 +1,4 @@
-//! The command line as its users see it.
+//! The command line from a user's point of view.
 
 use clap::Parser;
 
@@ -53,7 +53,7 @@ fn help_is_the_snapshot() {
     assert_eq!(help, expected, "run with UPDATE_SNAPSHOTS=1 if the change is intended");
 }
 
-/// The words of a command in a shell's notation, as far as the documentation uses it: until a comment, redirection or pipe.
+/// The words of a shell command in the documentation's notation: up to a comment, redirection or pipe.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote): (Vec<String>, Option<String>, Option<char>) = Default::default();
     let mut characters = line.chars();
@@ -75,7 +75,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Where explanations begin in the examples of `--help`: behind two spaces and more.
+/// Removes the explanation after an example in `--help`: it begins after two or more spaces.
 fn without_explanation(line: &str) -> &str {
     line.split("  ").next().unwrap_or(line)
 }

@@ -1,4 +1,4 @@
-//! Variables `PEEKLOCK_...` that no argument reads: a misspelt one would have no effect without a word.
+//! Variables `PEEKLOCK_...` that no argument reads: a misspelt one would silently have no effect.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -7,19 +7,19 @@ use clap::Command;
 
 const PREFIX: &str = "PEEKLOCK_";
 
-/// Letters by which a misspelt name may differ from the one that was meant; case and underscores do not count.
+/// Letters by which a misspelt name may differ from the intended one; case and underscores do not count.
 const DISTANCE_MAX: usize = 2;
 
-/// What this process was given in vain.
+/// Unknown variables of this process.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unknown {
-    /// Errors: each name beside the one that was meant.
+    /// Errors: each name with the intended one.
     pub(super) misspelt: Vec<String>,
-    /// Notes: names that are like none.
+    /// Notes: names that resemble no known one.
     pub(super) others: Vec<String>,
 }
 
-/// Checks the names of this process's variables by the arguments of all commands.
+/// Checks the names of this process's variables against the arguments of all commands.
 pub(super) fn unknown(command: &Command) -> Unknown {
     let mut known = BTreeSet::new();
     collect(command, &mut known);
@@ -49,7 +49,7 @@ fn compare(names: impl Iterator<Item = String>, known: &BTreeSet<String>) -> Unk
     unknown
 }
 
-/// The variable that was meant, if its own name begins like ours.
+/// The intended variable, if the name begins like ours.
 fn closest<'k>(name: &str, known: &'k BTreeSet<String>) -> Option<&'k str> {
     let letters = |name: &str| name.replace('_', "").to_uppercase();
     let wanted = letters(name);
@@ -61,7 +61,7 @@ fn closest<'k>(name: &str, known: &'k BTreeSet<String>) -> Option<&'k str> {
     known.iter().min_by_key(distance).filter(|best| distance(best) <= DISTANCE_MAX).map(String::as_str)
 }
 
-/// What Kubernetes gives every container beside a service named `peeklock`: `PEEKLOCK_SERVICE_HOST`,
+/// Whether Kubernetes sets the variable in every container beside a service named `peeklock`: `PEEKLOCK_SERVICE_HOST`,
 /// `PEEKLOCK_PORT_5672_TCP_ADDR` and the like.
 fn is_service_link(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();

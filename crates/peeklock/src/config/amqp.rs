@@ -1,4 +1,4 @@
-//! `[amqp]`: who may connect, and how much of the broker one connection may use.
+//! `[amqp]`: AMQP's address, time-outs, and limits of one connection.
 
 use std::ops::RangeInclusive;
 
@@ -20,26 +20,26 @@ const SESSIONS: RangeInclusive<u64> = 1..=65_536;
 const LINKS: RangeInclusive<u64> = 1..=65_535;
 const REASSEMBLY_BYTES: RangeInclusive<u64> = 1 << 20..=4 << 30;
 
-/// How AMQP is served.
+/// Settings of AMQP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AmqpConfig {
     /// Whether clients may skip SASL.
     pub(crate) sasl_optional: bool,
     /// A connection silent for this long is closed.
     pub(crate) idle_time_out_ms: u64,
-    /// A connection that is not opened by then is cut off.
+    /// A connection that is not opened by then is closed.
     pub(crate) open_time_out_ms: u64,
     /// How long connections may take to finish when the broker stops.
     pub(crate) drain_time_out_ms: u64,
     /// Largest frame accepted.
     pub(crate) frame_bytes_max: u64,
-    /// Connections served at a time.
+    /// Maximum number of connections.
     pub(crate) connections_max: u64,
     /// AMQP sessions per connection.
     pub(crate) sessions_max: u64,
     /// Links per connection.
     pub(crate) links_max: u64,
-    /// Sum of partly received messages per connection, in bytes; `None` for what the memory allows.
+    /// Total size of partly received messages per connection, in bytes; `None` to derive it from the memory.
     pub(crate) reassembly_bytes_max: Option<u64>,
 }
 
@@ -61,7 +61,8 @@ impl Default for AmqpConfig {
 }
 
 impl AmqpConfig {
-    /// The limits and the identity of each connection, which may hold `reassembly_bytes_max` of partly received messages.
+    /// The limits and identity of each connection, which may hold `reassembly_bytes_max` bytes of partly received
+    /// messages.
     pub(crate) fn endpoint(
         &self,
         authorization: &AuthorizationConfig,
@@ -86,7 +87,7 @@ impl AmqpConfig {
     }
 }
 
-/// Reads the section: the address, which flags may overrule, and the rest.
+/// Reads the section: the address, which flags may override, and the rest.
 pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConfig) {
     let listen = table.text("listen", "\"127.0.0.1:5672\"", str::parse);
     let default = AmqpConfig::default();

@@ -1,4 +1,4 @@
-//! Flags and variables of `peeklock serve`, which overrule the file.
+//! Flags and variables of `peeklock serve`, which override the file.
 
 use std::path::{Path, PathBuf};
 
@@ -162,13 +162,13 @@ pub(crate) struct EmulatorArgs {
 }
 
 impl EmulatorArgs {
-    /// The file to read, if there is any.
+    /// The file to read, if any.
     pub(super) fn file(&self) -> Option<&Path> {
         let default = || Some(Path::new(emulator::FILE_DEFAULT)).filter(|path| path.exists());
         self.emulator_config.as_deref().or_else(default)
     }
 
-    /// Whether the variables that the emulator insists on are set.
+    /// Whether the variables that the emulator requires are set.
     pub(super) const fn stands_in(&self) -> bool {
         self.accept_eula.is_some() && self.sql_server.is_some()
     }

@@ -1,4 +1,4 @@
-//! Entities asked for by flag or variable: created with default options if they are missing, left alone otherwise.
+//! Entities requested by flag or variable: created with default options if they don't exist, otherwise unchanged.
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use super::entity::{check_name, check_subscription_name};
 use super::queue::QueueConfig;
 use super::topic::TopicConfig;
 
-/// What stands between a topic and its subscription in addresses.
+/// The separator between a topic and its subscription in addresses.
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
-/// A topic, and perhaps a subscription of it.
+/// A topic, optionally with a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AskedTopic {
     /// The topic's name.
@@ -24,7 +24,7 @@ pub(crate) struct AskedTopic {
 impl FromStr for AskedTopic {
     type Err = String;
 
-    /// Reads `TOPIC`, `TOPIC/SUBSCRIPTION`, and, as in addresses, `TOPIC/Subscriptions/SUBSCRIPTION`.
+    /// Parses `TOPIC`, `TOPIC/SUBSCRIPTION`, and, as in addresses, `TOPIC/Subscriptions/SUBSCRIPTION`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let keyword = text.to_ascii_lowercase().rfind(SUBSCRIPTIONS);
         let parts = match keyword {
@@ -41,18 +41,18 @@ impl FromStr for AskedTopic {
     }
 }
 
-/// Reads the name of a queue.
+/// Checks the name of a queue.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 pub(super) fn queue_name(name: &str) -> Result<String, String> {
     check_name(name).map(|()| name.to_owned())
 }
 
-/// The queues that the file doesn't declare.
+/// The requested queues that the file doesn't declare.
 ///
 /// # Errors
-/// A name that is a topic's as well.
+/// A name that is also a topic's.
 pub(super) fn queues(
     mut asked: Vec<String>,
     queues: &[QueueConfig],
@@ -65,10 +65,11 @@ pub(super) fn queues(
     Ok(asked)
 }
 
-/// The topics and subscriptions that the file doesn't declare, each once. `asked_queues` are those asked for beside the file.
+/// The requested topics and subscriptions that the file doesn't declare, each once. `asked_queues` are the requested
+/// queues.
 ///
 /// # Errors
-/// A name that is a queue's as well.
+/// A name that is also a queue's.
 pub(super) fn topics(
     mut asked: Vec<AskedTopic>,
     topics: &[TopicConfig],

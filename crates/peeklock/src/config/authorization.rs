@@ -1,4 +1,4 @@
-//! `[authorization]`: who is known to the broker, and what they may do.
+//! `[authorization]`: principals and their rights.
 
 use std::ops::RangeInclusive;
 
@@ -12,24 +12,24 @@ use super::{ConfigError, ListenAddress, json_web};
 const SECOND_MS: u64 = 1_000;
 const TIME_OUT_MS: RangeInclusive<u64> = SECOND_MS..=600 * SECOND_MS;
 
-/// Who may do what.
+/// Settings of authorization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthorizationConfig {
-    /// Whether anything has to be shown at all.
+    /// Whether credentials are required.
     pub(crate) required: bool,
-    /// Whether nothing has to be shown although other machines can connect.
+    /// Whether access without credentials is allowed even if other machines can connect.
     pub(crate) allow_anybody: bool,
-    /// Whether the key that everybody knows counts although other machines can connect.
+    /// Whether the publicly known default key is accepted even if other machines can connect.
     pub(crate) allow_default_key: bool,
     /// Whether SASL PLAIN is accepted.
     pub(crate) plain_enabled: bool,
-    /// A connection that has shown nothing that grants access for this long is closed.
+    /// A connection without a valid credential is closed after this time.
     pub(crate) time_out_ms: u64,
     /// The namespace's shared access rules.
     pub(crate) rules: Vec<AuthorizationRule>,
-    /// Whose client certificates allow what.
+    /// The rights of client certificates.
     pub(crate) certificates: Vec<CertificateRule>,
-    /// Whose JSON web tokens allow what.
+    /// Issuer, keys and roles of accepted JSON web tokens.
     pub(crate) json_web: Option<JsonWebPolicy>,
 }
 
@@ -49,19 +49,19 @@ impl Default for AuthorizationConfig {
 }
 
 impl AuthorizationConfig {
-    /// Whether the emulator's rule is in force, because nobody is named.
+    /// Whether the emulator's rule is in force, because no rule is configured.
     pub(crate) fn has_default_key(&self) -> bool {
         self.rules.is_empty() && self.certificates.is_empty() && self.json_web.is_none()
     }
 
-    /// The decisions.
+    /// The policy for the access checks.
     pub(crate) fn policy(&self) -> Policy {
         let rules = if self.has_default_key() { vec![default_rule()] } else { self.rules.clone() };
         let (certificates, json_web) = (self.certificates.clone(), self.json_web.clone());
         Policy { required: self.required, rules, certificates, json_web }
     }
 
-    /// The SASL mechanisms, of those the dialect knows, that somebody can use.
+    /// Whether a SASL mechanism of the dialect is usable with this configuration.
     pub(crate) fn offers(&self, mechanism: &str) -> bool {
         match mechanism {
             "PLAIN" => self.plain_enabled,
@@ -70,7 +70,7 @@ impl AuthorizationConfig {
         }
     }
 
-    /// Refuses to let other machines in with the key that everybody knows, or with none, unless that is asked for.
+    /// Refuses access from other machines with the publicly known key, or without one, unless it is explicitly allowed.
     ///
     /// # Errors
     /// [`ConfigError::Combination`] with the first address that is not on loopback.
@@ -99,7 +99,7 @@ impl AuthorizationConfig {
     }
 }
 
-/// What flags may overrule; `None` where the file says nothing.
+/// Settings that flags may override; `None` where the file does not set them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AuthorizationFlags {
     /// `authorization.required`
@@ -109,7 +109,7 @@ pub(crate) struct AuthorizationFlags {
 }
 
 impl AuthorizationFlags {
-    /// These over the file's.
+    /// Combines these flags with the file's settings.
     pub(super) fn over(self, file: Self, config: AuthorizationConfig) -> AuthorizationConfig {
         let required = self.required.or(file.required).unwrap_or(config.required);
         let allow_default_key =
@@ -118,7 +118,7 @@ impl AuthorizationFlags {
     }
 }
 
-/// Reads the section: what flags may overrule, and the rest.
+/// Reads the section: the settings that flags may override, and the rest.
 pub(super) fn read(mut table: Table<'_, '_>) -> (AuthorizationFlags, AuthorizationConfig) {
     let default = AuthorizationConfig::default();
     let flags = AuthorizationFlags {
@@ -158,7 +158,7 @@ fn read_certificates(table: &mut Table<'_, '_>) -> Vec<CertificateRule> {
     certificates
 }
 
-/// An entity's path, or nothing for the whole namespace.
+/// An entity's path; by default the whole namespace.
 pub(super) fn read_scope(table: &mut Table<'_, '_>, key: &'static str) -> Resource {
     let scope = table.text(key, "\"orders\"", |text| {
         Resource::of(text).ok_or_else(|| "is no path of an entity; write the name of an entity".to_owned())

@@ -9,15 +9,15 @@ use super::entity;
 use super::names::{Names, Place};
 use super::table::Table;
 
-/// Service Bus quotas.
+/// Maximum length of a key, from Service Bus's quotas.
 const KEY_CHARS_MAX: usize = 256;
 const RIGHTS_EXAMPLE: &str = "[\"Listen\", \"Send\"]";
 
-/// The keys under which the two keys of a rule may be written: the text itself, a file that holds it, a variable that does.
+/// The keys for one of the two keys of a rule: the text itself, a file that contains it, or a variable.
 const PRIMARY: [&str; 3] = ["primary_key", "primary_key_file", "primary_key_env"];
 const SECONDARY: [&str; 3] = ["secondary_key", "secondary_key_file", "secondary_key_env"];
 
-/// Reads the rules under a key of `table`; `header` is what stands in double brackets. Messages never show keys.
+/// Reads the rules under a key of `table`; `header` is the text in double brackets. Messages never contain keys.
 pub(super) fn read_all(table: &mut Table<'_, '_>, key: &'static str, header: &str) -> Vec<AuthorizationRule> {
     let mut names = Names::default();
     let mut rules = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn read_all(table: &mut Table<'_, '_>, key: &'static str, header: &st
     rules
 }
 
-/// One rule and the place of its name; `None` when it gives none, which has been reported then. `owner` starts messages.
+/// One rule and the position of its name; `None` when it is invalid, which has been reported. `owner` starts messages.
 fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(AuthorizationRule, Place)> {
     let name = entity::read_name(&mut table, place, "\"sender\"", entity::check_authorization_rule_name);
     if let Some((name, _)) = &name {
@@ -52,7 +52,7 @@ fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(Authori
     }
     let rights = read_rights(&mut table, place);
     let primary_key = read_key(&mut table, place, PRIMARY);
-    // An empty key is none: nothing that a client shows matches it.
+    // An empty key counts as none: no credential matches it.
     let secondary_key = if SECONDARY.iter().any(|key| table.value(key).is_some()) {
         read_key(&mut table, place, SECONDARY)
     } else {
@@ -71,7 +71,7 @@ fn read(mut table: Table<'_, '_>, place: &Place, owner: &str) -> Option<(Authori
     Some((rule, place))
 }
 
-/// The rights that a table gives; `None` if it gives none, which has been reported then.
+/// The rights in a table; `None` if there are none, which has been reported.
 pub(super) fn read_rights(table: &mut Table<'_, '_>, place: &Place) -> Option<Rights> {
     if table.value("rights").is_none() {
         table.report(place, "rights", &format!("missing; write rights = {RIGHTS_EXAMPLE} or the like"));
@@ -107,7 +107,7 @@ fn rights(names: &[&str]) -> Result<Rights, String> {
     Ok(rights)
 }
 
-/// A key, from where exactly one of three keys of the table says.
+/// A key from exactly one of three settings of the table.
 fn read_key(table: &mut Table<'_, '_>, place: &Place, keys: [&'static str; 3]) -> Option<Secret> {
     let [key, file, env] = keys;
     let mut written = keys.into_iter().filter_map(|key| Some((key, table.value(key)?.1))).collect::<Vec<_>>();

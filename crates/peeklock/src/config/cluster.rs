@@ -1,4 +1,4 @@
-//! `[cluster]`: this node among those that share a replicated store.
+//! `[cluster]`: this node among the nodes that share a replicated store.
 
 use std::ops::RangeInclusive;
 
@@ -11,14 +11,14 @@ const LEASE_TIME_MS_DEFAULT: u64 = 6_000;
 const NAME_CHARS_MAX: usize = 100;
 const ADDRESS_CHARS_MAX: usize = 300;
 
-/// See the module.
+/// Settings of this node; see the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClusterConfig {
-    /// What the node is called; `None` for the machine's name.
+    /// The node's name; `None` for the machine's name.
     pub(crate) node: Option<String>,
-    /// How others reach it; for people.
+    /// The address of the node, for operators.
     pub(crate) advertise: Option<String>,
-    /// A node that is silent for so long may be relieved.
+    /// Another node may take over from a node that does not renew for this long.
     pub(crate) lease_time_ms: u64,
 }
 
@@ -29,19 +29,19 @@ impl Default for ClusterConfig {
 }
 
 impl ClusterConfig {
-    /// The same under this name, reached in this way, where these are said.
+    /// Overrides name and address where they are given.
     pub(super) fn called(self, node: Option<String>, advertise: Option<String>) -> Self {
         Self { node: node.or(self.node), advertise: advertise.or(self.advertise), ..self }
     }
 
-    /// What this node is called.
+    /// The name of this node.
     pub(crate) fn node_name(&self) -> String {
         let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         self.node.clone().unwrap_or_else(machine)
     }
 }
 
-/// Reads the section; without a replicated store, what it says is noted as being in vain.
+/// Reads the section; without a replicated store, its settings are noted as having no effect.
 pub(super) fn read(
     mut table: Table<'_, '_>,
     storage: &StorageConfig,
@@ -66,10 +66,10 @@ fn optional(text: &str, parse: impl Fn(&str) -> Result<String, String>) -> Resul
     if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
 }
 
-/// The name of a node.
+/// Checks the name of a node.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason.
 pub(super) fn node(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     match !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.bytes().all(fits) {
@@ -81,10 +81,10 @@ pub(super) fn node(text: &str) -> Result<String, String> {
     }
 }
 
-/// How a node is reached.
+/// Checks the address of a node.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason.
 pub(super) fn address(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_graphic();
     match !text.is_empty() && text.len() <= ADDRESS_CHARS_MAX && text.bytes().all(fits) {

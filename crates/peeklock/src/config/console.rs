@@ -1,11 +1,11 @@
-//! `[console]`: the pages for browsers.
+//! `[console]`: the console for browsers.
 
 use super::table::Table;
 
-/// Whether browsers get pages.
+/// Settings of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConsoleConfig {
-    /// Whether `/console` is served. The management API is served in any case: it demands a key.
+    /// Whether `/console` is served. The management API is always served: it requires a key.
     pub(crate) is_enabled: bool,
 }
 

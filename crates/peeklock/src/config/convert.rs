@@ -1,5 +1,5 @@
-//! Writes the entities of a configuration in TOML, leaving out what is the default, and shared access rules: their keys
-//! belong into no output.
+//! Writes the entities of a configuration in TOML, omitting defaults and shared access rules, whose keys must not be in
+//! any output.
 
 use std::fmt::{Display, Write};
 
@@ -14,7 +14,7 @@ use super::subscription::SubscriptionConfig;
 use super::topic::TopicConfig;
 use super::values::NULL;
 
-/// The entities of a file as a file in TOML declares them.
+/// The entities of a file, declared in TOML.
 pub(crate) fn to_toml(file: &FileConfig) -> String {
     let mut text = Text::default();
     let tier = file.namespace.tier;
@@ -28,19 +28,19 @@ pub(crate) fn to_toml(file: &FileConfig) -> String {
     text.0
 }
 
-/// TOML being written.
+/// A TOML text under construction.
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
-    /// The header of an entry of a list.
+    /// Writes the header of an entry of a list.
     fn header(&mut self, header: &str) {
         self.section(&format!("[{header}]"));
     }
 
     fn section(&mut self, header: &str) {
         let space = if self.0.is_empty() { "" } else { "\n" };
-        // Writing into a string can't fail; so below.
+        // Writing to a string can't fail, here and below.
         let _ = writeln!(self.0, "{space}[{header}]");
     }
 
@@ -48,7 +48,7 @@ impl Text {
         let _ = writeln!(self.0, "{key} = {value}");
     }
 
-    /// The options that don't have their defaults.
+    /// Writes the options that don't have their defaults.
     fn options<O: OptionSet>(&mut self, options: &O, tier: Tier) {
         let default: O = tier.defaults();
         for option in OPTIONS.iter().filter(|option| !option.is_equal(options, &default)) {
@@ -59,7 +59,7 @@ impl Text {
     }
 }
 
-/// An option in TOML; `None` where it has no value, and of keys, which belong into no output.
+/// An option in TOML; `None` without a value, and for keys, which must not be in any output.
 pub(crate) fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<String> {
     Some(match &option.kind {
         OptionKind::Boolean(at) => at.get(options)?.to_string(),
@@ -126,7 +126,7 @@ fn write_rule(text: &mut Text, rule: &Rule) {
         Filter::False => text.set("filter", quoted("false")),
         Filter::Correlation(filter) => text.set("correlation", correlation(filter)),
         Filter::Sql(filter) => text.set("sql", quoted(filter.expression())),
-        // No file declares one: selectors belong to the subscriptions of clients.
+        // A file can't declare one: selectors belong to the subscriptions of clients.
         Filter::Selector(_) => {}
     }
     if let Some(action) = &rule.action {
@@ -138,7 +138,7 @@ fn write_rule(text: &mut Text, rule: &Rule) {
     }
 }
 
-/// Parameters for which the action has another value than the filter, which a file can't say.
+/// Parameters with different values in filter and action, which a file can't express.
 pub(crate) fn ambiguous_parameters(rule: &Rule) -> Vec<&str> {
     let Filter::Sql(filter) = &rule.filter else { return Vec::new() };
     let of_action = rule.action.iter().flat_map(|action| action.parameters());
@@ -149,7 +149,7 @@ pub(crate) fn ambiguous_parameters(rule: &Rule) -> Vec<&str> {
     of_action.filter(differs).map(|(name, _)| &**name).collect()
 }
 
-/// In a file filter and action have their parameters in common.
+/// In a file, filter and action share their parameters.
 fn parameters(rule: &Rule) -> Vec<(Box<str>, PropertyValue)> {
     let mut all = match &rule.filter {
         Filter::Sql(filter) => filter.parameters().to_vec(),
@@ -163,7 +163,7 @@ fn parameters(rule: &Rule) -> Vec<(Box<str>, PropertyValue)> {
     all
 }
 
-/// The fields of a message that a filter compares, by their names in TOML, its application properties left out.
+/// The message fields that a filter compares, by their names in TOML, without application properties.
 pub(crate) fn correlation_fields(filter: &CorrelationFilter) -> Vec<(&'static str, &str)> {
     let fields = [
         ("correlation_id", &filter.correlation_id),
@@ -187,7 +187,7 @@ fn correlation(filter: &CorrelationFilter) -> String {
     format!("{{ {} }}", parts.join(", "))
 }
 
-/// In the order of names, which says nothing: equal rules have equal texts.
+/// Sorted by name, because the order has no meaning: equal rules have equal texts.
 fn rule_properties(values: &[(Box<str>, PropertyValue)]) -> String {
     let mut values: Vec<_> = values.iter().collect();
     values.sort_by_key(|(name, _)| name.to_lowercase());
@@ -195,13 +195,13 @@ fn rule_properties(values: &[(Box<str>, PropertyValue)]) -> String {
     format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// A value that a filter can have. TOML has no form of its own for the last ones.
+/// A value in a filter. TOML has no form of its own for the last ones.
 pub(crate) fn value_text(value: &PropertyValue) -> String {
     match value {
         PropertyValue::Boolean(flag) => flag.to_string(),
         PropertyValue::Integer(number) => number.to_string(),
         PropertyValue::Unsigned(number) => number.to_string(),
-        // As TOML wants it: always with a point or an exponent.
+        // TOML requires a point or an exponent.
         PropertyValue::Double(number) => format!("{number:?}"),
         PropertyValue::Text(text) => quoted(text),
         PropertyValue::Timestamp(ms) => jiff::Timestamp::from_millisecond(*ms)

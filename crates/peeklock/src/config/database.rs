@@ -1,4 +1,4 @@
-//! Where a replicated store is: the URL of PostgreSQL, whose password is in no message.
+//! The address of a replicated store: the URL of PostgreSQL, whose password appears in no message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use peeklock_engine::Secret;
 use peeklock_postgres::{DatabaseOptions, URL_SCHEMES};
 
-/// What keeps messages.
+/// The kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum StorageEngine {
-    /// Files of this machine.
+    /// Files on this machine.
     #[default]
     Local,
     /// PostgreSQL.
@@ -28,13 +28,13 @@ impl FromStr for StorageEngine {
     }
 }
 
-/// Who makes a second copy of what PostgreSQL acknowledges.
+/// What makes a second copy of the data that PostgreSQL acknowledges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Durability {
-    /// A synchronous standby of PostgreSQL; without one, nothing is served.
+    /// A synchronous standby of PostgreSQL, without which the broker does not serve.
     #[default]
     Standby,
-    /// Whoever runs PostgreSQL, below it.
+    /// The PostgreSQL service itself, below the database.
     Service,
 }
 
@@ -52,19 +52,19 @@ impl FromStr for Durability {
     }
 }
 
-/// The URL of a database. It may hold a password, so it is shown without one.
+/// The URL of a database. It may contain a password, so it is displayed without one.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DatabaseUrl(Secret);
 
 const EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
 
 impl DatabaseUrl {
-    /// Whether a text is meant to be one.
+    /// Whether a text is meant as a URL of a database.
     pub(crate) fn is_like(text: &str) -> bool {
         URL_SCHEMES.iter().any(|scheme| text.starts_with(scheme))
     }
 
-    /// With the password, for the connection.
+    /// The URL with the password, for the connection.
     pub(crate) fn expose(&self) -> &str {
         self.0.expose()
     }
@@ -73,7 +73,7 @@ impl DatabaseUrl {
 impl FromStr for DatabaseUrl {
     type Err = String;
 
-    /// Messages say nothing of the text.
+    /// Error messages do not contain the text.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if !Self::is_like(text) {
             return Err(format!("is no URL of a database; write {EXAMPLE} or the like"));
@@ -88,7 +88,7 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// Without password and parameters. A password that has an "@" unescaped is not shown either.
+/// Without password and parameters. A password with an unescaped "@" is not displayed either.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.expose();

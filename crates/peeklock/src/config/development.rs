@@ -1,19 +1,19 @@
-//! `[development]`: what helps to test programs that use the broker, and what has no place in production.
+//! `[development]`: features for testing programs that use the broker, not for production.
 
 use super::table::Table;
 use super::{ConfigError, ListenAddress};
 
-/// Help for tests.
+/// Settings for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DevelopmentConfig {
     /// Whether every client of the HTTP port may move the broker's clock forward.
     pub(crate) time_travel: bool,
-    /// Whether that is allowed although other machines can connect.
+    /// Whether that is allowed even if other machines can connect.
     pub(crate) allow_remote: bool,
 }
 
 impl DevelopmentConfig {
-    /// Refuses to hand the clock to other machines, unless that is asked for.
+    /// Refuses to let other machines move the clock, unless that is explicitly allowed.
     ///
     /// # Errors
     /// [`ConfigError::Combination`] with the first address that is not on loopback.
@@ -32,7 +32,7 @@ impl DevelopmentConfig {
     }
 }
 
-/// Reads the section: whether time travel is on, which flags may overrule, and the rest.
+/// Reads the section: whether time travel is enabled, which flags may override, and the rest.
 pub(super) fn read(mut table: Table<'_, '_>) -> (Option<bool>, DevelopmentConfig) {
     let default = DevelopmentConfig::default();
     let time_travel = table.boolean_or_none("time_travel", default.time_travel);

@@ -1,10 +1,10 @@
-//! Durations as users write them: ISO 8601 or human.
+//! Durations in a configuration: ISO 8601 or human-readable.
 
 use std::ops::RangeInclusive;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 
-/// The longest duration Service Bus knows; it means "no limit".
+/// The longest duration of Service Bus; it means "no limit".
 pub(crate) const UNLIMITED_ISO: &str = "P10675199DT2H48M5.4775807S";
 
 /// A duration that may be unlimited.
@@ -16,11 +16,11 @@ pub(crate) enum Duration {
     Unlimited,
 }
 
-/// Reads `PT1M`, `P1DT2H`, `1 minute`, `1h 30m`, `30s`, `unlimited`. A day is 24 hours; months and years have no
-/// fixed length and are refused. Fractions of a millisecond are cut off.
+/// Parses `PT1M`, `P1DT2H`, `1 minute`, `1h 30m`, `30s`, `unlimited`. A day is 24 hours; months and years have no fixed
+/// length and are refused. Fractions of a millisecond are cut off.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text.eq_ignore_ascii_case(UNLIMITED_ISO) || text.eq_ignore_ascii_case("unlimited") {
@@ -42,10 +42,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::Milliseconds(milliseconds))
 }
 
-/// As [`parse`], for a duration with a range in milliseconds.
+/// [`parse`] with a range in milliseconds.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(crate) fn parse_in(text: &str, range_ms: &RangeInclusive<u64>) -> Result<u64, String> {
     match parse(text)? {
         Duration::Milliseconds(value) if range_ms.contains(&value) => Ok(value),
@@ -57,11 +57,11 @@ pub(crate) fn parse_in(text: &str, range_ms: &RangeInclusive<u64>) -> Result<u64
     }
 }
 
-/// As [`parse`], for a duration that may be unlimited; `None` then. `too_short` says what is wrong with one that is shorter
-/// than `least_ms`.
+/// [`parse`] for a duration that may be unlimited, which is `None`. `too_short` describes a duration shorter than
+/// `least_ms`.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(crate) fn parse_open(
     text: &str,
     least_ms: u64,
@@ -74,7 +74,7 @@ pub(crate) fn parse_open(
     }
 }
 
-/// Says that a duration is shorter than it may be.
+/// The message for a duration below the minimum.
 pub(crate) fn too_short(text: &str, least_ms: u64) -> String {
     format!("\"{text}\" is too short; write at least \"{}\", or \"unlimited\"", iso(least_ms))
 }

@@ -1,4 +1,4 @@
-//! What queues, topics and subscriptions have in common: their names, and what the rest of the file says about them.
+//! Common parts of queues, topics and subscriptions: their names, and limits from the rest of the file.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use super::limits::LimitsConfig;
 use super::names::Place;
 use super::table::Table;
 
-/// What the rest of the file says that entities must keep to.
+/// Limits for entities from the rest of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// `[limits]`
     pub(super) limits: LimitsConfig,
     /// The tier in `[namespace]`.
     pub(super) tier: Tier,
-    /// What a connection may hold of partly received messages.
+    /// Maximum size of partly received messages of a connection.
     pub(super) reassembly_bytes_max: u64,
 }
 
 impl Bounds {
-    /// Those that a file sets.
+    /// The limits in a file.
     pub(super) fn of(file: &FileConfig) -> Self {
         Self {
             limits: file.limits,
@@ -40,7 +40,7 @@ impl Default for Bounds {
     }
 }
 
-/// The name of a table's entity and where it stands; `None` when it is missing or unusable, which is reported.
+/// The name of a table's entity and its position; `None` when it is missing or invalid, which is reported.
 pub(super) fn read_name(
     table: &mut Table<'_, '_>,
     place: &Range<usize>,
@@ -55,10 +55,10 @@ pub(super) fn read_name(
     Some((name, span))
 }
 
-/// The same check with the name before the reason, as messages about a configuration have it.
+/// Puts the name before the reason, as in all messages about a configuration.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 fn check_as(check: fn(&str) -> Result<(), String>, name: &str) -> Result<(), String> {
     check(name).map_err(|reason| format!("\"{name}\" can't be used: {reason}"))
 }
@@ -66,7 +66,7 @@ fn check_as(check: fn(&str) -> Result<(), String>, name: &str) -> Result<(), Str
 /// Checks the name of a queue or topic.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     check_as(peeklock_engine::check_entity_name, name)
 }
@@ -74,7 +74,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 /// Checks the name of a subscription.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
     check_as(peeklock_engine::check_subscription_name, name)
 }
@@ -82,7 +82,7 @@ pub(super) fn check_subscription_name(name: &str) -> Result<(), String> {
 /// Checks the name of a rule.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 pub(super) fn check_rule_name(name: &str) -> Result<(), String> {
     check_as(peeklock_engine::check_rule_name, name)
 }
@@ -90,7 +90,7 @@ pub(super) fn check_rule_name(name: &str) -> Result<(), String> {
 /// Checks the name of a shared access rule.
 ///
 /// # Errors
-/// A message that ends a sentence about the name.
+/// A message for the end of a sentence about the name.
 pub(super) fn check_authorization_rule_name(name: &str) -> Result<(), String> {
     check_as(peeklock_engine::check_authorization_rule_name, name)
 }

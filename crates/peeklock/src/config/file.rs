@@ -33,7 +33,7 @@ use super::transactions;
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
 
-/// What a file says. `None` where flags, variables and defaults decide.
+/// The settings in a file. `None` where flags, variables and defaults decide.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct FileConfig {
     /// `amqp.listen`
@@ -70,7 +70,7 @@ pub(crate) struct FileConfig {
     pub(crate) time_travel: Option<bool>,
     /// The rest of `[development]`.
     pub(crate) development: DevelopmentConfig,
-    /// Of `[authorization]`, what flags may overrule.
+    /// The settings in `[authorization]` that flags may override.
     pub(crate) authorization_flags: AuthorizationFlags,
     /// The rest of `[authorization]`.
     pub(crate) authorization: AuthorizationConfig,
@@ -88,12 +88,12 @@ pub(crate) struct FileConfig {
     pub(crate) namespace: NamespaceConfig,
     /// Whether this is the emulator's file.
     pub(crate) is_emulators: bool,
-    /// What it says in vain, each with its place.
+    /// Settings without effect, each with its position.
     pub(crate) notes: Vec<String>,
 }
 
 impl FileConfig {
-    /// This file with the entities of the emulator's.
+    /// This file with the entities of the emulator's file.
     ///
     /// # Errors
     /// A message about an entity that both declare.
@@ -118,7 +118,7 @@ impl FileConfig {
 /// Reads a file of either kind: the emulator's if its name ends with `.json`, else TOML.
 ///
 /// # Errors
-/// [`Problems`] with every mistake; a file that can't be read is a mistake in line 1.
+/// [`Problems`] with every error; an unreadable file is an error in line 1.
 pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
         return emulator::load(path, Bounds::default());
@@ -130,10 +130,10 @@ pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
     }
 }
 
-/// Reads a file's text; `file` names it in messages.
+/// Parses a file's text; `file` names it in messages.
 ///
 /// # Errors
-/// [`Problems`] with every mistake.
+/// [`Problems`] with every error.
 pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
     let problems = Collector::new(text);
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -185,7 +185,7 @@ fn read_log(mut log: Table<'_, '_>, config: &mut FileConfig) {
     log.finish();
 }
 
-/// Queues and topics have names in common.
+/// Reads queues and topics, which share one set of names.
 fn read_entities(root: &mut Table<'_, '_>, config: &mut FileConfig) {
     let bounds = Bounds::of(config);
     let mut names = Names::default();

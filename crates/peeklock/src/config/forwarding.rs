@@ -1,15 +1,15 @@
-//! `forward_to` and `forward_dead_lettered_messages_to`: where messages go on to.
+//! `forward_to` and `forward_dead_lettered_messages_to`: the targets of forwarding.
 
 use peeklock_access::forwarding_target;
 use peeklock_engine::same_name;
 
 use super::entity;
 
-/// The name of a target, or its address, for the queue `own_name` or a subscription; an empty text is none. That the target
-/// exists is the namespace's to check: it may be declared anywhere in the file, or be stored.
+/// Parses the name or address of a target, for the queue `own_name` or a subscription; an empty text means none. The
+/// namespace checks that the target exists: it may be declared anywhere in the file, or be stored.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(super) fn parse_target(text: &str, own_name: Option<&str>) -> Result<Option<Box<str>>, String> {
     if text.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `[authorization.jwt]`: whose JSON web tokens are accepted, and what their roles allow.
+//! `[authorization.jwt]`: issuer and keys of accepted JSON web tokens, and the rights of their roles.
 
 use std::fs;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ const EXAMPLE: &str =
 const ROLES_CLAIM_DEFAULT: &str = "roles";
 const KEYS_FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads the table, if there is one. Without it JSON web tokens are refused.
+/// Reads the table, if it exists. Without it JSON web tokens are refused.
 pub(super) fn read(parent: &mut Table<'_, '_>) -> Option<JsonWebPolicy> {
     let (_, place) = parent.value("jwt")?;
     let mut table = parent.table("jwt", format!("[{HEADER}] "), EXAMPLE)?;
@@ -38,7 +38,7 @@ pub(super) fn read(parent: &mut Table<'_, '_>) -> Option<JsonWebPolicy> {
     let roles_claim = table.text("roles_claim", "\"roles\"", not_empty);
     let roles = read_roles(&mut table, &place);
     table.finish();
-    // A mistake was reported; what is left must not pass for a policy that asks for less.
+    // An error was reported; the rest must not become a less strict policy.
     if names_issuer && issuer.is_none() || names_keys && keys.is_none() {
         return None;
     }
@@ -78,7 +78,7 @@ fn read_keys(path: &str) -> Result<KeySet, String> {
     KeySet::parse(&bytes).map_err(|error| format!("\"{path}\" {error}"))
 }
 
-/// What comes from elsewhere without TLS could come from anybody.
+/// Keys fetched from another machine without TLS could be forged.
 fn check_issuer(text: &str) -> Result<Box<str>, String> {
     let advice = || {
         "is no https address; write \"https://login.example/tenant\", as the tokens have it in iss".to_owned()
@@ -97,7 +97,7 @@ fn check_issuer(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// Whether host and port of an address are this machine's alone.
+/// Whether an address is a loopback address.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => host,

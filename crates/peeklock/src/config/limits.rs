@@ -1,4 +1,4 @@
-//! `[limits]`: bounds of what may be asked for.
+//! `[limits]`: limits of entities and memory.
 
 use std::ops::RangeInclusive;
 
@@ -11,39 +11,38 @@ use super::table::Table;
 
 /// Service Bus's own minimum of `auto_delete_on_idle` (S-27).
 const AUTO_DELETE_ON_IDLE_MIN_MS: u64 = 5 * 60 * 1_000;
-/// Below 100 ms an entity is gone before its first client has connected.
+/// Below 100 ms an entity is deleted before its first client has connected.
 const AUTO_DELETE_ON_IDLE_MIN_RANGE_MS: RangeInclusive<u64> = 100..=AUTO_DELETE_ON_IDLE_MIN_MS;
 
 /// Service Bus's own maximum of queues and topics in a namespace.
 const ENTITIES_MAX: u64 = 10_000;
 const ENTITIES_RANGE: RangeInclusive<u64> = 1..=1_000_000;
 const MEMORY_BYTES: RangeInclusive<u64> = 4 << 20..=1024 << 30;
-/// An idle broker takes some 30 MiB.
+/// An idle broker uses some 30 MiB.
 const STATE_MEMORY_BYTES: RangeInclusive<u64> = 64 << 20..=16_384 << 30;
 
-/// The budget of memory holds the largest partly received messages of one connection so many times, so that a connection
-/// whose message is as large as allowed may go on while others hold something as well.
+/// The memory budget holds the largest partly received messages of one connection this many times, so that a connection
+/// with a message of maximum size can make progress while others hold memory as well.
 pub(crate) const LARGEST_PARTS_OF_MEMORY: u64 = 4;
 
-/// What a connection may hold of partly received messages where the memory allows it and nothing else is said: the largest
-/// message that an entity may have, in a request to schedule it.
+/// Default maximum of partly received messages of a connection where the memory allows it: the largest message that an
+/// entity may have, in a request to schedule it.
 const REASSEMBLY_BYTES_MAX: u64 = 104 << 20;
 
-/// What no entity may go beyond.
+/// Limits that apply to all entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitsConfig {
-    /// Least `auto_delete_on_idle` of any entity; lower than Service Bus's only for tests.
+    /// Minimum of every `auto_delete_on_idle`; lower than Service Bus's only for tests.
     pub(crate) auto_delete_on_idle_min_ms: u64,
     /// Default and maximum of every `default_message_time_to_live`; `None` for no limit (S-15).
     pub(crate) message_time_to_live_max_ms: Option<u64>,
-    /// Queues and topics together, beyond which none is created.
+    /// Maximum number of queues and topics together.
     pub(crate) entities_max: u64,
     /// Memory that peers may make the process hold, in bytes; `None` for a part of the machine's or container's.
     pub(crate) memory_bytes_max: Option<u64>,
-    /// What the broker knows of everything stored may take so much memory, in bytes; `None` for a part of the machine's or
-    /// container's.
+    /// Memory for the broker's state of everything stored, in bytes; `None` for a part of the machine's or container's.
     pub(crate) state_memory_bytes_max: Option<u64>,
-    /// How much topics may have of subscriptions and rules.
+    /// Limits of subscriptions and rules per topic.
     pub(crate) rules: RuleLimits,
 }
 
@@ -61,23 +60,23 @@ impl Default for LimitsConfig {
 }
 
 impl LimitsConfig {
-    /// The same with what the tier limits beside.
+    /// Applies the limits of the tier as well.
     pub(super) fn within(self, tier: Tier) -> Self {
         let limits = [self.message_time_to_live_max_ms, tier.time_to_live_ms_max()];
         Self { message_time_to_live_max_ms: limits.into_iter().flatten().min(), ..self }
     }
 
-    /// What a connection may hold of partly received messages, in bytes: what is asked for, or what a budget of
-    /// `memory_bytes` allows. Without the latter, as much as a machine with memory enough allows.
+    /// Maximum size of partly received messages of a connection in bytes: the configured one, or what a budget of
+    /// `memory_bytes` allows. Without a budget, as on a machine with enough memory.
     pub(crate) fn reassembly_bytes_max(asked: Option<u64>, memory_bytes: Option<u64>) -> u64 {
         let automatic = memory_bytes.map_or(u64::MAX, |bytes| bytes / LARGEST_PARTS_OF_MEMORY);
         asked.unwrap_or(automatic.min(REASSEMBLY_BYTES_MAX))
     }
 
-    /// Whether the memory holds what a connection may send.
+    /// Checks that the memory is enough for the messages that a connection may send.
     ///
     /// # Errors
-    /// What to write instead.
+    /// A message with the valid form.
     pub(super) fn check(&self, reassembly_bytes_max: Option<u64>) -> Result<(), String> {
         let least = reassembly_bytes_max.unwrap_or(0).saturating_mul(LARGEST_PARTS_OF_MEMORY);
         match self.memory_bytes_max {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// `ADDR:PORT`: an IP address or host name, and a port; port 0 asks the system for a free one.
+/// `ADDR:PORT`: an IP address or host name, and a port; port 0 requests a free one from the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListenAddress {
     host: String,
@@ -22,18 +22,19 @@ impl ListenAddress {
         self.port
     }
 
-    /// The same with another port.
+    /// The address with another port.
     pub(crate) fn with_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    /// Whether only this machine can connect, as far as the text tells: a name other than `localhost` may mean anything.
+    /// Whether only this machine can connect, as far as the text tells: a name other than `localhost` may resolve to
+    /// anything.
     pub(crate) fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         address.map_or_else(|_| self.host.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
     }
 
-    /// Whether two listeners with these addresses are one.
+    /// Whether two listeners with these addresses would be the same.
     pub(crate) fn collides_with(&self, other: &Self) -> bool {
         self.port != 0 && self == other
     }

@@ -1,4 +1,4 @@
-//! `[metrics]`: who may read `/metrics`, and how much it has.
+//! `[metrics]`: access to `/metrics`, and its number of series.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -7,20 +7,20 @@ use peeklock_engine::Secret;
 
 use super::table::Table;
 
-/// Entities with series of their own; 0 is none.
+/// Entities with series of their own; 0 for none.
 const ENTITIES: RangeInclusive<u64> = 0..=100_000;
 const ENTITIES_DEFAULT: u64 = 1_000;
-/// A token that is guessed easily is worse than none.
+/// An easily guessed token gives false security.
 const TOKEN_CHARS_MIN: usize = 16;
 
-/// See the module.
+/// Settings of metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MetricsConfig {
-    /// What scrapers of other machines present as `Authorization: Bearer …`, if anything.
+    /// The token that scrapers on other machines present as `Authorization: Bearer …`, if any.
     pub(crate) token: Option<Secret>,
-    /// Whether scrapers on this machine need nothing.
+    /// Whether scrapers on this machine need no token.
     pub(crate) open_on_loopback: bool,
-    /// Queues, topics and subscriptions with series of their own; all others are summed up in one.
+    /// Number of queues, topics and subscriptions with series of their own; all others are summed up in one.
     pub(crate) entities_max: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for MetricsConfig {
     }
 }
 
-/// Reads the section. Messages never show the token.
+/// Reads the section. Messages never contain the token.
 pub(super) fn read(mut table: Table<'_, '_>) -> MetricsConfig {
     let default = MetricsConfig::default();
     let token = table.text("token", "\"a long random text\"", check).flatten();
@@ -57,7 +57,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> MetricsConfig {
     config
 }
 
-/// A token, or none if it is empty.
+/// Checks a token; an empty one means none.
 fn check(token: &str) -> Result<Option<Secret>, String> {
     if token.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The broker's configuration: flag over variable over file over default.
+//! The broker's configuration: flags override variables, variables override the file, the file overrides defaults.
 
 mod amqp;
 mod args;
@@ -82,92 +82,93 @@ pub(crate) use telemetry::endpoint as otlp_endpoint;
 pub(crate) use tls::TlsConfig;
 pub(crate) use topic::TopicConfig;
 
-/// Where AMQP clients connect, unless told otherwise.
+/// Default address of AMQP.
 pub(crate) const AMQP_LISTEN_DEFAULT: &str = "127.0.0.1:5672";
-/// Where HTTP is served, unless told otherwise; 5300 is the Service Bus emulator's port.
+/// Default address of HTTP; 5300 is the Service Bus emulator's port.
 pub(crate) const HTTP_LISTEN_DEFAULT: &str = "127.0.0.1:5300";
-/// Where messages are kept, unless told otherwise; relative to the working directory.
+/// Default data directory, relative to the working directory.
 pub(crate) const DATA_DIR_DEFAULT: &str = "./data";
-/// The queue of a broker that was told nothing at all.
+/// The queue created if neither flags, variables nor a file declare any entity.
 pub(crate) const QUEUE_DEFAULT: &str = "queue";
 
-/// Everything `serve` needs to know.
+/// The settings of `serve`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    /// Where AMQP clients connect.
+    /// The address of AMQP.
     pub(crate) amqp_listen: ListenAddress,
-    /// How AMQP is served.
+    /// Settings of AMQP.
     pub(crate) amqp: AmqpConfig,
-    /// Who may do what.
+    /// Settings of authorization.
     pub(crate) authorization: AuthorizationConfig,
-    /// Where HTTP is served.
+    /// The address of HTTP.
     pub(crate) http_listen: ListenAddress,
-    /// What all addresses have in common.
+    /// Settings common to all addresses.
     pub(crate) network: NetworkConfig,
-    /// The pages for browsers.
+    /// Settings of the console.
     pub(crate) console: ConsoleConfig,
-    /// How TLS is served.
+    /// Settings of TLS.
     pub(crate) tls: TlsConfig,
-    /// Where messages are kept.
+    /// The data directory.
     pub(crate) data_dir: PathBuf,
-    /// How messages are kept.
+    /// Settings of the store.
     pub(crate) storage: StorageConfig,
-    /// This node among others of a replicated store.
+    /// This node among others that share a replicated store.
     pub(crate) cluster: ClusterConfig,
-    /// What is logged.
+    /// The filter of the log.
     pub(crate) log_filter: LogFilter,
-    /// How it is logged.
+    /// The format of the log.
     pub(crate) log_format: LogFormat,
-    /// Where administrative changes are noted.
+    /// The destination of the audit log.
     pub(crate) audit: AuditTarget,
-    /// Who may read metrics, and how much there is.
+    /// Settings of metrics.
     pub(crate) metrics: MetricsConfig,
-    /// What is sent to an OpenTelemetry collector.
+    /// Settings of the export to an OpenTelemetry collector.
     pub(crate) telemetry: TelemetryConfig,
-    /// Help for tests.
+    /// Settings for tests.
     pub(crate) development: DevelopmentConfig,
-    /// What no entity may go beyond.
+    /// Limits that apply to all entities.
     pub(crate) limits: LimitsConfig,
-    /// How many messages a second are taken.
+    /// Rate limits of messages.
     pub(crate) rates: Rates,
-    /// What transactions may be.
+    /// Limits of transactions.
     pub(crate) transactions: TransactionLimits,
-    /// Where the addresses in use are written once connections are accepted.
+    /// The file to which the addresses in use are written once connections are accepted.
     pub(crate) ready_file: Option<PathBuf>,
     /// Queues declared in the file: created, or their options updated.
     pub(crate) queues: Vec<QueueConfig>,
-    /// Queues asked for by flag: created with default options if missing, left alone otherwise.
+    /// Queues requested by flag: created with default options if they don't exist, otherwise unchanged.
     pub(crate) queues_if_missing: Vec<String>,
     /// Topics declared in the file: created, or their options updated, with their subscriptions.
     pub(crate) topics: Vec<TopicConfig>,
-    /// Topics and subscriptions asked for by flag: created with default options if missing, left alone otherwise.
+    /// Topics and subscriptions requested by flag: created with default options if they don't exist, otherwise
+    /// unchanged.
     pub(crate) topics_if_missing: Vec<AskedTopic>,
-    /// Whether neither a file nor a flag says anything about entities.
+    /// Whether neither a file nor a flag declares entities.
     pub(crate) undeclared: bool,
-    /// What holds for the whole namespace.
+    /// Settings of the namespace.
     pub(crate) namespace: NamespaceConfig,
-    /// Whether this broker stands where the Service Bus emulator stood.
+    /// Whether this broker replaces the Service Bus emulator.
     pub(crate) stands_in: bool,
-    /// What a file says in vain, each with its place.
+    /// Settings in a file without effect, each with its position.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why the configuration can't be used.
+/// Why the configuration is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// Mistakes in the file.
+    /// Errors in the file.
     #[error(transparent)]
     File(#[from] Problems),
-    /// Values that are fine each but not together.
+    /// Values that are valid each but not together.
     #[error("{0}")]
     Combination(String),
 }
 
 impl Config {
-    /// Reads the file that the arguments name and puts flags and variables over it.
+    /// Reads the file that the arguments name and overrides it with flags and variables.
     ///
     /// # Errors
-    /// [`ConfigError`], ready to be shown.
+    /// [`ConfigError`], ready to be printed.
     pub(crate) fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
         let file = args.config.as_deref().map(load).transpose()?;
         let asks = !args.queues.is_empty() || !args.topics.is_empty();
@@ -255,7 +256,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Every pair of values that can't be used together, one in each line of the message.
+    /// Checks for values that can't be used together; the message has one line for each pair.
     fn check_combinations(&self) -> Result<(), ConfigError> {
         let addresses = self.addresses();
         let checks = [
@@ -270,7 +271,7 @@ impl Config {
         if wrong.is_empty() { Ok(()) } else { Err(ConfigError::Combination(wrong.join("\n"))) }
     }
 
-    /// Every address to listen on, each once, with what it is called.
+    /// Every address to listen on, each once, with its setting's name.
     pub(crate) fn addresses(&self) -> Vec<(&'static str, &ListenAddress)> {
         let more = self.network.also_listen.iter().map(|address| ("also_listen", address));
         let all = [("AMQP", &self.amqp_listen), ("HTTP", &self.http_listen)].into_iter().chain(more);

@@ -1,4 +1,4 @@
-//! Names that must differ, regardless of case.
+//! Names that must be unique, regardless of case.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use peeklock_engine::name_key;
 
 use super::problem::Collector;
 
-/// Where something stands in the file, in bytes.
+/// The position of something in the file, in bytes.
 pub(super) type Place = Range<usize>;
 
-/// The names declared so far in one name space.
+/// The names declared so far in one namespace of the file.
 #[derive(Debug, Default)]
 pub(super) struct Names(HashMap<Box<str>, Seen>);
 
@@ -22,8 +22,8 @@ struct Seen {
 }
 
 impl Names {
-    /// Takes a name; `false` when it is taken, which is reported. `title` starts the message, `kind` says what the
-    /// name is for.
+    /// Registers a name; `false` for a duplicate, which is reported. `title` starts the message, `kind` is the kind of
+    /// the named thing.
     pub(super) fn take(
         &mut self,
         title: &str,

@@ -1,10 +1,10 @@
-//! `[namespace]`: what the namespace is called, and the tier of Service Bus whose rules hold in it.
+//! `[namespace]`: the name of the namespace, and the Service Bus tier whose rules apply.
 
 use peeklock_engine::Tier;
 
 use super::table::Table;
 
-/// What holds for the whole namespace.
+/// Settings of the namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NamespaceConfig {
     /// Its name; `None` for the first part of the host name that a client uses.
@@ -21,15 +21,15 @@ pub(super) fn read(mut table: Table<'_, '_>) -> NamespaceConfig {
     NamespaceConfig { name, tier }
 }
 
-/// The name of a namespace.
+/// Checks the name of a namespace.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(super) fn parse_name(name: &str) -> Result<String, String> {
     if name.is_empty() { Err("is empty".to_owned()) } else { Ok(name.to_owned()) }
 }
 
-/// A tier as TOML writes it: `premium`.
+/// A tier in TOML's notation: `premium`.
 pub(super) fn written(tier: Tier) -> String {
     tier.name().to_lowercase()
 }

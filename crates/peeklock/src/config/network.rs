@@ -1,4 +1,4 @@
-//! `[network]`: more addresses, and how many unauthenticated connections there may be.
+//! `[network]`: additional addresses, and limits of unauthenticated connections.
 
 use std::ops::RangeInclusive;
 
@@ -9,18 +9,18 @@ use super::table::{Table, show};
 
 const UNAUTHENTICATED: RangeInclusive<u64> = 1..=1_000_000;
 
-/// What all addresses have in common.
+/// Settings common to all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NetworkConfig {
-    /// More addresses to listen on.
+    /// Additional addresses to listen on.
     pub(crate) also_listen: Vec<ListenAddress>,
-    /// Unauthenticated connections at a time.
+    /// Maximum number of unauthenticated connections.
     pub(crate) unauthenticated_max: u64,
-    /// Of these, from one address.
+    /// Maximum number of these from one address.
     pub(crate) unauthenticated_per_address_max: u64,
-    /// Origins whose web pages may use the broker, as browsers write them.
+    /// Origins whose web pages may use the broker, in browsers' notation.
     pub(crate) allowed_origins: Vec<String>,
-    /// Names by which HTTP clients may call the broker, in lower case, perhaps with a `*` at the start.
+    /// Names by which HTTP clients may address the broker, in lower case, optionally with a `*` at the start.
     pub(crate) allowed_hosts: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Default for NetworkConfig {
     }
 }
 
-/// Reads the section: the addresses, which flags may overrule, and the rest.
+/// Reads the section: the addresses, which flags may override, and the rest.
 pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, NetworkConfig) {
     let also_listen = texts(&mut table, "also_listen", "\"0.0.0.0:5671\"", str::parse);
     let default = NetworkConfig::default();
@@ -61,13 +61,13 @@ pub(super) fn read(mut table: Table<'_, '_>) -> (Option<Vec<ListenAddress>>, Net
     (also_listen, config)
 }
 
-/// A number of connections by its earlier or its present name; the present one counts.
+/// A number of connections under its former or its current name; the current one has precedence.
 fn renamed(table: &mut Table<'_, '_>, [earlier, present]: [&'static str; 2], default: u64) -> u64 {
     let default = table.integer(earlier, default, &UNAUTHENTICATED);
     table.integer(present, default, &UNAUTHENTICATED)
 }
 
-/// An origin as browsers write it: in lower case, without the scheme's own port.
+/// An origin in browsers' notation: in lower case, without the scheme's default port.
 pub(super) fn origin(text: &str) -> Result<String, String> {
     let lower = text.to_ascii_lowercase();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);

@@ -1,4 +1,4 @@
-//! The options of an entity, read by the engine's schema from a file of either kind.
+//! The options of an entity, read with the engine's schema from a file of either kind.
 
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet};
 use peeklock_engine::{AuthorizationRule, EntityStatus, Tier};
@@ -17,22 +17,22 @@ use super::{authorization_rule, convert};
 const KILOBYTE: u64 = 1 << 10;
 const MEGABYTE: u64 = 1 << 20;
 
-/// A part of a file that sets options: a table in TOML, an object in the emulator's file. What it reports becomes one line
-/// with the place of the value.
+/// A part of a file that sets options: a table in TOML, an object in the emulator's file. Each report becomes one line
+/// with the position of the value.
 pub(super) trait Source {
-    /// What this kind of file calls an option.
+    /// The name of an option in this kind of file.
     fn key(option: &EntityOption) -> &'static str;
 
-    /// Where the value of a key stands, if it is there.
+    /// The position of a key's value, if present.
     fn place(&mut self, key: &'static str) -> Option<Place>;
 
-    /// True or false.
+    /// A boolean.
     fn boolean(&mut self, key: &'static str, default: bool) -> bool;
 
-    /// A whole number in a range.
+    /// An integer within a range.
     fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64;
 
-    /// A duration in a range, in milliseconds.
+    /// A duration within a range, in milliseconds.
     fn duration_ms(&mut self, key: &'static str, default_ms: u64, range_ms: &RangeInclusive<u64>) -> u64;
 
     /// A text.
@@ -46,25 +46,25 @@ pub(super) trait Source {
     /// Shared access rules of an entity.
     fn authorization_rules(&mut self, key: &'static str, noun: &str) -> Vec<AuthorizationRule>;
 
-    /// Reports a mistake at the value of a key.
+    /// Reports an error at the value of a key.
     fn report(&self, place: &Place, key: &str, message: &str);
 
-    /// Says that a duration is shorter than it may be.
+    /// The message for a duration below the minimum.
     fn too_short(option: &EntityOption, text: &str, least_ms: u64) -> String;
 
-    /// Says that the largest message, in kilobytes, fits nowhere.
+    /// The message for a maximum message size, in kilobytes, that fits nowhere.
     fn too_large(message_kb: u64, room: &Room) -> String;
 }
 
-/// What the largest message must fit into.
+/// The limit for the maximum message size.
 pub(super) enum Room {
     /// An entity of this kind, with its size in megabytes.
     Entity(&'static str, u64),
-    /// What a connection may hold of partly received messages, in bytes.
+    /// The maximum size of partly received messages of a connection, in bytes.
     Connection(u64),
 }
 
-/// Reads the options of the entity `own_name`, or of a subscription. What is not said stays as it is in `options`.
+/// Reads the options of the entity `own_name`, or of a subscription. Missing ones are unchanged in `options`.
 pub(super) fn read<S: Source, O: OptionSet>(
     source: &mut S,
     mut options: O,
@@ -123,14 +123,14 @@ fn read_option<S: Source, O: OptionSet>(
     }
 }
 
-/// Sets a value that these options have.
+/// Sets a value, if these options have it.
 fn set<T, O: OptionSet>(at: &Fields<T>, options: &mut O, read: impl FnOnce(&T) -> T) {
     if let Some(slot) = at.get_mut(options) {
         *slot = read(slot);
     }
 }
 
-/// `None` for no limit, which can't be where `[limits]` sets one (S-15).
+/// `None` for no limit, which is not possible where `[limits]` sets one (S-15).
 fn time_to_live_ms<S: Source>(
     source: &mut S,
     option: &EntityOption,
@@ -162,7 +162,7 @@ fn open_ms<S: Source>(option: &EntityOption, text: &str, least_ms: u64) -> Resul
     duration::parse_open(text, least_ms, || S::too_short(option, text, least_ms))
 }
 
-/// A message must fit into the entity, and through a connection.
+/// Checks that the maximum message size fits the entity and a connection.
 fn check_sizes<S: Source, O: OptionSet>(source: &mut S, options: &O, bounds: Bounds) {
     let Some((message_bytes, total_bytes)) = options.sizes_bytes() else { return };
     let room = if message_bytes > total_bytes {
@@ -182,12 +182,12 @@ fn check_express<S: Source, O: OptionSet>(source: &mut S, options: &O) {
     }
 }
 
-/// What the tier of the namespace doesn't have is refused as the service would refuse it.
+/// Refuses options that the namespace's tier does not support, as the service would.
 fn check_tier<S: Source, O: OptionSet>(source: &mut S, options: &O, bounds: Bounds) {
     let Bounds { tier, .. } = bounds;
     let default: O = tier.defaults();
     for option in OPTIONS.iter().filter(|option| option.since > tier && option.is_of::<O>()) {
-        // Every message of the tier has one size, whatever is said.
+        // Every message of the tier has one maximum size, so any setting is refused.
         let is_set = matches!(option.kind, OptionKind::Size(..)) || !option.is_equal(options, &default);
         if is_set {
             report(source, option.name, &format!("not in the tier {}", advice(tier, option.since)));
@@ -201,7 +201,7 @@ fn check_tier<S: Source, O: OptionSet>(source: &mut S, options: &O, bounds: Boun
     }
 }
 
-/// Reports a topic, the one at this place, where there are none.
+/// Reports the topic at this position if the tier has no topics.
 pub(super) fn check_topics<S: Source>(source: &S, place: &Place, bounds: Bounds) {
     if !bounds.tier.has_topics() {
         let message = format!("no topics in the tier {}", advice(bounds.tier, Tier::Standard));
@@ -214,7 +214,7 @@ fn advice(tier: Tier, needed: Tier) -> String {
     format!("\"{tier}\"; remove it, or write tier = \"{needed}\" in [namespace]")
 }
 
-/// Reports a mistake at an option that the file sets; defaults make none.
+/// Reports an error at an option that the file sets; defaults cause none.
 fn report<S: Source>(source: &mut S, name: &'static str, message: &str) {
     let key = key_of::<S>(name);
     if let Some(place) = source.place(key) {
@@ -226,7 +226,7 @@ fn key_of<S: Source>(name: &'static str) -> &'static str {
     EntityOption::named(name).map_or(name, S::key)
 }
 
-/// The owner's own words; an empty text is none.
+/// The owner's own text; an empty text means none.
 fn parse_free_text(text: &str, chars_max: usize) -> Result<Option<Box<str>>, String> {
     match text.chars().count() {
         chars if chars > chars_max => Err(format!("has {chars} characters, at most {chars_max} are allowed")),

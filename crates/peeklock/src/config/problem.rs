@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors in a configuration, with their positions.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::within;
 
-/// One mistake, with its place and what to write instead.
+/// One error, with its position and a correction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
     /// Line in the file, from 1.
@@ -20,30 +20,30 @@ pub(crate) struct Problem {
     pub(crate) message: String,
 }
 
-/// Every mistake of one file, in the order of its lines.
+/// All errors in one file, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problems {
-    /// The file as the user named it.
+    /// The file name as given by the user.
     pub(crate) file: String,
-    /// At least one.
+    /// The errors, at least one.
     pub(crate) list: Vec<Problem>,
 }
 
 impl Problems {
-    /// A file that can't be read is one mistake, in line 1.
+    /// An unreadable file counts as one error, in line 1.
     pub(crate) fn unreadable(file: String, error: &io::Error) -> Self {
         let message = format!("can't be read: {error}");
         Self { file, list: vec![Problem { line: 1, column: 1, message }] }
     }
 
-    /// Each with its file, line and column.
+    /// All errors, each with file, line and column.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         let line =
             |Problem { line, column, message }: &Problem| format!("{}:{line}:{column}: {message}", self.file);
         self.list.iter().map(line)
     }
 
-    /// How many there are, in words: "1 mistake".
+    /// The number of errors as text: "1 mistake".
     pub(crate) fn count(&self) -> String {
         match self.list.len() {
             1 => "1 mistake".to_owned(),
@@ -60,7 +60,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Collects mistakes while a document is read, so that all of them are reported at once.
+/// Collects errors while a document is read, so that all of them are reported at once.
 #[derive(Debug)]
 pub(crate) struct Collector<'a> {
     text: &'a str,
@@ -73,13 +73,14 @@ impl<'a> Collector<'a> {
         Self { text, list: RefCell::default() }
     }
 
-    /// Notes a mistake at a span of bytes.
+    /// Records an error at a span of bytes.
     pub(crate) fn report(&self, span: &Range<usize>, message: impl Into<String>) {
         let (line, column) = self.position(span.start);
         self.list.borrow_mut().push(Problem { line, column, message: message.into() });
     }
 
-    /// Where a character of a text stands that a span of bytes writes; `None` where its notation doesn't tell.
+    /// The position of a character of a text that is written at a span of bytes; `None` where the notation leaves it
+    /// open.
     pub(super) fn within(&self, span: &Range<usize>, character: usize) -> Option<Range<usize>> {
         within::place(self.text, span, character)
     }
@@ -97,7 +98,7 @@ impl<'a> Collector<'a> {
         (line, column)
     }
 
-    /// The mistakes found, if any.
+    /// The collected errors, or `value` without errors.
     pub(crate) fn into_result<T>(self, file: &str, value: T) -> Result<T, Problems> {
         let list = self.into_list();
         if list.is_empty() {
@@ -106,7 +107,7 @@ impl<'a> Collector<'a> {
         Err(Problems { file: file.to_owned(), list })
     }
 
-    /// What was noted, in the order of the lines.
+    /// The collected errors, in the order of the lines.
     pub(crate) fn into_list(self) -> Vec<Problem> {
         let mut list = self.list.into_inner();
         list.sort_by_key(|problem| (problem.line, problem.column));

@@ -1,4 +1,4 @@
-//! `[[queues]]`: the properties of a queue, by Service Bus's own names and ranges.
+//! `[[queues]]`: the properties of a queue, with Service Bus's own names and ranges.
 
 use peeklock_engine::{QueueOptions, Tier};
 
@@ -17,14 +17,14 @@ pub(crate) struct QueueConfig {
 }
 
 impl QueueConfig {
-    /// As the tier completes it.
+    /// The queue with the tier's fixed options set.
     pub(super) fn complete(self, tier: Tier) -> Self {
         Self { options: tier.complete(self.options), ..self }
     }
 }
 
-/// Reads one `[[queues]]` table, and the place of its name; `None` when its name is unusable, which has been reported
-/// then.
+/// Reads one `[[queues]]` table, and the position of its name; `None` when its name is invalid, which has been
+/// reported.
 pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> Option<(QueueConfig, Place)> {
     let name = entity::read_name(&mut table, place, "\"orders\"", entity::check_name);
     if let Some((name, _)) = &name {

@@ -1,4 +1,4 @@
-//! `[[topics.subscriptions.rules]]`: which messages of a topic a subscription gets.
+//! `[[topics.subscriptions.rules]]`: selects the messages of a topic for a subscription.
 
 use peeklock_engine::{CorrelationFilter, Filter, Rule, RuleLimits, SqlAction};
 use toml::de::{DeTable, DeValue};
@@ -8,12 +8,12 @@ use super::sql::{self, Parameters, Wrong};
 use super::table::Table;
 use super::{entity, values};
 
-/// The keys of which a rule has exactly one.
+/// The keys of which a rule must have exactly one.
 const KINDS: [&str; 3] = ["filter", "sql", "correlation"];
 const CORRELATION_EXAMPLE: &str = "{ label = \"order\", properties = { region = \"eu\" } }";
 
-/// Reads one table, and the place of the rule's name; `None` when it gives no rule, which has been reported then.
-/// `owner` starts messages and names the subscription.
+/// Reads one table, and the position of the rule's name; `None` when it is invalid, which has been reported. `owner`
+/// starts messages and names the subscription.
 pub(super) fn read(
     mut table: Table<'_, '_>,
     place: &Place,
@@ -35,7 +35,7 @@ pub(super) fn read(
     Some((Rule { name: name.into(), filter: filter?, action, created_at }, place))
 }
 
-/// Filter and action have their parameters in common.
+/// Checks the parameters, which filter and action share.
 fn check_parameters(table: &mut Table<'_, '_>) {
     let Some((_, span)) = table.value("parameters") else { return };
     if table.value("sql").is_none() && table.value("action").is_none() {
@@ -47,7 +47,7 @@ fn read_action(table: &mut Table<'_, '_>, parameters: Parameters, limits: &RuleL
     read_sql(table, "action", "\"SET priority = 'high'\"", |text| sql::action(text, parameters, limits))
 }
 
-/// An expression; what is wrong with it is reported where it is.
+/// Parses an expression; errors are reported at their positions.
 fn read_sql<T>(
     table: &mut Table<'_, '_>,
     key: &'static str,
@@ -129,7 +129,7 @@ fn text(table: &mut Table<'_, '_>, key: &'static str) -> Option<Box<str>> {
     table.text(key, "\"order\"", |text| Ok(text.into()))
 }
 
-/// Whether there is no field, not even a wrong one, which is reported on its own.
+/// Whether there is no field, not even an invalid one, which is reported separately.
 fn sets_nothing(correlation: &DeValue<'_>) -> bool {
     let is_empty = |value: &DeValue<'_>| value.as_table().is_some_and(DeTable::is_empty);
     let DeValue::Table(fields) = correlation else { return false };

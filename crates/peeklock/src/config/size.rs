@@ -1,13 +1,13 @@
-//! Sizes as users write them.
+//! Sizes in a configuration.
 
 use std::ops::RangeInclusive;
 
 const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// Reads `64 MiB`, `10GiB`, `512 KiB`: whole numbers of 1024-based units.
+/// Parses `64 MiB`, `10GiB`, `512 KiB`: integers with 1024-based units.
 ///
 /// # Errors
-/// A message that ends a sentence about the value.
+/// A message for the end of a sentence about the value.
 pub(crate) fn parse_in(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
     let bytes = parse(text)
         .ok_or_else(|| format!("\"{text}\" is not a size; write a whole number with KiB, MiB, GiB or TiB"))?;
@@ -28,7 +28,7 @@ fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// Bytes in the largest unit that divides them.
+/// A size in the largest unit that divides it.
 pub(crate) fn display(bytes: u64) -> String {
     let divides = |(_, factor): &&(&str, u64)| bytes > 0 && bytes.is_multiple_of(*factor);
     match UNITS.iter().rev().find(divides) {

@@ -1,4 +1,4 @@
-//! SQL of rules, in whichever file it stands.
+//! SQL of rules, in a file of either kind.
 
 use std::ops::Range;
 
@@ -6,30 +6,30 @@ use peeklock_engine::{Filter, PropertyValue, RuleLimits, SqlAction, SqlError};
 
 use super::problem::Collector;
 
-/// What `@name` stands for.
+/// Values of the parameters `@name`.
 pub(super) type Parameters = Vec<(Box<str>, PropertyValue)>;
 
-/// Why an expression can't be used.
+/// Why an expression is invalid.
 pub(super) enum Wrong {
-    /// It is not SQL from some place on.
+    /// A syntax error, with its position.
     Syntax(SqlError),
-    /// There is too much of it; the end of a sentence about it.
+    /// It exceeds a limit; the text ends a sentence about it.
     TooMuch(String),
 }
 
-/// A condition.
+/// Parses a condition.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The error and its position.
 pub(super) fn filter(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<Filter, Wrong> {
     check_length(text, limits)?;
     Filter::sql(text, parameters).map_err(Wrong::Syntax)
 }
 
-/// Statements.
+/// Parses the statements of an action.
 ///
 /// # Errors
-/// What is wrong with them, and where.
+/// The error and its position.
 pub(super) fn action(text: &str, parameters: Parameters, limits: &RuleLimits) -> Result<SqlAction, Wrong> {
     check_length(text, limits)?;
     let action = SqlAction::new(text, parameters).map_err(Wrong::Syntax)?;
@@ -53,8 +53,8 @@ fn check_length(text: &str, limits: &RuleLimits) -> Result<(), Wrong> {
 }
 
 impl Wrong {
-    /// Notes it where the expression is wrong, as far as the file's notation lets that be found; `span` is where the whole
-    /// stands, and `subject` begins the sentence.
+    /// Reports the error at its position in the expression, as far as the file's notation allows; `span` is the
+    /// position of the whole expression, and `subject` begins the sentence.
     pub(super) fn report(&self, problems: &Collector<'_>, span: &Range<usize>, subject: &str) {
         match self {
             Self::Syntax(error) => match problems.within(span, error.position) {

@@ -1,4 +1,4 @@
-//! `[storage]`: what keeps messages, the data directory or the database, and its sizes.
+//! `[storage]`: the store of messages, data directory or database, and its sizes.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -18,35 +18,36 @@ const DAY_MS: u64 = 24 * 3600 * 1000;
 const SCRUB_INTERVAL_MS: RangeInclusive<u64> = 0..=365 * DAY_MS;
 const SCRUB_BYTES_PER_SECOND: RangeInclusive<u64> = MIB..=GIB;
 const BODY_CACHE_BYTES: RangeInclusive<u64> = 0..=1024 * GIB;
-/// What the store needs to move live records about: the segment being written, two prepared, some dying.
+/// Minimum number of segments for cleaning: the one being written, two prepared, some being cleaned.
 const SEGMENTS_MIN: u64 = 6;
-/// What a replicated store must be able to hold.
+/// Minimum size of a replicated store.
 const REPLICATED_BYTES_MIN: u64 = 64 * MIB;
-/// What only files have.
+/// Settings that apply to files only.
 const LOCAL_KEYS: [&str; 5] = ["segment_size", "reserve", "cleaning_rate", "scrub_interval", "scrub_rate"];
 
-/// How messages are kept.
+/// Settings of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StorageConfig {
-    /// What keeps them.
+    /// The kind of store.
     pub(crate) engine: StorageEngine,
     /// The database of a replicated store.
     pub(crate) url: Option<DatabaseUrl>,
-    /// Who makes its second copy.
+    /// What makes its second copy.
     pub(crate) durability: Durability,
     /// Size of a segment file.
     pub(crate) segment_bytes: u64,
-    /// Largest size of the data directory or of the log in the database; `None` leaves the limit to what is below.
+    /// Maximum size of the data directory or of the log in the database; `None` leaves the limit to the file system or
+    /// database.
     pub(crate) size_bytes_max: Option<u64>,
-    /// Free bytes of the file system that are left alone.
+    /// Bytes of the file system that are kept free.
     pub(crate) reserve_bytes: u64,
-    /// How fast live records are copied out of mostly dead segments.
+    /// Rate at which live records are copied out of mostly dead segments.
     pub(crate) clean_bytes_per_second: u64,
-    /// How often sealed segments are read again to find damage, in milliseconds; 0: never.
+    /// Interval at which sealed segments are read again to find damage, in milliseconds; 0: never.
     pub(crate) scrub_interval_ms: u64,
-    /// How fast that reads at most.
+    /// Maximum rate of that reading.
     pub(crate) scrub_bytes_per_second: u64,
-    /// Memory for recently written message bodies, over all queues.
+    /// Memory for recently written message bodies, for all queues.
     pub(crate) body_cache_bytes: u64,
 }
 
@@ -68,15 +69,15 @@ impl Default for StorageConfig {
 }
 
 impl StorageConfig {
-    /// The same in this database, if there is one: it chooses the engine as well.
+    /// Uses this database, if there is one, which also selects the engine.
     pub(super) fn at(self, url: Option<DatabaseUrl>) -> Self {
         if url.is_some() { Self { engine: StorageEngine::Postgres, url, ..self } } else { self }
     }
 
-    /// Refuses a replicated store that is nowhere.
+    /// Refuses a replicated store without a URL.
     ///
     /// # Errors
-    /// What to write.
+    /// A message with the missing setting.
     pub(super) fn check(&self) -> Result<(), String> {
         match (self.engine, &self.url) {
             (StorageEngine::Postgres, None) => Err(format!(
@@ -90,7 +91,7 @@ impl StorageConfig {
 
 const URL_EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
 
-/// Reads the section: the data directory, which flags may overrule, and the rest.
+/// Reads the section: the data directory, which flags may override, and the rest.
 pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<PathBuf>, StorageConfig) {
     let data_dir = table.text("data_dir", "\"./data\"", |path| match path {
         "" => Err("is empty; write data_dir = \"./data\"".to_owned()),
@@ -126,7 +127,7 @@ pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<P
     (data_dir, config)
 }
 
-/// The URL from one of the two keys; messages never show it.
+/// The URL from one of the two keys; messages never contain it.
 fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<DatabaseUrl> {
     let optional = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
     let url = table.secret("url", optional).flatten();
@@ -182,7 +183,7 @@ fn read_size_max(table: &mut Table<'_, '_>, engine: StorageEngine, segment_bytes
     read.flatten()
 }
 
-/// What is said about files although there are none.
+/// Notes settings for files that have no effect on a database.
 fn note_vain(table: &mut Table<'_, '_>, config: &StorageConfig, notes: &Collector<'_>) {
     let default = StorageConfig::default();
     let differs = [

@@ -15,19 +15,18 @@ pub(crate) struct SubscriptionConfig {
     pub(crate) name: String,
     /// Its properties.
     pub(crate) options: SubscriptionOptions,
-    /// The rules that it is created with; their time of creation is not known here.
+    /// The rules that it is created with; their creation time is not known here.
     pub(crate) rules: Vec<Rule>,
 }
 
 impl SubscriptionConfig {
-    /// A subscription of which nothing but the name is said: it receives every message.
+    /// A subscription with defaults: it receives every message.
     pub(crate) fn plain(name: String) -> Self {
         Self { name, options: SubscriptionOptions::default(), rules: vec![Rule::default_rule()] }
     }
 }
 
-/// Reads one table of `topic`, and the place of its name; `None` when its name is unusable, which has been reported
-/// then.
+/// Reads one table of `topic`, and the position of its name; `None` when its name is invalid, which has been reported.
 pub(super) fn read(
     mut table: Table<'_, '_>,
     place: &Place,
@@ -48,7 +47,7 @@ pub(super) fn read(
     Some((SubscriptionConfig { name, options, rules }, place))
 }
 
-/// Without the key, the rule that every subscription has by default; an empty list is no rule at all.
+/// Reads the rules. Without the key, a subscription has the default rule; with an empty list it has none.
 fn read_rules(table: &mut Table<'_, '_>, limits: &RuleLimits) -> Vec<Rule> {
     if table.value("rules").is_none() {
         return vec![Rule::default_rule()];

@@ -1,4 +1,4 @@
-//! Reads one TOML table key by key, with places, ranges and advice.
+//! Reads one TOML table key by key, with positions, ranges and advice.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -11,19 +11,19 @@ use super::problem::Collector;
 use super::sql::Wrong;
 use super::{duration, size};
 
-/// A table being read. Every key asked for becomes known; [`Self::finish`] reports the others.
+/// A table being read. Every key that is read becomes known; [`Self::finish`] reports the others.
 pub(crate) struct Table<'a, 'i> {
-    /// How messages name the table: empty for the document, else `[amqp] ` or the like.
+    /// The table's name in messages: empty for the document, otherwise `[amqp] ` or the like.
     title: Cow<'static, str>,
     table: Option<&'a DeTable<'i>>,
     problems: &'a Collector<'i>,
     known: Vec<&'static str>,
-    /// Keys that are refused with an advice of their own.
+    /// Keys that are refused with advice of their own.
     refused: Vec<&'static str>,
 }
 
 impl<'a, 'i> Table<'a, 'i> {
-    /// Starts to read a table; a missing one gives every default.
+    /// Starts to read a table; a missing one has only defaults.
     pub(crate) fn new(
         title: impl Into<Cow<'static, str>>,
         table: Option<&'a DeTable<'i>>,
@@ -32,7 +32,7 @@ impl<'a, 'i> Table<'a, 'i> {
         Self { title: title.into(), table, problems, known: Vec::new(), refused: Vec::new() }
     }
 
-    /// How messages name the table.
+    /// The table's name in messages.
     pub(crate) fn title(&self) -> &str {
         &self.title
     }
@@ -42,7 +42,7 @@ impl<'a, 'i> Table<'a, 'i> {
         self.title = title.into();
     }
 
-    /// The value of a key, which becomes known, and its place.
+    /// The value of a key, which becomes known, and its position.
     pub(crate) fn value(&mut self, key: &'static str) -> Option<(&'a DeValue<'i>, Range<usize>)> {
         if !self.known.contains(&key) {
             self.known.push(key);
@@ -55,7 +55,7 @@ impl<'a, 'i> Table<'a, 'i> {
         Some((value.get_ref(), value.span()))
     }
 
-    /// Reads a key with a function that gives a value or the rest of a sentence that starts with the key.
+    /// Reads a key with a function that returns a value, or the rest of a sentence that starts with the key.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -78,7 +78,7 @@ impl<'a, 'i> Table<'a, 'i> {
         })
     }
 
-    /// A string of which messages say nothing.
+    /// A string that messages never contain.
     pub(crate) fn secret<T>(
         &mut self,
         key: &'static str,
@@ -109,7 +109,7 @@ impl<'a, 'i> Table<'a, 'i> {
             .unwrap_or(default)
     }
 
-    /// The same, or "automatic", which is `None` as if nothing were said.
+    /// [`Self::size_bytes`], or `None` for "automatic" and for a missing key.
     pub(crate) fn size_bytes_or_automatic(
         &mut self,
         key: &'static str,
@@ -123,7 +123,7 @@ impl<'a, 'i> Table<'a, 'i> {
         read.flatten()
     }
 
-    /// A whole number within a range.
+    /// An integer within a range.
     pub(crate) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
         self.read(key, |value| {
             let DeValue::Integer(number) = value else {
@@ -141,7 +141,7 @@ impl<'a, 'i> Table<'a, 'i> {
         self.boolean_or_none(key, default).unwrap_or(default)
     }
 
-    /// As [`Self::boolean`], but `None` when the key is missing, so that something else may decide.
+    /// [`Self::boolean`], but `None` when the key is missing, so that another source can decide.
     pub(crate) fn boolean_or_none(&mut self, key: &'static str, example: bool) -> Option<bool> {
         self.read(key, |value| match value {
             DeValue::Boolean(flag) => Ok(*flag),
@@ -149,7 +149,7 @@ impl<'a, 'i> Table<'a, 'i> {
         })
     }
 
-    /// A key that belongs into another table; `advice` says where.
+    /// A key that belongs in another table; `advice` names it.
     pub(crate) fn misplaced(&mut self, key: &'static str, advice: &str) {
         self.refused.push(key);
         if let Some((_, span)) = self.find(key) {
@@ -157,7 +157,7 @@ impl<'a, 'i> Table<'a, 'i> {
         }
     }
 
-    /// Takes a name for a table inside this one; `false` when it is taken, which is reported.
+    /// Registers a name for a table inside this one; `false` for a duplicate, which is reported.
     pub(super) fn take_name(&self, names: &mut Names, kind: &'static str, name: &str, place: &Place) -> bool {
         names.take(&self.title, kind, name, place, self.problems)
     }
@@ -187,7 +187,7 @@ impl<'a, 'i> Table<'a, 'i> {
         Table::new(format!("[{key}] "), table, self.problems)
     }
 
-    /// An array of tables inside this one, each with its place; `header` is what stands in double brackets.
+    /// An array of tables inside this one, each with its position; `header` is the text in double brackets.
     pub(crate) fn array(&mut self, key: &'static str, header: &str) -> Vec<(Table<'a, 'i>, Range<usize>)> {
         let Some((value, span)) = self.value(key) else { return Vec::new() };
         let advice =
@@ -209,17 +209,17 @@ impl<'a, 'i> Table<'a, 'i> {
         tables
     }
 
-    /// Reports a mistake at a key's value.
+    /// Reports an error at a key's value.
     pub(crate) fn report(&self, span: &Range<usize>, key: &str, message: &str) {
         self.problems.report(span, format!("{}{key}: {message}", self.title));
     }
 
-    /// Reports a mistake in the SQL of a key's value.
+    /// Reports an error in the SQL of a key's value.
     pub(super) fn report_sql(&self, span: &Range<usize>, key: &str, wrong: &Wrong) {
         wrong.report(self.problems, span, &format!("{}{key}", self.title));
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that was not read.
     pub(crate) fn finish(self) {
         let names = self.table.into_iter().flatten().map(|(name, _)| name);
         for name in names {
@@ -240,12 +240,12 @@ impl<'a, 'i> Table<'a, 'i> {
     }
 }
 
-/// The whole number of a TOML integer in any radix; `None` when negative or too large.
+/// The value of a TOML integer in any radix; `None` when negative or too large.
 fn parse_integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
     u64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// The known key a writer most likely meant: the same letters in another case style, or a typing error away.
+/// The known key that was probably meant: the same letters in another case style, or with a typing error.
 pub(super) fn closest<'k>(name: &str, known: impl Iterator<Item = &'k &'static str>) -> Option<&'static str> {
     let letters = |text: &str| text.replace(['_', '-'], "").to_lowercase();
     let wanted = letters(name);

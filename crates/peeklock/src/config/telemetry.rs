@@ -7,19 +7,19 @@ use toml::de::DeValue;
 
 use super::table::{Table, show};
 
-/// More often is load without use; less often, and graphs have gaps.
+/// A shorter interval causes useless load, a longer one gaps in graphs.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=60 * 60 * 1_000;
-/// That of OpenTelemetry's specification.
+/// The default in OpenTelemetry's specification.
 const INTERVAL_DEFAULT_MS: u64 = 60_000;
 
-/// See the module.
+/// Settings of telemetry.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TelemetryConfig {
-    /// Where OTLP over HTTP is taken; `None` for nowhere, unless a variable says otherwise.
+    /// The collector's address for OTLP over HTTP; `None` for no export, unless a variable sets one.
     pub(crate) otlp_endpoint: Option<Uri>,
     /// Whether metrics are sent.
     pub(crate) metrics: bool,
-    /// How often.
+    /// Interval of sending metrics.
     pub(crate) interval_ms: u64,
     /// Whether spans are sent.
     pub(crate) traces: bool,
@@ -57,10 +57,10 @@ pub(super) fn read(mut table: Table<'_, '_>) -> TelemetryConfig {
     config
 }
 
-/// The address of a collector.
+/// Parses the address of a collector.
 ///
 /// # Errors
-/// A message that ends a sentence about it.
+/// A message for the end of a sentence about it.
 pub(crate) fn endpoint(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|error| format!("\"{text}\" is no address: {error}"))?;
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));

@@ -1,4 +1,4 @@
-//! Good files, bad files, precedence, and the reference file against the truth.
+//! Valid files, invalid files, precedence, and the reference file compared with the code.
 
 mod authorization;
 mod authorization_rules;
@@ -123,7 +123,7 @@ fn a_queue_of_the_file_is_not_asked_for_again_by_flag() {
     assert_eq!(config.queues.len(), 1);
 }
 
-/// Each text with the one message it must give, place included.
+/// Each text with the only message it must cause, including the position.
 const BAD: &[(&str, &str)] = &[
     ("[amqp\n", "t:1:6: not TOML: "),
     ("\n[ampq]\n", "t:2:2: unknown key `ampq`; did you mean `amqp`?"),

@@ -1,4 +1,4 @@
-//! `[throttling]`: how many messages a second clients may send and ask for.
+//! `[throttling]`: limits of the messages per second that clients may send and request.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use peeklock_budget::throttle::Rates;
 
 use super::table::Table;
 
-/// 0 is no limit.
+/// 0 means no limit.
 const MESSAGES_PER_SECOND: RangeInclusive<u64> = 0..=1_000_000;
 
 /// Reads the section.

@@ -1,4 +1,4 @@
-//! `[tls]`: which certificate clients see, and whether theirs are asked for.
+//! `[tls]`: the server certificate, and verification of client certificates.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use super::ConfigError;
 use super::network::texts;
 use super::table::Table;
 
-/// How TLS is served.
+/// Settings of TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TlsConfig {
-    /// The server's certificate and those that lead to its CA; `None` to have one made.
+    /// The server's certificate and its chain; `None` to generate one.
     pub(crate) certificate: Option<PathBuf>,
-    /// Its key.
+    /// Its private key.
     pub(crate) key: Option<PathBuf>,
-    /// For which names a certificate is made, beside this machine's.
+    /// Names in a generated certificate, beside this machine's.
     pub(crate) names: Vec<String>,
-    /// Whose client certificates are verified.
+    /// The CA that verifies client certificates.
     pub(crate) client_ca: Option<PathBuf>,
-    /// Whether who does not speak TLS is sent away.
+    /// Whether connections without TLS are refused.
     pub(crate) required: bool,
 }
 
 impl TlsConfig {
-    /// Refuses half a pair.
+    /// Refuses a certificate without a key, and vice versa.
     ///
     /// # Errors
     /// [`ConfigError::Combination`].
@@ -53,7 +53,7 @@ pub(super) fn read(mut table: Table<'_, '_>) -> TlsConfig {
     TlsConfig { certificate, key, names, client_ca, required }
 }
 
-/// What a certificate can be for.
+/// Checks a name for a certificate.
 fn host_name(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte);
     match text.bytes().all(fits) && !text.is_empty() && text.len() <= 253 {

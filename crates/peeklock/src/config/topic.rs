@@ -20,14 +20,14 @@ pub(crate) struct TopicConfig {
 }
 
 impl TopicConfig {
-    /// As the tier completes it.
+    /// The topic with the tier's fixed options set.
     pub(super) fn complete(self, tier: Tier) -> Self {
         Self { options: tier.complete(self.options), ..self }
     }
 }
 
-/// Reads one `[[topics]]` table, and the place of its name; `None` when its name is unusable, which has been reported
-/// then.
+/// Reads one `[[topics]]` table, and the position of its name; `None` when its name is invalid, which has been
+/// reported.
 pub(super) fn read(mut table: Table<'_, '_>, place: &Place, bounds: Bounds) -> Option<(TopicConfig, Place)> {
     let name = entity::read_name(&mut table, place, "\"news\"", entity::check_name);
     if let Some((name, _)) = &name {

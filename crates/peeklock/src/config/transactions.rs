@@ -8,9 +8,9 @@ use super::table::Table;
 
 const SECOND_MS: u64 = 1_000;
 
-/// Messages are held in memory until the commit.
+/// Limited, because messages are held in memory until the commit.
 const TIME_OUT_MS: RangeInclusive<u64> = SECOND_MS..=3_600 * SECOND_MS;
-/// A commit is one batch of the store.
+/// Limited, because a commit is one batch of the store.
 const MESSAGES: RangeInclusive<u64> = 1..=10_000;
 const OPEN: RangeInclusive<u64> = 1..=100_000;
 

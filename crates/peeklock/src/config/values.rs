@@ -1,4 +1,4 @@
-//! Names with values of their own types: the properties of correlation filters, the parameters of SQL.
+//! Named values with types: the properties of correlation filters, the parameters of SQL.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::table::{Table, show};
 /// The type of null, which has no value.
 pub(super) const NULL: &str = "null";
 
-/// The values of a table inside a table, by name; names match regardless of case.
+/// The values of a table inside a table, by name; names are case-insensitive.
 pub(super) fn read(
     table: &mut Table<'_, '_>,
     key: &'static str,
@@ -38,7 +38,7 @@ pub(super) fn read(
             (Ok(value), None) => values.push((name, value)),
             (Err(message), _) => {
                 table.report(&place, &format!("{key}.{name}"), &message);
-                // Whoever names it is not wrong for that.
+                // So that an expression that uses the name causes no further error.
                 values.push((name, PropertyValue::Null));
             }
         }
@@ -58,7 +58,7 @@ fn read_value(value: &DeValue<'_>) -> Result<PropertyValue, String> {
         DeValue::Boolean(flag) => Ok(PropertyValue::Boolean(*flag)),
         DeValue::Integer(number) => read_integer(number),
         DeValue::Float(number) => read_float(number),
-        // An AMQP timestamp counts milliseconds.
+        // An AMQP timestamp has milliseconds.
         DeValue::Datetime(instant) => match instant.to_string().parse::<Timestamp>() {
             Ok(instant) => Ok(PropertyValue::Timestamp(instant.as_millisecond())),
             Err(_) => Err(format!(
@@ -72,7 +72,7 @@ fn read_value(value: &DeValue<'_>) -> Result<PropertyValue, String> {
     }
 }
 
-/// A value of a type that TOML doesn't have: `{ type = "guid", value = "…" }`, with the types of the management API.
+/// A value of a type that TOML lacks: `{ type = "guid", value = "…" }`, with the types of the management API.
 fn read_typed(fields: &DeTable<'_>) -> Result<PropertyValue, String> {
     let field = |name: &str| match fields.get(name).map(Spanned::get_ref) {
         Some(DeValue::String(text)) => Some(text.to_string()),
@@ -103,7 +103,7 @@ fn read_float(number: &DeFloat<'_>) -> Result<PropertyValue, String> {
     }
 }
 
-/// A number that is too large becomes infinite when it is read; whoever means infinity writes the word.
+/// Rust parses a number that is too large as infinity; only the word means infinity.
 fn within_doubles(text: &str, value: PropertyValue) -> Result<PropertyValue, String> {
     match value {
         PropertyValue::Double(number)

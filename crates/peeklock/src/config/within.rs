@@ -1,9 +1,10 @@
-//! Where a character of a text stands in the file that writes the text, in quotes and with escapes.
+//! The position of a character of a text in the file that contains the text, in quotes and with escapes.
 
 use std::ops::Range;
 
-/// The bytes before a character in the notation of a string, TOML's or JSON's; the place behind the last one is that of the
-/// closing quotes. `None` beyond that, and behind a carriage return, which may or may not be in the text.
+/// The number of bytes before a character in the notation of a string, TOML's or JSON's; the position after the last
+/// character is that of the closing quotes. `None` beyond that, and after a carriage return, which may or may not be in
+/// the text.
 pub(super) fn offset(notation: &str, character: usize) -> Option<usize> {
     let (quotes, is_escaped) = match notation {
         text if text.starts_with("\"\"\"") => ("\"\"\"", true),
@@ -13,7 +14,7 @@ pub(super) fn offset(notation: &str, character: usize) -> Option<usize> {
         _ => return None,
     };
     let inner = notation.strip_prefix(quotes)?.strip_suffix(quotes)?;
-    // The first line break of a string of many lines is not in it.
+    // The first line break of a multi-line string is not part of it.
     let skipped = usize::from(quotes.len() == 3 && inner.starts_with('\n'));
     let mut rest = inner.get(skipped..)?;
     let mut at = quotes.len() + skipped;
@@ -35,7 +36,7 @@ pub(super) fn offset(notation: &str, character: usize) -> Option<usize> {
     Some(at)
 }
 
-/// A backslash at the end of a line takes away all space up to the next text.
+/// A backslash at the end of a line removes all space up to the next text.
 fn folded_bytes(rest: &str) -> usize {
     match rest.strip_prefix('\\') {
         Some(after) if after.starts_with(char::is_whitespace) => rest.len() - after.trim_start().len(),
@@ -43,11 +44,11 @@ fn folded_bytes(rest: &str) -> usize {
     }
 }
 
-/// How many bytes an escape takes that writes one character.
+/// The length in bytes of an escape that represents one character.
 fn escaped_bytes(escape: u8, rest: &str) -> Option<usize> {
     match escape {
         b'u' => {
-            // JSON writes characters beyond the first 65 536 as two of these.
+            // JSON represents characters beyond the first 65 536 by two of these.
             let is_high = |unit: &str| u16::from_str_radix(unit, 16).is_ok_and(|unit| unit >> 10 == 0x36);
             Some(if is_high(rest.get(2..6)?) { 12 } else { 6 })
         }
@@ -57,7 +58,7 @@ fn escaped_bytes(escape: u8, rest: &str) -> Option<usize> {
     }
 }
 
-/// As [`offset`], of the whole file; `span` is where the string stands.
+/// [`offset`] in the whole file; `span` is the position of the string.
 pub(super) fn place(file: &str, span: &Range<usize>, character: usize) -> Option<Range<usize>> {
     let at = span.start + offset(file.get(span.clone())?, character)?;
     Some(at..span.end)

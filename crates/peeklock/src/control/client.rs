@@ -1,4 +1,4 @@
-//! The other side of the control socket: what a command says to the broker.
+//! The client of the control socket: requests of a command to the broker.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use super::{Answer, Request, SocketPath, line};
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Longest answer: the plan of some ten million segments.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// The broker hears of a working client this often.
+/// How often a working client reports to the broker.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection to a running broker.
@@ -26,10 +26,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to the broker that uses `data_dir`; `None` when none answers there.
+    /// Connects to the broker that uses `data_dir`; `None` when no broker answers there.
     ///
     /// # Errors
-    /// Whatever the operating system says beside that.
+    /// Other errors of the operating system.
     pub(crate) fn connect(data_dir: &Path) -> io::Result<Option<Self>> {
         let connected = SocketPath::of(data_dir).and_then(|socket| UnixStream::connect(&socket.path));
         let stream = match connected {
@@ -48,10 +48,11 @@ impl Client {
         Ok(Some(Self { stream: BufReader::new(stream), told: Instant::now() }))
     }
 
-    /// Asks for a plan, which the broker keeps as long as this lives; also the free bytes that the broker needs.
+    /// Requests a plan, whose files the broker keeps as long as this client lives; also returns the free bytes that the
+    /// broker needs.
     ///
     /// # Errors
-    /// The broker's refusal, or why there is no answer.
+    /// The broker's refusal, or why it did not answer.
     pub(crate) fn backup(&mut self) -> io::Result<(BackupPlan, u64)> {
         self.say(&Request::Backup)?;
         match self.answer()? {
@@ -64,10 +65,10 @@ impl Client {
         }
     }
 
-    /// Lets the broker know that work goes on; says something once a second only.
+    /// Reports progress to the broker, at most once a second.
     ///
     /// # Errors
-    /// The broker is gone.
+    /// The connection to the broker has ended.
     pub(crate) fn progress(&mut self, text: impl FnOnce() -> String) -> io::Result<()> {
         if self.told.elapsed() < PROGRESS_INTERVAL {
             return Ok(());
@@ -76,10 +77,10 @@ impl Client {
         self.say(&Request::Progress { text: text() })
     }
 
-    /// Asks whether the plan was kept all the time.
+    /// Asks whether the files of the plan were kept all the time.
     ///
     /// # Errors
-    /// It was not, or the broker is gone.
+    /// They were not, or the connection to the broker has ended.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.say(&Request::Finish)?;
         match self.answer()? {

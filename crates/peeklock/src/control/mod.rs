@@ -1,6 +1,6 @@
-//! The control socket: how `peeklock store backup` reaches the broker that uses a data directory.
+//! The control socket, through which `peeklock store backup` reaches the broker that uses a data directory.
 //!
-//! A Unix socket in the data directory, for the user who may read the data anyway. Both sides write lines of JSON:
+//! A Unix socket in the data directory, for users who may read the data anyway. Both sides send lines of JSON:
 //!
 //! ```text
 //! client                             broker
@@ -10,9 +10,9 @@
 //! {"command":"finish"}
 //!                                    {"answer":"finished"}
 //! ```
-//! From the plan to the end of the connection no file of the plan is removed or written to. The client links and copies
-//! the files itself, so a target without room or rights costs the broker nothing. Instead of any answer there may be
-//! `{"answer":"refused","reason":"…"}`.
+//! Between the plan and the end of the connection no file of the plan is removed or written to. The client links and
+//! copies the files itself, so a target without space or permissions does not affect the broker. Any answer may be
+//! replaced by `{"answer":"refused","reason":"…"}`.
 
 use std::fs::File;
 use std::io;
@@ -30,27 +30,27 @@ pub(crate) use server::Control;
 
 /// The socket's name inside the data directory.
 const NAME: &str = "control.sock";
-/// Longest path that every system takes for a socket, in bytes; Linux takes 107.
+/// Longest path of a socket that every system accepts, in bytes; Linux accepts 107.
 const PATH_BYTES_MAX: usize = 100;
-/// A client that says nothing for so long is given up: its plan would keep dead segments for ever.
+/// A client that sends nothing for this long is disconnected: its plan would keep dead segments forever.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// What a client says.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
 enum Request {
-    /// Give me a plan and keep its files.
+    /// Requests a plan, whose files are to be kept.
     Backup,
-    /// I am still at work.
+    /// Reports that the client is still working.
     Progress {
-        /// How far, for the broker's log.
+        /// The progress, for the broker's log.
         text: String,
     },
-    /// All is written: was the plan kept until now?
+    /// Asks whether the files were kept until now; everything is written.
     Finish,
 }
 
-/// What the broker says.
+/// The broker's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 enum Answer {
@@ -62,16 +62,16 @@ enum Answer {
     },
     Finished,
     Refused {
-        /// Why, for people.
+        /// The reason in human-readable form.
         reason: String,
     },
 }
 
-/// A socket's path as the system takes it, whatever the data directory's length.
+/// A socket's path that the system accepts, whatever the length of the data directory's path.
 #[derive(Debug)]
 struct SocketPath {
     path: PathBuf,
-    /// Open as long as the path leads through it.
+    /// Kept open as long as the path leads through it.
     _directory: Option<File>,
 }
 

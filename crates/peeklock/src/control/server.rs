@@ -18,12 +18,12 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use super::{Answer, NAME, Request, SILENCE_MAX, SocketPath, line};
 
-/// Clients served at a time.
+/// Maximum number of clients.
 const CLIENTS_MAX: usize = 4;
 /// Longest line of a client, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 10;
 
-/// Makes a plan; blocks.
+/// Creates a plan; blocks.
 type Pin = Arc<dyn Fn() -> Result<PinnedPlan, Error> + Send + Sync>;
 
 /// The control socket, until dropped.
@@ -33,8 +33,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Listens in `data_dir`, which this process has locked. Without a socket the broker runs all the same; then only
-    /// a stopped broker can be backed up.
+    /// Listens in `data_dir`, which this process has locked. Without a socket the broker still runs, but can be backed
+    /// up only when stopped.
     pub(crate) fn start(
         data_dir: &Path,
         reserve_bytes: u64,
@@ -58,13 +58,13 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         self.task.abort();
-        // The next broker removes what is left.
+        // If this fails, the next broker removes the socket.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
-    // Only the process with the lock is here: a socket of this name is a dead broker's.
+    // This process holds the lock, so an existing socket belongs to a broker that has ended.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -76,7 +76,7 @@ fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
 
 async fn accept(listener: UnixListener, pin: Pin, reserve_bytes: u64) {
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-    // Dropped with this task, and every plan with it.
+    // Dropped with this task, and with it every plan.
     let mut clients = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -98,7 +98,7 @@ async fn accept(listener: UnixListener, pin: Pin, reserve_bytes: u64) {
     }
 }
 
-/// Whether the peer is this user or the superuser: the mode of a socket counts from a moment after it is bound.
+/// Whether the peer is this user or the superuser: the mode of a socket is set only after it is bound.
 fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
@@ -130,7 +130,7 @@ async fn serve(stream: UnixStream, pin: Pin, reserve_bytes: u64) {
     drop(pinned);
 }
 
-/// Whether the client gets to its end.
+/// Returns whether the client finished.
 async fn follow(reader: &mut BufReader<OwnedReadHalf>) -> bool {
     loop {
         match next(reader).await {
@@ -141,7 +141,7 @@ async fn follow(reader: &mut BufReader<OwnedReadHalf>) -> bool {
     }
 }
 
-/// The next request; `None` when there is none any more, or none that makes sense.
+/// The next request; `None` at the end, or for an invalid one.
 async fn next(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
     let mut text = Vec::new();
     let mut bounded = reader.take(LINE_BYTES_MAX);
@@ -155,7 +155,7 @@ async fn refuse(writer: &mut OwnedWriteHalf, reason: &str) {
     say(writer, &Answer::Refused { reason: reason.to_owned() }).await;
 }
 
-/// False when nobody listens any more.
+/// False when the client has disconnected.
 async fn say(writer: &mut OwnedWriteHalf, answer: &Answer) -> bool {
     let Ok(bytes) = line(answer) else { return false };
     matches!(tokio::time::timeout(SILENCE_MAX, writer.write_all(&bytes)).await, Ok(Ok(())))

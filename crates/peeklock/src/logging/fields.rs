@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-/// The fields of an event, its message among them; texts are escaped and cut after so many characters, because some come from
-/// peers.
+/// The fields of an event, including its message; texts are escaped and cut after this many characters, because some
+/// come from peers.
 pub(crate) fn fields(event: &Event<'_>, text_characters_max: usize) -> Map<String, Value> {
     let mut fields = Fields { values: Map::new(), text_characters_max };
     event.record(&mut fields);

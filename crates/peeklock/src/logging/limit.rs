@@ -1,5 +1,5 @@
-//! Lines that peers cause: so many of a kind at once, and so many per second from then on. What is left out is counted, and
-//! the count is logged later.
+//! Limits lines caused by peers: a burst of each kind, and a rate afterwards. Dropped lines are counted, and the count
+//! is logged later.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,13 +13,13 @@ use tracing_subscriber::layer::{Context, Filter};
 
 use crate::audit;
 
-/// Lines of a kind that may come at once.
+/// Lines of a kind that may be logged in a burst.
 const BURST: u32 = 50;
-/// One more may come after this.
+/// Interval at which one more may be logged.
 const REFILL_EVERY: Duration = Duration::from_millis(200);
-/// How often counts are logged.
+/// Interval of logging the counts of dropped lines.
 pub(super) const REPORT_EVERY: Duration = Duration::from_secs(5);
-/// Where lines come from that peers can cause at will; what operators do is logged in full.
+/// Modules with lines that peers can cause at will; operators' actions are logged completely.
 const PEERS: [&str; 6] = [
     "peeklock_amqp",
     "peeklock_net",
@@ -29,11 +29,11 @@ const PEERS: [&str; 6] = [
     audit::TARGET,
 ];
 
-/// How many lines of each kind there were; cheap to clone.
+/// Rate limits of lines by call site; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LineLimit(Arc<Mutex<HashMap<Identifier, Kind>>>);
 
-/// The lines of one place in the code.
+/// The lines of one call site.
 #[derive(Debug)]
 struct Kind {
     words: String,
@@ -43,7 +43,7 @@ struct Kind {
 }
 
 impl LineLimit {
-    /// Whether an event is logged. Audit lines are left out only if they are about peers without a credential.
+    /// Whether an event is logged. Audit lines are dropped only if they are about peers without a credential.
     pub(crate) fn admits(&self, event: &Event<'_>) -> bool {
         if !is_limited(event) {
             return true;
@@ -53,7 +53,7 @@ impl LineLimit {
         kind.take(Instant::now())
     }
 
-    /// What was left out since the last call, by the words of its lines.
+    /// Counts of dropped lines since the last call, by their text.
     pub(super) fn take_left_out(&self) -> Vec<(String, u64)> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left_out = kinds.values_mut().filter(|kind| kind.left_out > 0);
@@ -61,7 +61,8 @@ impl LineLimit {
     }
 }
 
-// Without `callsite_enabled`: of a place that is always enabled, tracing takes no refusal of a single event.
+// Without `callsite_enabled`: for a call site that is always enabled, tracing does not let a filter refuse a single
+// event.
 impl<S> Filter<S> for LineLimit {
     fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
         true
@@ -95,7 +96,7 @@ impl Kind {
     }
 }
 
-/// Whether so many lines like this may come and no more. Who logs below the level info wants all of it.
+/// Whether the rate of such lines is limited. Below the level info all lines are logged.
 fn is_limited(event: &Event<'_>) -> bool {
     let metadata = event.metadata();
     let is_of = |place: &&str| metadata.target().starts_with(*place);
@@ -110,7 +111,7 @@ fn is_limited(event: &Event<'_>) -> bool {
     words.has_peer && !words.has_principal
 }
 
-/// What an event says of itself.
+/// The text and relevant fields of an event.
 #[derive(Debug, Default)]
 struct Words {
     message: String,

@@ -50,7 +50,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// What is logged: a level, or levels by module, such as `info,peeklock_amqp=debug`.
+/// The filter of the log: a level, or levels by module, such as `info,peeklock_amqp=debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogFilter(String);
 
@@ -76,7 +76,7 @@ impl FromStr for LogFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // A lone word would pass as a module's name and silence everything else.
+        // A single unknown word would be parsed as a module's name and silence everything else.
         let understood = text
             .split(',')
             .map(|part| part.rsplit_once('=').map_or(part, |(_, level)| level).trim())
@@ -91,10 +91,10 @@ impl FromStr for LogFilter {
     }
 }
 
-/// Longest value of a field in a line for people, in characters; peers' texts are cut shorter where they are logged.
+/// Longest value of a field in a text line, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
-/// Changes what is logged while the process runs; cheap to clone.
+/// Changes the log filter at run time; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LogControl {
     set_filter: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
@@ -103,19 +103,19 @@ pub(crate) struct LogControl {
 }
 
 impl LogControl {
-    /// The last lines.
+    /// The last lines of the log.
     pub(crate) fn ring(&self) -> LogRing {
         self.ring.clone()
     }
 
-    /// Logs by another filter from now on.
+    /// Sets another filter.
     pub(crate) fn set(&self, filter: &LogFilter) {
         if let Err(error) = (self.set_filter)(filter.to_env_filter()) {
             tracing::error!("the log level can't be changed: {error}");
         }
     }
 
-    /// Logs from time to time how many lines were left out, until the runtime ends.
+    /// Logs the counts of dropped lines periodically, until the runtime ends.
     pub(crate) fn report_left_out(&self) {
         let limit = self.limit.clone();
         tokio::spawn(async move {
@@ -129,7 +129,7 @@ impl LogControl {
     }
 }
 
-/// Starts logging for the rest of the process; administrative changes go where the audit log is, and nowhere else.
+/// Starts logging for the rest of the process; administrative changes are only in the audit log.
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
     let (subscriber, handle) = subscriber(filter, format, audit);
     subscriber.init();
@@ -137,7 +137,7 @@ pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl)
     LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring }
 }
 
-/// What events go through, and the handle that changes the filter.
+/// The subscriber, and the handle that changes the filter.
 fn subscriber(
     filter: &LogFilter,
     format: LogFormat,
@@ -155,7 +155,7 @@ fn subscriber(
     let lines = lines.and_then(RingLayer(audit.ring().clone()));
     let in_log = audit.is_in_log();
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
-    // One filter, not one around the other: only so is it known once and for all which places in the code log nothing.
+    // One combined filter, not nested ones: only then can tracing disable unused call sites permanently.
     let elsewhere = filter_fn(move |metadata| in_log || !is_change(metadata));
     let subscriber = tracing_subscriber::registry()
         .with(lines.with_filter(filter.and(audit.limit().clone()).and(elsewhere)))
@@ -165,7 +165,7 @@ fn subscriber(
 
 type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;
 
-/// Writes a field so that it stays within its line, wherever its text comes from.
+/// Writes a field so that it stays on its line, even if its text comes from a peer.
 fn field(writer: &mut Writer<'_>, field: &tracing::field::Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
     let text = loggable_within(&text, VALUE_CHARACTERS_MAX);
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Logs each frame, at the level trace.
+    /// Logs frames at the level trace.
     struct Frames;
 
     static METADATA: Metadata<'static> = Metadata::new(

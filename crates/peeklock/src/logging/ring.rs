@@ -13,7 +13,7 @@ use crate::audit;
 /// Longest text of one field, in characters.
 const TEXT_CHARACTERS_MAX: usize = 512;
 
-/// Keeps what it is shown.
+/// Keeps the events that it receives.
 pub(super) struct RingLayer(pub(super) LogRing);
 
 impl<S: Subscriber> Layer<S> for RingLayer {

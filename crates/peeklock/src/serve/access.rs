@@ -1,4 +1,4 @@
-//! Who decides who may do what, and hears of changes of the entities.
+//! The access rules, and their updates when entities change.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Drop for Following {
     }
 }
 
-/// Tokens live by the broker's time, whatever the clock that tests can move says.
+/// Tokens are checked by the broker's real time, not by the clock that tests can move.
 pub(super) fn start(
     namespace: &Namespace,
     config: &AuthorizationConfig,

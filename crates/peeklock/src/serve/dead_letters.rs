@@ -1,4 +1,4 @@
-//! Logs once a minute how many messages were dead-lettered, by entity and reason: one line for many messages.
+//! Logs once a minute how many messages were dead-lettered, by entity and reason, in one line for many messages.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use peeklock_engine::Totals;
 use peeklock_engine::runtime::Namespace;
 
 const EVERY: Duration = Duration::from_secs(60);
-/// Lines at a time; the rest is summed up in one.
+/// Maximum number of lines at a time; the rest is summed up in one.
 const LINES_MAX: usize = 50;
 
 /// Reports until it is dropped.
@@ -28,7 +28,7 @@ pub(super) async fn report(namespace: Namespace) {
     }
 }
 
-/// So many messages of an entity were dead-lettered since the last time.
+/// Number of messages of an entity dead-lettered since the last report.
 #[derive(Debug, PartialEq, Eq)]
 struct Increase {
     entity: String,
@@ -36,17 +36,17 @@ struct Increase {
     count: u64,
 }
 
-/// What was reported already.
+/// Totals that have been reported.
 #[derive(Debug, Default)]
 struct Seen(HashMap<String, Totals>);
 
 impl Seen {
-    /// What is new, the most first.
+    /// The increases since the last call, largest first.
     fn take(&mut self, totals: Vec<(String, Totals)>) -> Vec<Increase> {
         let before = std::mem::take(&mut self.0);
         let mut increases = Vec::new();
         for (entity, now) in totals {
-            // One of the same name that was created anew starts from 0.
+            // A new entity of the same name starts from 0.
             let before = before.get(&entity).filter(|before| before.dead_lettered() <= now.dead_lettered());
             let before = before.copied().unwrap_or_default().dead_lettered_by_reason();
             for ((reason, now), (_, before)) in now.dead_lettered_by_reason().into_iter().zip(before) {

@@ -1,23 +1,24 @@
-//! Open files and sockets: as many as the system lets us have.
+//! File descriptors for files and sockets: the system's limit, and its use.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for segments and listeners, so that connections never starve the log.
+/// Descriptors reserved for segments and listeners, so that connections never starve the log.
 const RESERVED: u64 = 512;
-/// What unauthenticated connections get at most of what is left.
+/// Divisor: unauthenticated connections get at most this part of the rest.
 const UNAUTHENTICATED_PART: u64 = 4;
 
-/// How many connections the system lets us have.
+/// Numbers of connections that the system's limit allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Connections served at a time.
+    /// Maximum number of authenticated connections.
     pub(super) connections_max: u64,
-    /// Connections beside these whose peers have not shown who they are.
+    /// Maximum number of unauthenticated connections in addition.
     pub(super) unauthenticated_max: u64,
 }
 
 impl Room {
-    /// Raises the soft limit of file descriptors to the hard one, and says how many of what is asked for fit.
+    /// Raises the soft limit of file descriptors to the hard one, and returns how many of the configured connections
+    /// fit.
     pub(super) fn within_limits(connections_max: u64, unauthenticated_max: u64) -> Self {
         let asked = Self { connections_max, unauthenticated_max };
         let limit = getrlimit(Resource::Nofile);
@@ -40,7 +41,7 @@ impl Room {
         fitting
     }
 
-    /// `None` is no limit.
+    /// `None` means no limit.
     fn within(self, available: Option<u64>) -> Self {
         let Some(files) = available else { return self };
         let left = files.saturating_sub(RESERVED);

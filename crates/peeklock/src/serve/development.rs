@@ -1,4 +1,4 @@
-//! `/development/clock`: tells the broker's time, and moves it forward for tests.
+//! `/development/clock`: returns the broker's time, and moves it forward for tests.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,20 +22,20 @@ use serde_json::json;
 use crate::config::{duration_text, parse_duration_ms};
 
 const ADVICE: &str = r#"write {"advance":"PT1H"} or {"advance":"1 hour"}"#;
-/// How far one request may move the clock.
+/// Range of one move of the clock.
 const ADVANCE_MS: RangeInclusive<u64> = 1..=TravelClock::AHEAD_MS_MAX;
 const REQUEST_BYTES_MAX: usize = 4 << 10;
 
-/// The clock that can be moved, and those who must follow; cheap to clone.
+/// The clock that can be moved, and the namespace to notify; cheap to clone.
 #[derive(Clone)]
 pub(super) struct TimeTravel {
     clock: TravelClock,
-    /// There while connections are accepted.
+    /// Set while connections are accepted.
     namespace: Arc<RwLock<Option<Namespace>>>,
 }
 
 impl TimeTravel {
-    /// Ahead of the broker's clock by what tests ask for.
+    /// A clock ahead of the broker's by the moves of tests.
     pub(super) fn over(time: SystemClock) -> Self {
         Self { clock: TravelClock::over(time), namespace: Arc::default() }
     }
@@ -45,7 +45,7 @@ impl TimeTravel {
         self.clock.clone()
     }
 
-    /// Whose timers fire when the clock is moved, from now on; `None` refuses to move it.
+    /// Sets the namespace whose timers fire when the clock is moved; with `None`, moves are refused.
     pub(super) fn set_namespace(&self, namespace: Option<Namespace>) {
         *self.namespace.write().unwrap_or_else(PoisonError::into_inner) = namespace;
     }
@@ -54,7 +54,7 @@ impl TimeTravel {
         self.namespace.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// For the management API.
+    /// The mover for the management API.
     pub(super) fn mover(&self) -> ClockMover {
         let travel = self.clone();
         ClockMover::new(move |advance_ms| {
@@ -63,7 +63,7 @@ impl TimeTravel {
         })
     }
 
-    /// Moves the clock; a caller that goes away does not stop it half way.
+    /// Moves the clock; a caller that disconnects does not interrupt it.
     async fn advance_by(&self, advance_ms: u64) -> Result<Timestamp, String> {
         let namespace = self.namespace().ok_or("The broker is starting or stopping; try again later.")?;
         if !ADVANCE_MS.contains(&advance_ms) {
@@ -83,7 +83,7 @@ impl TimeTravel {
         Ok(now)
     }
 
-    /// The route.
+    /// The route of this API.
     pub(super) fn router(self) -> Router {
         Router::new()
             .route("/development/clock", get(tell).post(advance))
@@ -93,15 +93,15 @@ impl TimeTravel {
     }
 }
 
-/// What a request asks for.
+/// The body of a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Advance {
     advance: String,
 }
 
-/// The clock asks for no token: what a page in a browser sends, of whatever site, must not move it. Browsers say so with
-/// each request that can.
+/// The clock requires no token, so requests from web pages of other sites must not move it. Browsers mark each request
+/// of this kind.
 async fn refuse_pages(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
         return (StatusCode::FORBIDDEN, "the clock is not for pages in browsers").into_response();
@@ -123,7 +123,7 @@ async fn advance(State(travel): State<TimeTravel>, body: Result<Bytes, BytesReje
         Err(message) => return (StatusCode::BAD_REQUEST, message).into_response(),
     };
     let clock = travel.clock.clone();
-    // A client that goes away does not stop it half way.
+    // A client that disconnects does not interrupt it.
     let travelling = tokio::spawn(async move { namespace.travel(&clock, duration_ms).await });
     if travelling.await.is_err() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "the clock stopped on its way").into_response();
@@ -133,7 +133,7 @@ async fn advance(State(travel): State<TimeTravel>, body: Result<Bytes, BytesReje
     show(now)
 }
 
-/// By how much the clock is to be moved, in milliseconds, or what to write instead.
+/// How far to move the clock, in milliseconds, or an error with the expected format.
 fn wanted_ms(clock: &TravelClock, body: Result<Bytes, BytesRejection>) -> Result<u64, String> {
     let body = body.map_err(|_| format!("the request can't be read or is too long; {ADVICE}"))?;
     let Advance { advance } =

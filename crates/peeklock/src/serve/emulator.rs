@@ -1,18 +1,19 @@
-//! What only a broker does that stands where the Service Bus emulator stood.
+//! Behaviour of a broker that replaces the Service Bus emulator.
 
 use std::env;
 
 use crate::cli::output;
 use crate::config::Config;
 
-/// What the emulator prints when it is up, on standard output; Testcontainers' modules and many a script wait for it.
+/// The line that the emulator prints on standard output when it is ready; Testcontainers' modules and many scripts wait
+/// for it.
 const UP: &str = "Emulator Service is Successfully Up!";
 
-/// The emulator's variables that mean nothing here: there is no SQL server, and no licence to accept.
+/// The emulator's variables without effect here: there is no SQL server, and no licence to accept.
 const WITHOUT_EFFECT: [&str; 5] =
     ["ACCEPT_EULA", "CONFIG_PATH", "MSSQL_SA_PASSWORD", "SQL_SERVER", "SQL_WAIT_INTERVAL"];
 
-/// Says what of the emulator's settings has no effect.
+/// Logs which of the emulator's settings have no effect.
 pub(super) fn explain(config: &Config) {
     for note in &config.notes {
         tracing::warn!("{note}");
@@ -26,7 +27,7 @@ pub(super) fn explain(config: &Config) {
     tracing::debug!("Logging in Config.json has no effect: the log goes to standard error");
 }
 
-/// Reports readiness in the words that tools for the emulator wait for.
+/// Prints the line that tools for the emulator wait for.
 pub(super) fn greet(config: &Config) {
     if config.stands_in {
         output::line(UP);

@@ -1,4 +1,4 @@
-//! Declared queues and topics meet stored ones.
+//! Creates and updates the declared queues and topics.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use super::subscriptions;
 use crate::config::{Config, QUEUE_DEFAULT};
 
 const KILOBYTE: u64 = 1024;
-/// Names in the line about entities that are not declared.
+/// Maximum number of names in the log line about undeclared entities.
 const UNDECLARED_NAMED_MAX: usize = 10;
 
-/// How long a start waits for what fell due while the broker was down, in milliseconds.
+/// How long a start waits for events that fell due while the broker was down, in milliseconds.
 const CATCH_UP_MS_MAX: u64 = 10_000;
 
 /// An entity by name, with its options.
 type Entity = (String, EntityOptions);
 
-/// Creates and updates what the configuration asks for. Stored entities that it doesn't mention are kept. What was idle for
-/// too long while the broker was down goes first: otherwise what is declared as it was would be about to go.
+/// Creates and updates the configured entities. Stored entities that the configuration doesn't mention are kept.
+/// Entities that were idle for too long while the broker was down are deleted first: otherwise an unchanged declared
+/// entity would be deleted soon after.
 ///
 /// # Errors
-/// An entity that the store can't serve, a change that an existing one can't take, or the store's own.
+/// An entity that the store can't serve, a change that an existing one does not allow, or the store's error.
 pub(super) async fn declare(
     namespace: &Namespace,
     config: &Config,
     limits: Limits,
 ) -> Result<(), ServeError> {
-    // What is not done by then goes on beside: a full disk, where nothing gets done, must not keep a broker from starting.
+    // The rest continues in the background: a full disk, on which nothing can be done, must not prevent a start.
     let _ = tokio::time::timeout(Duration::from_millis(CATCH_UP_MS_MAX), namespace.catch_up()).await;
     let stored = stored(namespace);
     let declared: Vec<Entity> =
@@ -47,7 +48,7 @@ pub(super) async fn declare(
     Ok(())
 }
 
-/// Damage costs the entity that it hits: it keeps what is stored of it, and the others are declared.
+/// Whether an entity can be declared. A damaged entity keeps its stored data, and the others are declared.
 fn can_declare(namespace: &Namespace, (name, options): &Entity) -> bool {
     let is_damaged = namespace.is_damaged(name);
     if is_damaged {
@@ -57,7 +58,7 @@ fn can_declare(namespace: &Namespace, (name, options): &Entity) -> bool {
     !is_damaged
 }
 
-/// How many queues and topics there are.
+/// Numbers of queues and topics.
 pub(super) fn count(namespace: &Namespace) -> (usize, usize) {
     let stored = stored(namespace);
     let queues = stored.iter().filter(|(_, options)| kind(options) == "queue").count();
@@ -75,8 +76,8 @@ fn declared(config: &Config) -> Vec<Entity> {
     queues.chain(topics).collect()
 }
 
-/// What to create with default options: the entities asked for by flag that don't exist, or the one queue of a broker
-/// that was told nothing and holds nothing. A name that exists as something else is among them, to be refused.
+/// The entities to create with default options: those requested by flag that don't exist, or the default queue if
+/// nothing is declared or stored. Includes a name that exists with another kind, which is then refused.
 fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
     if config.undeclared && stored.is_empty() {
         return vec![(QUEUE_DEFAULT.to_owned(), queue_options(config).into())];
@@ -92,13 +93,13 @@ fn missing(stored: &[Entity], config: &Config) -> Vec<Entity> {
     missing.map(|(name, options)| (name.clone(), options)).collect()
 }
 
-/// Options of a queue about which nothing is said.
+/// Default options of a queue.
 fn queue_options(config: &Config) -> QueueOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
     QueueOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
 }
 
-/// Options of a topic about which nothing is said; what caps its messages caps those of its subscriptions (S-16).
+/// Default options of a topic; the cap on its messages' time to live also applies to its subscriptions (S-16).
 fn topic_options(config: &Config) -> TopicOptions {
     let default_message_time_to_live_ms = config.limits.message_time_to_live_max_ms;
     TopicOptions { default_message_time_to_live_ms, ..config.namespace.tier.defaults() }
@@ -114,7 +115,7 @@ fn find_undeclared(stored: &[Entity], config: &Config) {
     note_undeclared(others.map(|(name, options)| format!("{} \"{name}\"", kind(options))).collect());
 }
 
-/// One line, however many clients have created.
+/// Logs one line, however many entities clients have created.
 pub(super) fn note_undeclared(others: Vec<String>) {
     if others.is_empty() {
         return;
@@ -209,7 +210,7 @@ mod tests {
         namespace.shutdown().await;
     }
 
-    /// Actors and catalogue run beside each other: once is not enough.
+    /// Actors and catalogue run concurrently, so the test is repeated.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn what_is_declared_is_there_however_long_the_broker_was_down() {
         let config = config(TEMPORARY);

@@ -1,4 +1,4 @@
-//! Why serving ended, by exit code.
+//! Why serving ended, with the exit code.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::config::ListenAddress;
 use crate::database::DatabaseError;
 use crate::exit::Exit;
 
-/// What most often explains why an address can't be listened on.
+/// The most frequent reason why an address can't be listened on.
 fn bind_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; is another broker running?",
@@ -35,10 +35,10 @@ pub(super) enum ServeError {
         what: &'static str,
         /// The address as configured.
         address: ListenAddress,
-        /// The system's answer.
+        /// The system's error.
         error: io::Error,
     },
-    /// Something basic failed: threads, signals, sockets.
+    /// A basic resource failed: threads, signals, sockets.
     #[error("can't go on: {0}")]
     System(io::Error),
     /// The audit log can't be opened.
@@ -49,29 +49,29 @@ pub(super) enum ServeError {
     Store {
         /// The data directory.
         directory: PathBuf,
-        /// The store's answer.
+        /// The store's error.
         error: storage::Error,
     },
-    /// The database can't be used as it is configured.
+    /// The configured database can't be used.
     #[error("[storage] url: {0}")]
     Database(DatabaseError),
-    /// The store is half of a copy.
+    /// The store is an unfinished copy.
     #[error(
         "the store is an unfinished copy of {source_name}: run `peeklock store copy` again, with the same --from and --to, until it \
          says that it is complete"
     )]
     Unfinished {
-        /// What it was copied from.
+        /// The source of the copy.
         source_name: String,
     },
-    /// The store does not open, because it is damaged in a way that can't be told to concern single messages only.
+    /// The store does not open, because of damage that can't be attributed to single messages only.
     #[error("data directory {}: {error}\nEverything that is damaged:\n{damage}", directory.display())]
     Damaged {
         /// The data directory.
         directory: PathBuf,
-        /// The store's answer.
+        /// The store's error.
         error: storage::Error,
-        /// All damage, and what to do.
+        /// All damage, and how to repair it.
         damage: String,
     },
     /// The shard of the cluster can't be taken over.
@@ -80,7 +80,7 @@ pub(super) enum ServeError {
     /// Entities can't be restored or declared.
     #[error("the broker can't start: {0}")]
     Start(#[from] StartError),
-    /// An entity asks for more than the store can hold in one value.
+    /// An entity allows larger messages than the store can hold in one value.
     #[error(
         "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than the store takes; write at most {limit_kb}"
     )]
@@ -89,12 +89,12 @@ pub(super) enum ServeError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// What its options say, in KB.
+        /// The configured maximum, in KB.
         asked_kb: u64,
-        /// What the store takes, in KB.
+        /// The store's maximum, in KB.
         limit_kb: u64,
     },
-    /// An entity asks for more than the memory for messages under way can hold.
+    /// An entity allows larger messages than fit into the memory for messages in transit.
     #[error(
         "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than {memory_mb} MiB of memory for messages under way allow; write at most {limit_kb}, or raise memory_max in [limits]"
     )]
@@ -103,9 +103,9 @@ pub(super) enum ServeError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// What its options say, in KB.
+        /// The configured maximum, in KB.
         asked_kb: u64,
-        /// What the memory allows, in KB.
+        /// The maximum that the memory allows, in KB.
         limit_kb: u64,
         /// The memory, in MiB.
         memory_mb: u64,
@@ -113,7 +113,7 @@ pub(super) enum ServeError {
     /// TLS can't be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Nothing can be exported to OpenTelemetry as it was asked.
+    /// The configured export to OpenTelemetry is not possible.
     #[error(transparent)]
     Telemetry(#[from] SettingsError),
     /// The ready file can't be written.
@@ -123,7 +123,7 @@ pub(super) enum ServeError {
     ReadyFile {
         /// The file.
         file: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         error: io::Error,
     },
     /// The store was lost while serving.
@@ -132,7 +132,7 @@ pub(super) enum ServeError {
 }
 
 impl ServeError {
-    /// [`Self::System`]: the listener's task ended though nobody asked for it.
+    /// [`Self::System`]: the listener's task ended unexpectedly.
     pub(super) fn listener_ended(ended: Result<(), JoinError>) -> Self {
         let reason = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
         Self::System(io::Error::other(format!("nothing is listened to any more: {reason}")))
@@ -143,7 +143,7 @@ impl ServeError {
         Self::ReadyFile { file: file.to_owned(), error }
     }
 
-    /// The code that the process ends with.
+    /// The exit code of the process.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Store { .. }

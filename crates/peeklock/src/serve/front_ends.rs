@@ -1,4 +1,4 @@
-//! What is spoken on a connection, and who serves it: AMQP, HTTP, and AMQP that began as HTTP.
+//! Selects the server of a connection by its protocol: AMQP, HTTP, and AMQP over WebSockets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,37 +14,37 @@ use tokio::time::timeout;
 use super::http::{Http, WebSocketAsked};
 use super::metrics::{ConnectionMetrics, Spoken};
 
-/// A connection to a node that stands by is closed after so long. It comes at a fail-over, from a balancer that does not know yet
-/// who serves, and is served by the time that a take-over needs; or it comes from a client that has the wrong
-/// address, and must go and try another.
+/// A connection to a standby node is closed after this time. It may arrive at a fail-over, from a load balancer that
+/// does not know the active node yet, and is then served after the take-over; or its client has the wrong address and
+/// should try another.
 const STANDBY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who serves AMQP.
+/// Where AMQP is served.
 #[derive(Clone)]
 pub(super) enum Amqp {
-    /// Nobody yet: connections wait.
+    /// Not yet served: connections wait.
     Starting,
-    /// Another node, for now: connections wait for a while.
+    /// On another node, at present: connections wait for a while.
     Standby,
-    /// This process.
+    /// In this process.
     Served(Arc<Connections<ServiceBus>>),
 }
 
-/// Who serves a connection that is there now; `None` when that is nobody here.
+/// The server for new connections; `None` if this process does not serve them in time.
 async fn served(mut amqp: watch::Receiver<Amqp>) -> Option<Arc<Connections<ServiceBus>>> {
     loop {
         let now = amqp.borrow_and_update().clone();
         let changed = amqp.changed();
         match now {
             Amqp::Served(connections) => return Some(connections),
-            // The sender lives until nothing is served any more.
+            // The sender lives until serving ends.
             Amqp::Starting => changed.await.ok()?,
             Amqp::Standby => timeout(STANDBY_PATIENCE, changed).await.ok()?.ok()?,
         }
     }
 }
 
-/// Everything that every port answers.
+/// The front ends of every port.
 pub(super) struct FrontEnds {
     pub(super) amqp: watch::Receiver<Amqp>,
     pub(super) http: Arc<Http>,

@@ -1,4 +1,4 @@
-//! How the broker is: alive as long as it answers at all, ready while it accepts connections and its store is sound.
+//! Health of the broker: alive while it answers, ready while it accepts connections and its store is intact.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,27 +9,27 @@ use peeklock_storage::{Place, ScrubDamage};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-/// Damages listed at most: unauthenticated clients may ask, and the log has them all.
+/// Maximum number of damages listed: unauthenticated clients may query them, and the log has all.
 const DAMAGES_LISTED_MAX: usize = 100;
 
-/// How far the broker is.
+/// The state of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
     /// The store is being opened.
     Starting,
-    /// Another node of the cluster serves, or this one takes over.
+    /// Another node of the cluster serves, or this one is taking over.
     Standby,
     /// Connections are accepted.
     Ready,
-    /// A stop was asked for.
+    /// A stop was requested.
     Draining,
-    /// Nothing more can be stored; the process ends.
+    /// Nothing more can be stored; the process is ending.
     Lost,
 }
 
 impl State {
-    /// As `/health/ready` tells it.
+    /// The state's name in `/health/ready`.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// Shared by the parts that change it and those that report it; starts as [`State::Starting`].
+/// State shared by its writers and reporters; starts as [`State::Starting`].
 #[derive(Clone, Default)]
 pub(super) struct Health {
     state: Arc<AtomicU8>,
@@ -49,10 +49,10 @@ pub(super) struct Health {
     scrubbed: Arc<Mutex<Option<Scrubbed>>>,
 }
 
-/// What the scrubber has found.
+/// Damage found by the scrubber.
 struct Scrubbed {
     damage: watch::Receiver<Vec<ScrubDamage>>,
-    /// How much of it is noted.
+    /// Number of entries already recorded in the namespace.
     noted: usize,
 }
 
@@ -62,7 +62,7 @@ impl Health {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// How it is: as it was set, unless the store is lost.
+    /// The state as set, unless the store is lost.
     pub(super) fn state(&self) -> State {
         let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner);
         if namespace.as_ref().is_some_and(|namespace| namespace.lost_shard().is_some()) {
@@ -73,18 +73,18 @@ impl Health {
         states.into_iter().find(|known| *known as u8 == state).unwrap_or(State::Lost)
     }
 
-    /// From now on damage is that of this namespace; `None` lets go of it.
+    /// Sets the namespace whose damage is reported; `None` removes it.
     pub(super) fn set_namespace(&self, namespace: Option<Namespace>) {
         *self.namespace.lock().unwrap_or_else(PoisonError::into_inner) = namespace;
     }
 
-    /// From now on what the scrubber finds is damage as well.
+    /// Adds the damage found by the scrubber.
     pub(super) fn set_scrub_damage(&self, damage: watch::Receiver<Vec<ScrubDamage>>) {
         let scrubbed = Scrubbed { damage, noted: 0 };
         *self.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) = Some(scrubbed);
     }
 
-    /// The namespace, if there is one, with all damage noted that is known.
+    /// The namespace, if there is one, with all known damage recorded.
     pub(super) fn namespace(&self) -> Option<Namespace> {
         let namespace = self.namespace.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         if let Some(scrubbed) = &mut *self.scrubbed.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -99,7 +99,7 @@ impl Health {
         Some(namespace)
     }
 
-    /// The answer of `/health/ready`: the state, why sends are refused if they are, and the damage if there is any.
+    /// The answer of `/health/ready`: the state, why sends are refused, and damage, if any.
     pub(super) fn report(&self) -> Value {
         let mut report = Map::new();
         report.insert("status".to_owned(), json!(self.state().name()));
@@ -137,7 +137,7 @@ fn listed_damage(namespace: &Namespace) -> Map<String, Value> {
 }
 
 fn describe(damage: &Damage) -> Value {
-    // Unauthenticated clients may ask: where the data directory is stays in the log.
+    // Unauthenticated clients may query this, so the path of the data directory is only in the log.
     let file = damage.place.as_ref().and_then(|place| Path::new(&place.unit).file_name());
     json!({
         "entity": damage.entity,

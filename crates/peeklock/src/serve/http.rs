@@ -1,4 +1,4 @@
-//! One HTTP connection: its deadlines, its requests, and its way to a WebSocket.
+//! One HTTP connection: its deadlines, its requests, and its upgrade to a WebSocket.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,18 +33,18 @@ use super::metrics::{ConnectionMetrics, HttpMetrics, Monitoring, Spoken, route};
 use super::pages::{self, Pages};
 use super::patient::{Patient, PatientBody};
 
-/// Within this time the head of the first request must be there.
+/// Deadline for the head of the first request.
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// Within this time from the last answer the head of the next request must be there.
+/// Deadline for the head of the next request, after the last answer.
 const NEXT_HEAD_WITHIN: Duration = Duration::from_secs(60);
-/// Longest head of a request, in bytes: long enough for long tokens, short enough for connections of peers that show none.
+/// Longest head of a request, in bytes: enough for long tokens, little enough for unauthenticated connections.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// Serves HTTP on connections that somebody accepted.
+/// Serves HTTP on accepted connections.
 pub(super) struct Http {
     router: Router,
     pages: Arc<Pages>,
-    /// Who may finish when the broker stops holds a receiver.
+    /// Connections that may finish when the broker stops hold a receiver.
     leaving: watch::Sender<bool>,
     regulars: Arc<Semaphore>,
     guesses: Arc<Guesses>,
@@ -52,7 +52,7 @@ pub(super) struct Http {
     connections: ConnectionMetrics,
 }
 
-/// Failed attempts to authenticate.
+/// Throttling of failed authentication attempts.
 struct Guesses {
     failures: Failures,
     started_at: Instant,
@@ -64,32 +64,32 @@ impl Guesses {
     }
 }
 
-/// A connection that is a WebSocket from now on.
+/// A connection that is upgraded to a WebSocket.
 pub(super) struct WebSocketAsked<S> {
     pub(super) socket: WebSocket<Patient<Rewind<S>>>,
     pub(super) peer: Peer,
     pub(super) unauthenticated: UnauthenticatedConnection,
 }
 
-/// What the requests of one connection have in common.
+/// State shared by the requests of one connection.
 struct Visit {
     router: Router,
     pages: Arc<Pages>,
     peer: Peer,
     pass: Pass,
     regulars: Arc<Semaphore>,
-    /// Held while the peer counts as a regular.
+    /// Held while the connection is protected from eviction as an authenticated one.
     regular: OnceLock<OwnedSemaphorePermit>,
     guesses: Arc<Guesses>,
-    /// Whether a whole head has come.
+    /// Whether a complete request head has arrived.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
     metrics: HttpMetrics,
 }
 
 impl Http {
-    /// Answers by `router` whatever `pages` lets in.
-    /// `authenticated_max` connections are never closed in favour of others once a token of theirs was good.
+    /// Answers requests that `pages` allows with `router`. Up to `authenticated_max` connections are not evicted after
+    /// one of their tokens has proved valid.
     pub(super) fn new(
         router: Router,
         pages: Arc<Pages>,
@@ -133,7 +133,7 @@ impl Http {
         Some(WebSocketAsked { socket, peer, unauthenticated })
     }
 
-    /// Answers requests, one after the other; `None` when the connection is of no more use.
+    /// Answers requests one by one; `None` when the connection can't be used any more.
     async fn converse<S: ByteStream>(
         &self,
         io: TokioIo<S>,
@@ -149,7 +149,7 @@ impl Http {
         let mut connection = pin!(server.serve_connection(io, service_fn(service)).with_upgrades());
         let mut evicted = pin!(unauthenticated.evicted_meanwhile());
         let mut first_head = pin!(sleep(FIRST_HEAD_WITHIN));
-        // Who comes while others take leave may still ask how the broker is.
+        // A connection that arrives while others finish may still query health.
         let mut leaving = self.leaving.subscribe();
         let mut leaves = *leaving.borrow_and_update();
         let mut waits = true;
@@ -174,19 +174,19 @@ impl Http {
         }
     }
 
-    /// Lets requests that are being answered finish, for `grace` at most.
+    /// Lets requests in progress finish, for at most `grace`.
     pub(super) async fn drain(&self, grace: Duration) {
         self.leaving.send_replace(true);
-        // Who does not finish in time is cut.
+        // Requests that do not finish in time are cut off.
         let _ = timeout(grace, self.leaving.closed()).await;
     }
 }
 
-/// What the log says of a request that is refused.
+/// Properties of a request for the log, if it is refused.
 struct Asked {
     uri: Uri,
     token: Option<HeaderValue>,
-    /// As the client says.
+    /// The size declared by the client.
     size_bytes: Option<u64>,
 }
 
@@ -197,7 +197,7 @@ impl Asked {
         Self { uri: request.uri().clone(), token, size_bytes: size }
     }
 
-    /// Notes what an operator wants to know of.
+    /// Logs refusals that are relevant to an operator.
     fn log_refusal(&self, peer: SocketAddr, status: StatusCode) {
         let path = || loggable(self.uri.path());
         match status {
@@ -256,7 +256,8 @@ impl Visit {
             Ok(response) => response,
             Err(never) => match never {},
         };
-        // Nobody reads what is left, so the connection ends; who is not told sends the next request into the void.
+        // The rest of the body is not read, so the connection ends; a client that is not notified would send its next
+        // request in vain.
         if unread.is_left() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -269,7 +270,7 @@ impl Visit {
         response
     }
 
-    /// Waits for the turn of an attempt to authenticate, so that guessing is slow.
+    /// Delays an authentication attempt after earlier failures, so that guessing is slow.
     async fn wait_for_turn(&self) {
         let wait_ms = self.guesses.failures.wait_ms(self.peer.address.ip(), self.guesses.now_ms());
         if wait_ms > 0 {
@@ -277,12 +278,12 @@ impl Visit {
         }
     }
 
-    /// The peer has authenticated; it counts among authenticated connections as long as there is room for them.
+    /// Marks the peer as authenticated; the connection is protected from eviction if a slot is free.
     fn admit(&self) {
         if self.regular.get().is_none()
             && let Ok(permit) = Arc::clone(&self.regulars).try_acquire_owned()
         {
-            // Requests of one connection come one after the other.
+            // The requests of one connection are sequential, so this is not set concurrently.
             let _ = self.regular.set(permit);
             self.pass.admit();
         }

@@ -1,4 +1,4 @@
-//! How much memory peers may make the process hold, and how much what is stored may take.
+//! Limits of the memory that peers may make the process hold, and of the state of everything stored.
 
 use std::path::Path;
 
@@ -15,45 +15,45 @@ pub(super) use state::watch_state;
 
 const MIB: u64 = 1 << 20;
 
-/// Without a setting, the budget is what the process may use, divided by this: the rest is for what is stored about waiting
-/// messages, which the budget doesn't cover.
+/// Divisor: the default budget is this part of the available memory; the rest is for the state of waiting messages,
+/// which the budget doesn't cover.
 const PART_OF_MACHINE: u64 = 4;
 
-/// The budget without a setting is never more than this: more brings nothing.
+/// Maximum of the default budget: more has no benefit.
 const BYTES_MAX: u64 = 1024 * MIB;
 
-/// Nor is it less, without another word about the largest messages.
+/// Minimum of the default budget, if the largest messages don't require more.
 const BYTES_MIN: u64 = 128 * MIB;
 
-/// Without a setting, what the broker knows of everything stored may take so many parts of what the process may use, ...
+/// The default limit of the state of everything stored is `STATE_PARTS / STATE_OF_PARTS` of the available memory.
 const STATE_PARTS: u64 = 5;
-/// ... of so many. Beside it there is room for the budget, and for what a store that opens keeps for a while.
+/// The rest is for the budget, and for temporary memory while a store opens.
 const STATE_OF_PARTS: u64 = 8;
-/// What the process takes beside state and budget: what it may use, divided by this.
+/// Divisor: memory of the process beside state and budget, as a part of the available memory.
 const REST_PART_OF_MACHINE: u64 = 16;
-/// The state may always take so much, in bytes: an idle broker is not full.
+/// Minimum limit of the state, in bytes, so that an idle broker is not full.
 const STATE_BYTES_MIN: u64 = 64 * MIB;
 
-/// While a store opens, what it read and needs again soon may take what the process may use, divided by this: what is kept for
-/// good of as many messages takes two to three times as much.
+/// Divisor: while a store opens, data that is needed again soon may take this part of the available memory; the state
+/// of the same messages takes two to three times as much.
 const WARM_PART_OF_MACHINE: u64 = 8;
 
-/// What the process may hold: of messages under way, and of what is stored.
+/// Memory limits of the process: for messages in transit, and for the state of everything stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Messages under way in all, in bytes.
+    /// Budget for all messages in transit, in bytes.
     budget_bytes: u64,
-    /// What one connection may hold of partly received messages, in bytes.
+    /// Maximum size of partly received messages of one connection, in bytes.
     pub(super) reassembly_bytes_max: u64,
-    /// What the broker knows of everything stored, in bytes.
+    /// Limit of the state of everything stored, in bytes.
     state_bytes_max: u64,
 }
 
 impl Memory {
-    /// What the configuration asks for, or what fits the container or the machine.
+    /// The configured limits, or defaults by the memory of the container or the machine.
     ///
     /// # Errors
-    /// An entity of the configuration has larger messages than that allows.
+    /// An entity of the configuration allows larger messages than the limits.
     pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
         let asked = Asked {
             budget_bytes: config.limits.memory_bytes_max,
@@ -97,7 +97,7 @@ impl Memory {
         Self { budget_bytes, reassembly_bytes_max, state_bytes_max }
     }
 
-    /// The budget, with room for a largest message in turn, beside the state.
+    /// The budget, with room for one message of maximum size in turn, beside the state.
     pub(super) fn budget(self) -> Budget {
         let [bytes, turn_bytes, state_bytes] =
             [self.budget_bytes, self.reassembly_bytes_max, self.state_bytes_max]
@@ -106,7 +106,7 @@ impl Memory {
     }
 }
 
-/// What the configuration says, in bytes.
+/// The configured values, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     budget_bytes: Option<u64>,
@@ -114,7 +114,7 @@ struct Asked {
     state_bytes: Option<u64>,
 }
 
-/// What a store that opens may keep of what it read, in bytes, until it was all looked through.
+/// Maximum size in bytes of data that an opening store keeps until all of it is scanned.
 pub(super) fn warm_bytes_max() -> usize {
     usize::try_from(available_bytes(Path::new("/")) / WARM_PART_OF_MACHINE).unwrap_or(usize::MAX)
 }
@@ -150,7 +150,7 @@ mod tests {
         };
         assert_eq!(fitting(16 * 1024, None, None), 10 * 1024);
         assert_eq!(fitting(800, None, None), 500);
-        // The budget is at least 128 MiB.
+        // The budget has a minimum of 128 MiB.
         assert_eq!(fitting(320, None, None), 172);
         assert_eq!(fitting(64, None, None), 64);
         assert_eq!(fitting(8192, Some(3072), None), 4608);

@@ -1,11 +1,12 @@
-//! `peeklock serve`: joins store, engine and front ends, and takes them apart again in order.
+//! `peeklock serve`: assembles store, engine and front ends, and shuts them down in order.
 //!
-//! Starting: bind all addresses (a taken port is reported before anything is touched), answer 503 on `/health`, open
-//! the store, read or make certificates, restore and declare entities, serve AMQP, answer 200. Stopping: answer 503, serve
-//! no new AMQP connections, let connections finish, stop the partitions, close the store.
+//! Start: bind all addresses (a taken port is reported before anything is changed), answer 503 on `/health`, open the
+//! store, read or make certificates, restore and declare entities, serve AMQP, answer 200. Stop: answer 503, refuse new
+//! AMQP connections, let connections finish, stop the partitions, close the store.
 //!
-//! What lives on an open store is a [`term`]; everything else belongs to the [`process`]. A process with a data directory serves one
-//! term; a [`node`] of a cluster serves one after the other, and waits in between for the lease of its shard ([`standby`]).
+//! Everything that depends on an open store belongs to a [`term`]; everything else to the [`process`]. A process with a
+//! data directory serves one term; a [`node`] of a cluster serves repeated terms, and waits in between for the lease of
+//! its shard ([`standby`]).
 
 mod access;
 mod dead_letters;
@@ -56,7 +57,8 @@ pub(crate) use store::local_options;
 use store::{OpenStore, Shards};
 use term::{Over, Term};
 
-/// Serves until a signal, or until nothing can be served any more. `args` is what the configuration was resolved from, and is again on SIGHUP.
+/// Serves until a signal, or until serving is no longer possible. `args` is the source of the configuration, which is
+/// resolved again on SIGHUP.
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     let opened = AuditControl::open(&config.audit);
     let audit = opened.as_ref().cloned().unwrap_or_default();
@@ -112,7 +114,7 @@ async fn serve(
     Ok(())
 }
 
-/// One term.
+/// Serves the only term of a data directory.
 async fn serve_directory(
     process: &mut Process,
     signals: &mut Signals,
@@ -126,14 +128,15 @@ async fn serve_directory(
     }
 }
 
-/// Ends a task; whatever it held is free then.
+/// Ends a task and waits until it has dropped its resources.
 async fn end(task: JoinHandle<()>) {
     task.abort();
     let _ = task.await;
 }
 
-/// What the loss of a shard means for this process: it has no other, so it exits and leaves it to its supervisor to start it
-/// anew, which decides what of the last writes is durable. Until then `/health/ready` says so, and clients are told to retry.
+/// Handles the loss of a shard: this process has no other, so it exits. Its supervisor restarts it, and the restart
+/// determines which of the last writes are durable. Until then `/health/ready` reports the loss, and clients are told
+/// to retry.
 fn exit_without(lost: LostShard) -> ServeError {
     supervisor::stopping("nothing more can be stored");
     ServeError::Lost(lost)

@@ -1,4 +1,4 @@
-//! Every address, and all that is answered there.
+//! All addresses and the servers behind them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use super::pages::Pages;
 use super::ready::Addresses;
 use crate::config::Config;
 
-/// Where certificates are kept that the broker makes, inside the data directory.
+/// Directory of certificates made by the broker, inside the data directory.
 const TLS_DIRECTORY: &str = "tls";
 
-/// Bound ports; connections wait.
+/// Bound ports whose connections are not accepted yet.
 pub(super) struct Listening {
     listeners: Vec<TcpListener>,
     amqp: SocketAddr,
@@ -41,7 +41,7 @@ impl Listening {
     /// Binds every configured address.
     ///
     /// # Errors
-    /// The first that can't be listened on.
+    /// The first address that can't be listened on.
     pub(super) async fn bind(config: &Config) -> Result<Self, ServeError> {
         let (mut listeners, mut all) = (Vec::new(), Vec::new());
         let (mut amqp, mut http) = (None, None);
@@ -50,7 +50,7 @@ impl Listening {
             let refused = |error| ServeError::Bind { what, address: address.clone(), error };
             let listener = bound.map_err(refused)?;
             let local = listener.local_addr().map_err(ServeError::System)?;
-            // Port 0 is another one each time.
+            // Each address with port 0 gets a different port.
             match what {
                 "AMQP" => amqp = Some(local),
                 "HTTP" => http = Some(local),
@@ -61,7 +61,7 @@ impl Listening {
         }
         let missing = || ServeError::System(std::io::ErrorKind::AddrNotAvailable.into());
         let amqp = amqp.ok_or_else(missing)?;
-        // One address for both is one listener.
+        // The same address for both is one listener.
         Ok(Self { listeners, amqp, http: http.unwrap_or(amqp), all })
     }
 }
@@ -72,7 +72,7 @@ pub(super) struct Network {
     pages: Arc<Pages>,
     http: Arc<Http>,
     amqp: watch::Sender<Amqp>,
-    /// Connections of a term that is over.
+    /// Connections of an ended term.
     leaving: Vec<Arc<Connections<ServiceBus>>>,
     closing: JoinSet<usize>,
     tls: Arc<Tls>,
@@ -81,7 +81,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Answers HTTP from now on; AMQP and TLS wait.
+    /// Starts serving HTTP; AMQP and TLS connections wait.
     pub(super) fn start(
         listening: Listening,
         router: Router,
@@ -111,10 +111,10 @@ impl Network {
         Self { addresses, pages, http, amqp, leaving, closing, tls, serving, keeping_up: None }
     }
 
-    /// Serves TLS from now on, and keeps its certificates up to date.
+    /// Starts serving TLS, and keeps its certificates up to date.
     ///
     /// # Errors
-    /// Files that can't be used.
+    /// Unusable files.
     pub(super) fn secure(
         &mut self,
         config: &Config,
@@ -129,19 +129,19 @@ impl Network {
         Ok(certificates)
     }
 
-    /// Serves AMQP from now on.
+    /// Starts serving AMQP.
     pub(super) fn serve_amqp(&self, connections: Connections<ServiceBus>) {
         self.amqp.send_replace(Amqp::Served(Arc::new(connections)));
     }
 
-    /// Has connections that come from now on wait for a while. Those that are served go on.
+    /// Makes new connections wait. Existing ones continue.
     pub(super) fn hold_amqp(&mut self) {
         if let Amqp::Served(connections) = self.amqp.send_replace(Amqp::Standby) {
             self.leaving.push(connections);
         }
     }
 
-    /// The same, and sends those away that are served: SDKs connect again, by themselves and at once.
+    /// [`Self::hold_amqp`], and closes existing connections: SDKs reconnect automatically and at once.
     pub(super) fn close_amqp(&mut self) {
         self.hold_amqp();
         while self.closing.try_join_next().is_some() {}
@@ -150,28 +150,28 @@ impl Network {
         }
     }
 
-    /// Waits for those that [`Self::close_amqp`] sent away, and lets requests over HTTP finish.
+    /// Waits for the connections closed by [`Self::close_amqp`], and lets HTTP requests finish.
     pub(super) async fn finish(&mut self, grace: Duration) {
         let closed = async { while self.closing.join_next().await.is_some() {} };
         tokio::join!(closed, self.http.drain(grace));
     }
 
-    /// Decides about requests of web pages.
+    /// The check of requests from web pages.
     pub(super) fn pages(&self) -> Arc<Pages> {
         Arc::clone(&self.pages)
     }
 
-    /// Where to connect.
+    /// The addresses to connect to.
     pub(super) fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// Resolves when nothing is served any more though nobody asked for it.
+    /// Resolves when serving ended unexpectedly.
     pub(super) async fn ended(&mut self) -> Result<(), JoinError> {
         (&mut self.serving).await
     }
 
-    /// Lets connections finish. Health is still reported meanwhile.
+    /// Lets connections finish. Health requests are still answered.
     pub(super) async fn drain(&self, grace: Duration) {
         let served = self.amqp.borrow().clone();
         let amqp = async {
@@ -182,11 +182,11 @@ impl Network {
         tokio::join!(amqp, self.http.drain(grace));
     }
 
-    /// Closes the connections that are left.
+    /// Closes the remaining connections.
     pub(super) async fn close(self) {
         for task in [Some(self.serving), self.keeping_up].into_iter().flatten() {
             task.abort();
-            // It was cancelled.
+            // The task was cancelled.
             let _ = task.await;
         }
     }
@@ -205,7 +205,7 @@ fn tls_options(config: &Config) -> TlsOptions {
     TlsOptions { source, client_ca: config.tls.client_ca.clone() }
 }
 
-/// A path that means the same to clients, wherever they run.
+/// An absolute path, which is valid for clients with any working directory.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }

@@ -1,4 +1,4 @@
-//! Serving as a node of a cluster: waiting for the lease, a term, and again, in one process.
+//! Serves as a node of a cluster: waits for the lease, serves a term, and repeats, in one process.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::term::{Over, Term};
 use super::{end, supervisor};
 use crate::config::Config;
 
-/// Pause after a take-over that failed for a reason that may pass.
+/// Pause after a take-over that failed for a temporary reason.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What does not change from term to term.
+/// State that is the same for all terms.
 struct Node<'a> {
     shards: &'a Shards,
     cluster: &'a Cluster,
@@ -29,7 +29,7 @@ struct Node<'a> {
 /// Serves whenever this node has the lease, until a signal.
 ///
 /// # Errors
-/// What no other try can mend: the configuration, a damaged store.
+/// A permanent error: in the configuration, or a damaged store.
 pub(super) async fn serve_as_node(
     process: &mut Process,
     signals: &mut Signals,
@@ -50,7 +50,7 @@ pub(super) async fn serve_as_node(
 }
 
 impl Node<'_> {
-    /// Adds what is known of a cluster to the metrics, of all terms.
+    /// Adds the cluster's metrics, for all terms.
     fn show(&self, process: &Process) {
         let registry = &process.monitoring.registry;
         registry.register(self.cluster.database.metrics().clone());
@@ -92,7 +92,7 @@ impl Node<'_> {
         }
     }
 
-    /// Waits for the lease, and takes over; again and again while that fails for a reason that may pass.
+    /// Waits for the lease, and takes over; retries while that fails for a temporary reason.
     async fn next_term(&self, process: &mut Process) -> Result<Term, ServeError> {
         loop {
             let held = self.standby.held().await;
@@ -122,7 +122,7 @@ impl Node<'_> {
     }
 }
 
-/// Whether another try may succeed: the database could not be reached, or another node was faster.
+/// Whether a retry may succeed: the database could not be reached, or another node was faster.
 fn may_pass(error: &ServeError) -> bool {
     match error {
         ServeError::Cluster(error) | ServeError::Start(StartError::Storage(error)) => {

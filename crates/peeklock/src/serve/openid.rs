@@ -1,5 +1,5 @@
-//! The keys of an OpenID issuer: found by discovery (OpenID Connect Discovery 1.0 §4), fetched at start, every hour, and when
-//! a token names a key that is not known. Connections never wait for any of this.
+//! The keys of an OpenID issuer: found by discovery (OpenID Connect Discovery 1.0 §4), fetched at start, every hour,
+//! and when a token names an unknown key. Connections never wait for this.
 
 use std::future::Future;
 use std::io;
@@ -21,15 +21,15 @@ use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, WantsVerifier, crypto::ring};
 
 const REFRESH: Duration = Duration::from_secs(3600);
-/// Between two fetches because of tokens with unknown keys, which anybody can send.
+/// Minimum interval between fetches caused by tokens with unknown keys, which any client can send.
 const MISSED_MIN: Duration = Duration::from_secs(30);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// For each of the two requests.
+/// Time-out of each of the two requests.
 const TIME_OUT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Keeps the keys of the policy's issuer up to date, whichever that is; never ends.
+/// Keeps the keys of the policy's current issuer up to date; never ends.
 pub(super) async fn run<F, R>(access: Access, fetch: F)
 where
     F: Fn(Box<str>) -> R + Send,
@@ -46,7 +46,7 @@ where
             }
             continue;
         };
-        // What was missed until now, this fetch brings.
+        // This fetch covers earlier misses.
         tokio::select! {
             biased;
             () = access.keys_missed() => {}
@@ -88,7 +88,7 @@ async fn another_issuer(access: &Access, issuer: &str) {
     }
 }
 
-/// Why there are no keys.
+/// Why the keys could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{0} is no address: {1}")]
@@ -119,7 +119,7 @@ struct Discovered {
     jwks_uri: String,
 }
 
-/// Asks the issuer where its keys are, then for the keys.
+/// Requests the address of the keys from the issuer, then the keys.
 ///
 /// # Errors
 /// [`FetchError`].
@@ -139,7 +139,7 @@ fn address(text: &str) -> Result<Uri, FetchError> {
     text.parse().map_err(|error| FetchError::Address(text.chars().take(200).collect(), error))
 }
 
-/// Redirections are not followed: they could lead to anywhere.
+/// Redirections are not followed, because they could lead to any host.
 async fn get(address: &Uri) -> Result<Bytes, FetchError> {
     let answer = async {
         match address.scheme_str() {
@@ -157,16 +157,17 @@ async fn get(address: &Uri) -> Result<Bytes, FetchError> {
     timeout(TIME_OUT, answer).await.unwrap_or_else(|_| Err(FetchError::TimeOut(address.clone())))
 }
 
-/// TLS that trusts the authorities that the system trusts. Reads files, so that they may change while the broker runs.
+/// A TLS configuration that trusts the system's authorities. Reads files each time, so that they may change at run
+/// time.
 ///
 /// # Errors
-/// There are none.
+/// No authorities were found.
 pub(super) async fn authorities() -> io::Result<ClientConfig> {
     let read = || Ok(builder()?.with_native_roots()?.with_no_client_auth());
     tokio::task::spawn_blocking(read).await.map_err(io::Error::other).flatten()
 }
 
-/// TLS that trusts nobody, for clients that use none.
+/// A TLS configuration without trusted authorities, for clients that don't use TLS.
 #[cfg(feature = "otlp")]
 pub(super) fn without_authorities() -> io::Result<ClientConfig> {
     Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
@@ -198,7 +199,7 @@ where
     Ok(body.to_bytes())
 }
 
-/// An error with its causes: hyper's alone says little.
+/// An error with its causes: hyper's error alone says little.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

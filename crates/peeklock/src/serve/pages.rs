@@ -1,9 +1,11 @@
-//! Which web pages may use the broker, and under which names: allow-lists for the headers `Origin` and `Host`.
+//! Restricts the web pages that may use the broker, and its host names: allow-lists for the headers `Origin` and
+//! `Host`.
 //!
-//! A browser lets any page send requests to any address, with an `Origin` header that names the page's site; so requests of
-//! other sites are refused unless the site is listed. With DNS rebinding a site points its own name to the broker's
-//! address, and then its requests are of the same origin; so names that an attacker may own are refused wherever a request
-//! needs no secret: where authorization is off, where the key in force is the emulator's, and for the clock of tests.
+//! A browser lets any page send requests to any address, with an `Origin` header that names the page's site; so
+//! requests of other sites are refused unless the site is listed. With DNS rebinding a site resolves its own name to
+//! the broker's address, and its requests become same-origin; so names that an attacker may own are refused for
+//! requests that need no secret: if authorization is off, if the emulator's key is in force, and for the clock of
+//! tests.
 
 mod name;
 mod response;
@@ -23,15 +25,15 @@ use crate::config::{AuthorizationConfig, Config};
 
 pub(super) use response::{preflight, refuse, share};
 
-/// Where no token is needed even if authorization is required.
+/// Prefix of paths that need no token even if authorization is required.
 const DEVELOPMENT: &str = "/development";
 
-/// Decides about requests of web pages.
+/// Checks requests from web pages.
 #[derive(Debug)]
 pub(super) struct Pages {
-    /// Origins whose pages may use the broker, as browsers write them.
+    /// Origins whose pages may use the broker, in browsers' notation.
     origins: Vec<String>,
-    /// Names that the operator lists.
+    /// Host names listed by the operator.
     listed: Vec<String>,
     /// Other names of this broker.
     own: Vec<String>,
@@ -41,26 +43,26 @@ pub(super) struct Pages {
     is_open: AtomicBool,
 }
 
-/// Where a request that is let in comes from.
+/// The origin of an allowed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// No page, or one of the broker's own origin.
+    /// Not from a page, or from one of the broker's own origin.
     Own,
-    /// A page of this origin, which is listed.
+    /// From a page of this listed origin.
     Listed(HeaderValue),
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The broker is not known by this name.
+    /// This is no known name of the broker.
     Host(String),
     /// Pages of this origin may not use the broker.
     Origin(String),
 }
 
 impl Pages {
-    /// As a configuration says.
+    /// The checks for a configuration.
     pub(super) fn new(config: &Config) -> Self {
         let machine = uname().nodename().to_string_lossy().into_owned();
         let listeners = config.addresses();
@@ -76,17 +78,17 @@ impl Pages {
         }
     }
 
-    /// What is needed to get in has changed.
+    /// Applies changed authorization settings.
     pub(super) fn set_authorization(&self, authorization: &AuthorizationConfig) {
         self.is_open.store(is_open(authorization), Ordering::Relaxed);
     }
 
-    /// The certificate in use has these names.
+    /// Sets the names in the certificate in use.
     pub(super) fn set_certificate_names(&self, names: Vec<String>) {
         *self.certificate.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// Whether a request may go on.
+    /// Checks whether a request is allowed.
     ///
     /// # Errors
     /// [`Refused`].
@@ -113,7 +115,7 @@ impl Pages {
         Ok(source)
     }
 
-    /// Whether this is a name of the broker, or one that no attacker from outside owns.
+    /// Whether this is a name of the broker, or one that an external attacker can't own.
     fn is_known(&self, host: &str) -> bool {
         let Some(host) = name::host(host) else { return false };
         if name::is_safe(&host) {
@@ -125,7 +127,7 @@ impl Pages {
     }
 }
 
-/// Whether a page that can connect may do something without a secret: nothing is needed, or a key that everybody knows.
+/// Whether requests without a secret are possible: authorization is off, or the publicly known key is in force.
 fn is_open(authorization: &AuthorizationConfig) -> bool {
     let is_default = |key: &Secret| key.expose() == DEFAULT_KEY;
     !authorization.required

@@ -1,4 +1,4 @@
-//! What a term of serving is made of, each part as the configuration says.
+//! Creates the parts of a term from the configuration.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::metrics::Monitoring;
 use crate::config::{AuthorizationConfig, Config};
 use crate::logging::LogControl;
 
-/// What serves AMQP.
+/// The server of AMQP.
 pub(super) fn amqp_connections(
     bus: ServiceBus,
     namespace: &Namespace,
@@ -29,9 +29,11 @@ pub(super) fn amqp_connections(
 ) -> Connections<ServiceBus> {
     let connections = Connections::new(
         Arc::new(bus),
-        // Nothing corrects or moves it: an hour's jump must not look like an hour's silence of every client.
+        // A clock that is never corrected or moved: a jump of an hour must not look like an hour of silence of every
+        // client.
         Arc::new(ElapsedClock::default()),
-        // Unauthenticated connections are limited beside, so that authenticated ones find a place however many there are.
+        // Unauthenticated connections are limited in addition, so that any number of them leaves room for authenticated
+        // ones.
         listener_options(config, memory, room.connections_max.saturating_add(room.unauthenticated_max)),
     );
     connections.within(namespace.budget().clone())
@@ -66,7 +68,7 @@ pub(super) fn admin(
     admin.named(config.namespace.name.as_deref()).throttled(throttles)
 }
 
-/// What answers over HTTP once there are entities.
+/// The HTTP server, once there are entities.
 pub(super) fn administer(
     admin: Admin,
     travel: Option<&TimeTravel>,
@@ -88,7 +90,7 @@ const fn disk_bytes(bytes: StorageBytes) -> DiskBytes {
     DiskBytes { live, dead, allocated, free }
 }
 
-/// What the file's entities must keep to, those made at run time must as well.
+/// The limits for entities created at run time: those for declared ones.
 fn admin_limits(config: &Config, store: peeklock_storage::Limits, memory: Memory) -> AdminLimits {
     let store_bytes = store.value_bytes_max.min(store.batch_bytes_max) as u64;
     AdminLimits {

@@ -1,4 +1,4 @@
-//! Bounds of an HTTP connection's patience that its server does not set: with a peer that takes no answer, and with one
+//! Time-outs of an HTTP connection that its server does not have: for a peer that does not read an answer, and for one
 //! that does not finish its request.
 
 use std::future::Future;
@@ -15,15 +15,15 @@ use peeklock_net::ByteStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A peer that takes nothing of an answer, or sends nothing of a body, for this long is cut off.
+/// A peer that reads nothing of an answer, or sends nothing of a body, for this long is disconnected.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Runs while something is being waited for.
+/// A timer that runs while an operation is pending.
 #[derive(Debug, Default)]
 struct Patience(Option<Pin<Box<Sleep>>>);
 
 impl Patience {
-    /// What came of the waiting: `outcome`, or the end of patience.
+    /// Returns `outcome`, or an error if it has been pending for too long.
     fn poll<T>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             self.0 = None;
@@ -34,7 +34,7 @@ impl Patience {
     }
 }
 
-/// A stream whose peer must take what it asked for.
+/// A stream that fails if its peer stops reading the output.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     stream: S,
@@ -91,14 +91,14 @@ impl<S: ByteStream> AsyncWrite for Patient<S> {
     }
 }
 
-/// A request's body that must go on coming.
+/// A request's body that fails if its data stops arriving.
 pub(super) struct PatientBody {
     body: hyper::body::Incoming,
     reading: Patience,
     unread: Unread,
 }
 
-/// Whether something of a request's body has not been read.
+/// Whether a part of a request's body has not been read.
 #[derive(Debug, Clone)]
 pub(super) struct Unread(Arc<AtomicBool>);
 

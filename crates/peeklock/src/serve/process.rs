@@ -1,4 +1,4 @@
-//! What a process has once, however many terms it serves: ports, health, clock, numbers, the configuration in force.
+//! State that a process has once for all its terms: ports, health, clock, metrics, the current configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ use crate::audit::AuditControl;
 use crate::config::{Config, ServeArgs};
 use crate::logging::LogControl;
 
-/// See the module.
+/// State of the process; see the module.
 pub(super) struct Process {
     pub(super) in_force: InForce,
     pub(super) health: Health,
     pub(super) memory: Memory,
     pub(super) room: Room,
-    /// The one clock of all that decides.
+    /// The clock of all components that make decisions by time.
     pub(super) time: SystemClock,
     pub(super) travel: Option<TimeTravel>,
     pub(super) administration: Administration,
@@ -38,20 +38,20 @@ pub(super) struct Process {
     pub(super) telemetry: Telemetry,
     pub(super) network: Network,
     pub(super) log: LogControl,
-    /// How long clients may go on when the process stops.
+    /// How long clients may continue when the process stops.
     pub(super) grace: Duration,
     audit: AuditControl,
-    /// Until [`Self::begin`].
+    /// Set until [`Self::begin`].
     beginning: Option<(ServeArgs, Signal)>,
-    /// Since then.
+    /// Set by [`Self::begin`].
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Binds all addresses and answers HTTP from now on, mostly with 503.
+    /// Binds all addresses and starts answering HTTP, mostly with 503.
     ///
     /// # Errors
-    /// An address that is taken, and what else is wrong before the store is touched.
+    /// An address in use, and other errors found before the store is opened.
     pub(super) async fn start(
         config: Config,
         args: ServeArgs,
@@ -100,8 +100,8 @@ impl Process {
         })
     }
 
-    /// Serves TLS, follows the wall clock and reloads the configuration from now on; called again it does nothing. The store
-    /// of a data directory is open before, because its time counts for certificates.
+    /// Starts serving TLS, following the wall clock and reloading the configuration; further calls have no effect. The
+    /// store of a data directory is opened before, because its time is used for certificates.
     ///
     /// # Errors
     /// TLS can't be served.
@@ -121,7 +121,7 @@ impl Process {
         Ok(())
     }
 
-    /// What messages live by.
+    /// The clock of messages.
     pub(super) fn entity_clock(&self) -> Arc<dyn Clock> {
         match &self.travel {
             Some(travel) => Arc::new(travel.clock()),
@@ -129,7 +129,7 @@ impl Process {
         }
     }
 
-    /// Connections are accepted from now on, or not any more.
+    /// Records whether connections are accepted.
     pub(super) fn set_ready(&self, namespace: Option<&Namespace>) {
         if let Some(travel) = &self.travel {
             travel.set_namespace(namespace.cloned());
@@ -138,7 +138,7 @@ impl Process {
         self.health.set(if namespace.is_some() { State::Ready } else { State::Draining });
     }
 
-    /// Another node serves, as far as anybody knows; this one may at any time.
+    /// Records that another node serves, as far as known; this one may take over at any time.
     pub(super) fn stand_by(&mut self) {
         self.network.hold_amqp();
         self.health.set(State::Standby);
@@ -146,7 +146,7 @@ impl Process {
         tracing::info!("standing by: another node serves, or this one takes over");
     }
 
-    /// Says where to connect: to people in the log, to programs in the ready file.
+    /// Publishes the addresses: in the log, and in the ready file.
     ///
     /// # Errors
     /// The ready file can't be written.
@@ -169,7 +169,7 @@ impl Process {
         Ok(written)
     }
 
-    /// Ends all that is left.
+    /// Ends everything that remains.
     pub(super) async fn end(mut self) {
         for task in self.tasks {
             end(task).await;
@@ -180,7 +180,7 @@ impl Process {
     }
 }
 
-/// An earlier process may have left one; a place where none can be written is refused before anything is served.
+/// Removes the file of an earlier process; a path that can't be written is refused before serving.
 fn prepare_ready_file(config: &Config) -> Result<(), ServeError> {
     let file = config.ready_file.as_deref();
     file.map_or(Ok(()), |file| ReadyFile::prepare(file).map_err(|error| ServeError::ready_file(file, error)))

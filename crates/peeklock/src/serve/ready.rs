@@ -1,4 +1,4 @@
-//! Tells people and programs where to connect.
+//! Publishes the addresses for users and programs.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,28 @@ use serde::Serialize;
 
 use crate::config::AuthorizationConfig;
 
-/// The addresses in use, with the ports that the system gave for port 0.
+/// The addresses in use, with the ports that the system chose for port 0.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Addresses {
-    /// This process.
+    /// The process id.
     pid: u32,
-    /// Where AMQP clients connect.
+    /// The address of AMQP.
     pub(super) amqp: SocketAddr,
-    /// Where HTTP is served.
+    /// The address of HTTP.
     pub(super) http: SocketAddr,
-    /// Every address, these two included; each answers every protocol.
+    /// All addresses, including these two; each serves every protocol.
     addresses: Vec<SocketAddr>,
-    /// For the SDKs, without TLS.
+    /// The connection string for the SDKs, without TLS.
     pub(super) connection_string: String,
-    /// For the SDKs, with TLS.
+    /// The connection string for the SDKs, with TLS.
     connection_string_tls: String,
-    /// The CA that clients have to trust, if the broker made it.
+    /// The CA certificate that clients have to trust, if the broker made it.
     #[serde(rename = "ca_file")]
     pub(super) authority: Option<PathBuf>,
 }
 
 impl Addresses {
-    /// Of the listeners, without a CA.
+    /// The addresses of the listeners, without a CA.
     pub(super) fn new(
         amqp: SocketAddr,
         http: SocketAddr,
@@ -45,21 +45,21 @@ impl Addresses {
         Self { pid, amqp, http, addresses, connection_string, connection_string_tls, authority: None }
     }
 
-    /// The addresses beside those of AMQP and HTTP, comma-separated; `None` without any.
+    /// The other addresses, comma-separated; `None` without any.
     pub(super) fn others(&self) -> Option<String> {
         let others = self.addresses.iter().filter(|address| **address != self.amqp && **address != self.http);
         let others: Vec<String> = others.map(SocketAddr::to_string).collect();
         (!others.is_empty()).then(|| others.join(", "))
     }
 
-    /// From now on clients have to trust this one.
+    /// Sets the CA certificate that clients have to trust.
     pub(super) fn set_authority(&mut self, authority: Option<PathBuf>) {
         self.authority = authority;
     }
 }
 
-/// What an SDK on this machine needs; over TLS, unless it is told that this is the emulator. Of a rule of one's own only
-/// the name is told; without one, everybody knows the key.
+/// The connection string for an SDK on this machine; over TLS, unless it is marked as the emulator's. For a configured
+/// rule it contains only the name; the default rule's key is publicly known.
 fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> String {
     let (name, key) = rule.map_or((DEFAULT_RULE_NAME, DEFAULT_KEY), |rule| (&*rule.name, "<its key>"));
     let host = match amqp {
@@ -71,16 +71,16 @@ fn connection_string(amqp: SocketAddr, rule: Option<&AuthorizationRule>) -> Stri
     format!("Endpoint=sb://{host}:{port};SharedAccessKeyName={name};SharedAccessKey={key};")
 }
 
-/// A file that exists while the broker accepts connections; removed when dropped.
+/// The ready file, which exists while the broker accepts connections; removed when dropped.
 #[derive(Debug)]
 pub(super) struct ReadyFile(PathBuf);
 
 impl ReadyFile {
-    /// Removes what an earlier process left, so that nobody takes its addresses for ours, and tries whether the file can be
-    /// written later.
+    /// Removes an earlier process's file, so that its addresses are not used, and checks that the file can be written
+    /// later.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn prepare(path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -91,10 +91,10 @@ impl ReadyFile {
         fs::remove_file(partial)
     }
 
-    /// Writes the addresses; readers see all of the file or none.
+    /// Writes the addresses; readers see the whole file or none.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn write(path: &Path, addresses: &Addresses) -> io::Result<Self> {
         let partial = partial(path);
         fs::write(&partial, serde_json::to_vec(addresses)?)?;
@@ -103,7 +103,7 @@ impl ReadyFile {
     }
 }
 
-/// Where the file is until it is complete.
+/// The path of the file until it is complete.
 fn partial(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");

@@ -1,5 +1,5 @@
-//! SIGHUP: the configuration is read again. What can change at run time changes; what can't is named; a configuration that
-//! is not right changes nothing. Flags and variables beat the file, as at start.
+//! SIGHUP: reads the configuration again. Settings that can change at run time are applied; others are named in the
+//! log; an invalid configuration changes nothing. Flags and variables override the file, as at start.
 
 use std::sync::Arc;
 
@@ -19,66 +19,66 @@ use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
 use crate::logging::LogControl;
 
-/// The configuration in force, and what is served by it; cheap to clone. Whoever changes either holds the lock.
+/// The current configuration and the entities served with it; cheap to clone. Changes to either require the lock.
 #[derive(Clone)]
 pub(super) struct InForce(Arc<Mutex<Current>>);
 
-/// See [`InForce`].
+/// The state behind [`InForce`].
 pub(super) struct Current {
     pub(super) config: Config,
-    /// None while no entities are served.
+    /// `None` while no entities are served.
     pub(super) served: Option<Served>,
 }
 
-/// What a reload changes of entities that are served.
+/// The served entities, as needed for a reload.
 pub(super) struct Served {
     /// The entities.
     pub(super) namespace: Namespace,
-    /// Who may do what.
+    /// Authorization.
     pub(super) access: Access,
-    /// What the store takes.
+    /// The store's limits.
     pub(super) limits: Limits,
-    /// Its sender lasts as long as they are served.
+    /// Its sender is dropped when serving ends.
     pub(super) lasting: watch::Receiver<()>,
 }
 
 impl Served {
-    /// Declares what a configuration says. False when they cease to be served before that is done, so that a store that does not
-    /// answer keeps no term from ending: the next one declares it.
+    /// Declares the entities of a configuration. False when serving ends before that is done, so that an unresponsive
+    /// store does not block the end of a term: the next term declares them.
     async fn declare(&self, next: &Config) -> Result<bool, ServeError> {
         let mut lasting = self.lasting.clone();
         tokio::select! {
             biased;
             declared = entities::declare(&self.namespace, next, self.limits) => declared.map(|()| true),
-            // Nothing is ever sent.
+            // No value is ever sent.
             _ = lasting.changed() => Ok(false),
         }
     }
 }
 
 impl InForce {
-    /// The configuration of the start; nothing is served.
+    /// The configuration at start, with no entities served.
     pub(super) fn new(config: Config) -> Self {
         Self(Arc::new(Mutex::new(Current { config, served: None })))
     }
 
-    /// Waits for its turn.
+    /// Waits for the lock.
     pub(super) async fn lock(&self) -> MutexGuard<'_, Current> {
         self.0.lock().await
     }
 }
 
-/// What is changed, and what it was told last.
+/// Applies a reload to the components that can change.
 pub(super) struct Reload {
     /// The flags and variables of this process.
     pub(super) args: ServeArgs,
-    /// What is in force.
+    /// The current configuration.
     pub(super) in_force: InForce,
     /// The log.
     pub(super) log: LogControl,
     /// The certificates.
     pub(super) tls: Arc<Certificates>,
-    /// Decides about requests of web pages.
+    /// The check of requests from web pages.
     pub(super) pages: Arc<Pages>,
     /// The audit log.
     pub(super) audit: AuditControl,
@@ -116,11 +116,11 @@ impl Reload {
         }
     }
 
-    /// The number of changes.
+    /// Returns the number of changes.
     async fn reload(&self) -> Result<usize, String> {
         let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
         let Current { config, served } = &mut *self.in_force.lock().await;
-        // Addresses can't change at run time, so those of the start are checked.
+        // Addresses can't change at run time, so those at start are checked.
         next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
         let mut changed = Vec::new();
         if let Some(served) = served {
@@ -155,14 +155,14 @@ impl Reload {
         for what in fixed(config, &next) {
             tracing::warn!("{what} has changed in the configuration; that needs a restart");
         }
-        // What needs a restart stays as it was, so that the next reload says so again.
+        // Settings that need a restart keep their old values here, so that the next reload reports them again.
         (config.log_filter, config.notes) = (next.log_filter, next.notes);
         config.authorization = AuthorizationConfig {
             plain_enabled: config.authorization.plain_enabled,
             time_out_ms: config.authorization.time_out_ms,
             ..next.authorization
         };
-        // A later term declares what the file says by then.
+        // A later term declares the entities of the file at that time.
         (config.queues, config.queues_if_missing) = (next.queues, next.queues_if_missing);
         (config.topics, config.topics_if_missing) = (next.topics, next.topics_if_missing);
         config.undeclared = next.undeclared;
@@ -170,7 +170,7 @@ impl Reload {
     }
 }
 
-/// What declaring the entities of a configuration is about to create and to change.
+/// Lists the entities that declaring a configuration creates and changes.
 fn changes(namespace: &Namespace, next: &Config) -> Vec<String> {
     let mut changes = Vec::new();
     let mut compare = |what: String, before: Option<bool>| match before {
@@ -194,7 +194,7 @@ fn changes(namespace: &Namespace, next: &Config) -> Vec<String> {
     changes
 }
 
-/// What differs and can't change while the broker runs, by its keys.
+/// The keys of changed settings that can't change at run time.
 fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
     let differs = [
         ("amqp.listen", current.amqp_listen != next.amqp_listen),
@@ -211,7 +211,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ("storage.data_dir", current.data_dir != next.data_dir),
         ("[storage]", current.storage != next.storage),
         ("[cluster]", current.cluster != next.cluster),
-        // Entities of the file are held against what it says now, those that clients make against what it said at the start.
+        // Declared entities are checked against the new limits, those of clients against the limits at start.
         ("[limits]", current.limits != next.limits),
         ("[throttling]", current.rates != next.rates),
         ("[transactions]", current.transactions != next.transactions),

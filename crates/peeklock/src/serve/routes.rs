@@ -1,5 +1,5 @@
-//! What is answered over HTTP: `GET /health`, `/health/ready`, `/health/live` and `/metrics`, in development `/development/clock`, and
-//! everything else by the administration, once there is one.
+//! The routes of HTTP: `GET /health`, `/health/ready`, `/health/live` and `/metrics`, in development
+//! `/development/clock`, and everything else by the administration, once it exists.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ use super::health::{self, Health};
 use super::metrics::{Monitoring, Readers};
 use super::store::OpenStore;
 
-/// Tells how the broker is.
+/// The path of the emulator's health endpoint.
 const HEALTH: &str = "/health";
 
-/// Numbers about the broker.
+/// The path of the metrics.
 pub(super) const METRICS: &str = "/metrics";
 
 const JSON: &str = "application/json";
@@ -35,7 +35,7 @@ const HEALTHY: &str = r#"{"status":"healthy","message":"Service is healthy."}"#;
 const UNHEALTHY: &str =
     r#"{"status":"unhealthy","message":"Service not available. Please try after some time."}"#;
 
-/// What it takes to answer [`METRICS`].
+/// State for answering [`METRICS`].
 #[derive(Clone)]
 pub(super) struct MetricsPage {
     pub(super) monitoring: Monitoring,
@@ -43,12 +43,12 @@ pub(super) struct MetricsPage {
 }
 
 impl MetricsPage {
-    /// What is known before the store is open.
+    /// The page before the store is open.
     pub(super) const fn new(monitoring: Monitoring, readers: Readers) -> Self {
         Self { monitoring, readers }
     }
 
-    /// Adds what the rest of the broker counts.
+    /// Adds the metrics of the current term.
     pub(super) fn show(&self, store: &OpenStore, access: &Access, namespace: &Namespace) {
         let mut sources: Vec<Box<dyn Source>> = Vec::new();
         if let Some(figures) = store.figures() {
@@ -60,25 +60,25 @@ impl MetricsPage {
         self.readers.set_access(Some(access.clone()));
     }
 
-    /// What [`Self::show`] added is over.
+    /// Removes the metrics added by [`Self::show`].
     pub(super) fn clear(&self) {
         self.monitoring.term.set(Vec::new());
         self.readers.set_access(None);
     }
 }
 
-/// What is answered besides health and the administration.
+/// Services beside health and administration.
 pub(super) struct Offered {
     pub(super) metrics: MetricsPage,
     pub(super) has_console: bool,
 }
 
-/// What answers while entities are there to be administered; cheap to clone.
+/// The administration while entities are served; cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Administration(Arc<RwLock<Option<Router>>>);
 
 impl Administration {
-    /// From now on this one answers; `None`: nobody does.
+    /// Sets the current administration; `None` for none.
     pub(super) fn set(&self, router: Option<Router>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = router;
     }
@@ -88,7 +88,7 @@ impl Administration {
     }
 }
 
-/// All paths. The clock can be moved only if there is a `travel`.
+/// The router of all paths. The clock can be moved only if there is a `travel`.
 pub(super) fn router(
     health: Health,
     travel: Option<TimeTravel>,
@@ -112,7 +112,7 @@ pub(super) fn router(
     router.fallback(move |request| administer(administration.clone(), request))
 }
 
-/// The files of the console, which hold nothing of this broker. Off, its address is that of nothing.
+/// The files of the console, which contain no data of this broker. If disabled, its path is unknown.
 fn console(is_enabled: bool, administration: &Administration) -> Router {
     let router = if is_enabled {
         peeklock_console::assets()
@@ -126,8 +126,8 @@ fn console(is_enabled: bool, administration: &Administration) -> Router {
     router.route_layer(from_fn_with_state(administration.clone(), unless_entity))
 }
 
-/// A request with a token, one that names a version of the management API, and one that changes something are for the entity of
-/// that name.
+/// A request with a token, with a version of the management API, or with a method that changes something is for the
+/// entity of that name.
 async fn unless_entity(
     State(administration): State<Administration>,
     request: Request,
@@ -141,7 +141,7 @@ async fn unless_entity(
     unless_token(State(administration), request, next).await
 }
 
-/// Whoever shows who they are, or wants to change something, means the queue or topic of that name.
+/// A request with a token, or that changes something, is for the queue or topic of that name.
 async fn unless_token(
     State(administration): State<Administration>,
     request: Request,
@@ -154,7 +154,7 @@ async fn unless_token(
     administer(administration, request).await
 }
 
-/// Ready or not, in the emulator's words.
+/// Reports readiness with the emulator's texts.
 async fn report(State(health): State<Health>) -> impl IntoResponse {
     let (status, body) = match health.state() {
         health::State::Ready => (StatusCode::OK, HEALTHY),
@@ -163,8 +163,8 @@ async fn report(State(health): State<Health>) -> impl IntoResponse {
     (status, [(CONTENT_TYPE, JSON)], body)
 }
 
-/// The same, and if not, why. Damage to a message or an entity is listed and keeps nothing else from being served, so the
-/// broker stays in service.
+/// Reports readiness with reasons. Damage to a message or an entity is listed but affects nothing else, so the broker
+/// stays ready.
 async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
     let status = match health.state() {
         health::State::Ready => StatusCode::OK,
@@ -173,7 +173,7 @@ async fn report_ready(State(health): State<Health>) -> impl IntoResponse {
     (status, [(CONTENT_TYPE, JSON)], health.report().to_string())
 }
 
-/// Numbers for monitoring. Clients for administration name their version, and mean the entity of that name.
+/// Returns the metrics. Clients of the administration send a version, and mean the entity of that name.
 async fn report_metrics(
     State((metrics, administration)): State<(MetricsPage, Administration)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -189,7 +189,7 @@ async fn report_metrics(
         return Ok((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response());
     }
     let registry = metrics.monitoring.registry.clone();
-    // Thousands of entities take a while.
+    // Formatting thousands of entities takes a while.
     let written = spawn_blocking(move || registry.text().ok()).await.ok().flatten();
     Ok(match written {
         Some(text) => ([(CONTENT_TYPE, peeklock_metrics::CONTENT_TYPE)], text).into_response(),
@@ -202,7 +202,7 @@ async fn report_live() -> impl IntoResponse {
     ([(CONTENT_TYPE, JSON)], "{\"status\":\"alive\"}")
 }
 
-/// Hands a request on to the administration; without one, the broker is starting, standing by or stopping.
+/// Passes a request to the administration; without one, the broker is starting, standing by or stopping.
 async fn administer(administration: Administration, request: Request) -> Result<Response, Infallible> {
     match administration.get() {
         Some(router) => router.oneshot(request).await,

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once. SIGHUP asks to read the
-//! configuration again.
+//! SIGTERM and SIGINT: the first requests a graceful stop, the second ends the process at once. SIGHUP requests a
+//! reload of the configuration.
 
 use std::io;
 
@@ -12,11 +12,11 @@ use crate::exit::Exit;
 pub(super) struct Signals(watch::Receiver<bool>);
 
 impl Signals {
-    /// Takes over the signals for the rest of the process; SIGHUP is the second of the two. Those that arrive before
-    /// they are looked at are one.
+    /// Installs the handlers for the rest of the process; SIGHUP is the second result. Signals that arrive before they
+    /// are handled count as one.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(super) fn install() -> io::Result<(Self, Signal)> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
@@ -25,9 +25,9 @@ impl Signals {
         Ok((Self(stopped), signal(SignalKind::hangup())?))
     }
 
-    /// Resolves when a graceful stop was asked for, also when that was earlier.
+    /// Resolves when a graceful stop has been requested, now or earlier.
     pub(super) async fn stop(&mut self) {
-        // The watching task lives as long as the runtime; an error would mean that it is being dropped.
+        // The watching task lives as long as the runtime; an error means that the runtime is being dropped.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }

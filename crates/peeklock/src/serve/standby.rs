@@ -1,4 +1,4 @@
-//! A node of a cluster between two terms: it waits for the lease of the shard.
+//! A node of a cluster between two terms: waits for the lease of the shard.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use super::metrics::LeaseFigures;
 use super::store::{Cluster, SHARD};
 use crate::database::elapsed;
 
-/// The table is told so long; without an answer the lease ends by itself.
+/// Time-out for updating the table; without success the lease expires by itself.
 const TELL_WITHIN: Duration = Duration::from_secs(2);
 
-/// So long a node that is to stop waits for news of the others.
+/// How long a stopping node waits for the state of the other nodes.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
 
 /// This process as a node; cheap to clone.
@@ -33,13 +33,13 @@ pub(super) struct Held {
 }
 
 impl Standby {
-    /// Begins to ask for the lease.
+    /// Starts requesting the lease.
     pub(super) fn start(cluster: &Cluster) -> Self {
         let Cluster { table, node, settings, .. } = cluster;
         Self(Arc::new(Member::start(Arc::clone(table), node.clone(), settings.clone(), elapsed())))
     }
 
-    /// What it tells about its leases.
+    /// Metrics of its leases.
     pub(super) fn figures(&self) -> LeaseFigures {
         LeaseFigures(Arc::clone(&self.0))
     }
@@ -50,12 +50,12 @@ impl Standby {
         Held { member: Arc::clone(&self.0), membership, is_leaving: Arc::default() }
     }
 
-    /// Whether another node would take the shard now. From then on this one takes nothing more.
+    /// Whether another node would take the shard now. After this call this node takes no more leases.
     pub(super) async fn has_relief(&self) -> bool {
         !self.0.look_for_relief(LOOK_WITHIN).await.is_empty()
     }
 
-    /// Takes the node off the table.
+    /// Removes the node from the table.
     pub(super) async fn leave(&self) {
         if timeout(TELL_WITHIN, self.0.leave()).await.is_err() {
             tracing::warn!("the table of leases could not be told that this node has gone");
@@ -64,23 +64,23 @@ impl Standby {
 }
 
 impl Held {
-    /// Whether anything may be handed out, for the engine.
+    /// The check for the engine whether messages may be delivered.
     pub(super) fn tenure(&self) -> Arc<dyn Tenure> {
         let tenure = self.membership.tenure().clone();
         Arc::new(LeaseTenure { tenure, is_leaving: Arc::clone(&self.is_leaving) })
     }
 
-    /// Nothing more is delivered: the shard is about to be given away.
+    /// Stops deliveries, because the shard is about to be given up.
     pub(super) fn stop_deliveries(&self) {
         self.is_leaving.store(true, Ordering::Release);
     }
 
-    /// Resolves when the lease is lost, or to be handed over.
+    /// Resolves when the lease is lost, or is to be handed over.
     pub(super) async fn ended(&self) -> Ended {
         self.membership.ended().await
     }
 
-    /// Lets another node have the shard.
+    /// Releases the lease for another node.
     pub(super) async fn release(&self) {
         if timeout(TELL_WITHIN, self.member.release(SHARD)).await.is_err() {
             tracing::warn!(
@@ -90,7 +90,7 @@ impl Held {
     }
 }
 
-/// The right that a lease gives, as the engine asks for it.
+/// The validity of a lease, as queried by the engine.
 #[derive(Debug)]
 struct LeaseTenure {
     tenure: peeklock_cluster::Tenure,

@@ -1,4 +1,4 @@
-//! What messages are kept in, for one term of serving: the data directory, or a shard of a cluster.
+//! The store of one term: the data directory, or a shard of a cluster.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,24 +23,25 @@ use crate::control::Control;
 use crate::database::{self, Replicated};
 use crate::store_damage;
 
-/// The shard on which the namespace lives.
+/// The shard of the namespace.
 pub(super) const SHARD: ShardId = ShardId(0);
 
-/// Where shards are kept: the same for the whole process. `Cluster` is made from `[storage] engine` and `[cluster]`.
+/// The location of shards, the same for the whole process. `Cluster` is created from `[storage] engine` and
+/// `[cluster]`.
 pub(super) enum Shards {
-    /// The data directory; this process alone has it.
+    /// The data directory, used by this process only.
     Local,
     /// A cluster, of which this process is a node.
     Cluster(Cluster),
 }
 
-/// What it takes to be a node of a cluster.
+/// The state of a node of a cluster.
 pub(super) struct Cluster {
-    /// Remembers over all terms what was acknowledged.
+    /// Remembers across all terms the last acknowledged record.
     pub(super) store: ClusterStore,
-    /// What the store is kept in.
+    /// The database of the store.
     pub(super) database: Database,
-    /// Which node has which shard.
+    /// The table of which node holds which shard.
     pub(super) table: Arc<dyn LeaseTable>,
     /// This node.
     pub(super) node: NodeInfo,
@@ -61,10 +62,10 @@ enum Kept {
 }
 
 impl Shards {
-    /// What the configuration says.
+    /// The location in a configuration.
     ///
     /// # Errors
-    /// Settings that can't be used.
+    /// Unusable settings.
     pub(super) fn of(config: &Config) -> Result<Self, ServeError> {
         let (StorageEngine::Postgres, Some(url)) = (config.storage.engine, &config.storage.url) else {
             return Ok(Self::Local);
@@ -81,7 +82,7 @@ impl Shards {
 }
 
 impl OpenStore {
-    /// Takes ownership of the shard, fencing whoever had it.
+    /// Acquires the shard, fencing its previous owner.
     ///
     /// # Errors
     /// [`ServeError::Store`] with the directory's name, [`ServeError::Cluster`], [`ServeError::Unfinished`].
@@ -103,7 +104,7 @@ impl OpenStore {
         }
     }
 
-    /// Off the async threads.
+    /// Opens the directory, outside the async threads.
     async fn open_directory(config: &Config) -> Result<Self, ServeError> {
         let path = config.data_dir.clone();
         let options = LocalOptions { warm_bytes_max: warm_bytes_max(), ..local_options(&config.storage) };
@@ -129,17 +130,17 @@ impl OpenStore {
         }
     }
 
-    /// What the scrubber finds, of files.
+    /// Damage found by the scrubber; only for files.
     pub(super) fn scrub_damage(&self) -> Option<watch::Receiver<Vec<ScrubDamage>>> {
         Some(self.local()?.scrub_damage())
     }
 
-    /// What a scrape reads of files.
+    /// Metrics of the store; only for files.
     pub(super) fn figures(&self) -> Option<StorageFigures> {
         Some(self.local()?.figures())
     }
 
-    /// What the messages take of the disk, or of the database.
+    /// Disk usage of the messages, in the file system or the database.
     pub(super) fn bytes(&self) -> Box<dyn Fn() -> Option<StorageBytes> + Send + Sync> {
         match &self.kept {
             Kept::Local(store) => {
@@ -153,14 +154,15 @@ impl OpenStore {
         }
     }
 
-    /// Answers on the control socket until what this returns is dropped. A cluster has none: nothing of it is in the data directory.
+    /// Serves the control socket until the returned value is dropped. A cluster has none, because none of its data is
+    /// in the data directory.
     pub(super) fn control(&self, config: &Config) -> Option<Control> {
         let store = Arc::clone(self.local()?);
         Control::start(&config.data_dir, config.storage.reserve_bytes, move || store.pin())
     }
 
-    /// Writes what is left, and lets others have the shard or the directory. A database that can't be reached is awaited
-    /// for a while: what is under way there is decided by whoever opens the shard next.
+    /// Writes pending data and releases the shard or directory. Waits a limited time for a database that can't be
+    /// reached: the next owner of the shard determines the outcome of pending writes.
     ///
     /// # Errors
     /// [`ServeError::System`] when the closing thread failed.
@@ -178,7 +180,7 @@ impl OpenStore {
     }
 }
 
-/// Why a store does not open; of damage all there is, since it is free to be looked at again.
+/// The error for a store that does not open; it includes all damage, since the directory can be scanned again.
 fn refusal(directory: PathBuf, error: Error) -> ServeError {
     match &error {
         Error::Corrupt { .. } => match store_damage::explain(&directory) {
@@ -193,7 +195,7 @@ fn stopped(error: JoinError) -> ServeError {
     ServeError::System(io::Error::other(error))
 }
 
-/// What a configuration says of files.
+/// The options of a local store in a configuration.
 pub(crate) fn local_options(config: &StorageConfig) -> LocalOptions {
     let default = LocalOptions::default();
     LocalOptions {

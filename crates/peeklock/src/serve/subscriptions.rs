@@ -1,4 +1,4 @@
-//! Declared subscriptions meet stored ones.
+//! Creates and updates the declared subscriptions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use super::entities::note_undeclared;
 use super::error::ServeError;
 use crate::config::{Config, SubscriptionConfig, TopicConfig};
 
-/// Rules asked for at a time.
+/// Rules requested at a time.
 const RULES_PER_PAGE: u32 = 100;
 
-/// A subscription as the namespace wants it.
+/// A declared subscription: name, options, rules.
 type Subscription = (String, SubscriptionOptions, Vec<Rule>);
 
-/// Creates and updates what the configuration asks for, topic by topic; the topics exist by now. An existing
-/// subscription keeps its rules: clients may have changed them. Stored ones that it doesn't mention are kept.
+/// Creates and updates the configured subscriptions, topic by topic; the topics exist already. An existing subscription
+/// keeps its rules, because clients may have changed them. Stored ones that the configuration doesn't mention are kept.
 ///
 /// # Errors
-/// A change that an existing subscription can't take, or the store's own.
+/// A change that an existing subscription does not allow, or the store's error.
 pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<(), ServeError> {
     for topic in config.topics.iter().filter(|topic| !namespace.is_damaged(&topic.name)) {
         for subscription in &topic.subscriptions {
@@ -47,7 +47,7 @@ fn declared(SubscriptionConfig { name, options, rules }: &SubscriptionConfig) ->
     (name.clone(), options.clone(), rules.clone())
 }
 
-/// The subscriptions of a topic that are asked for by flag and don't exist.
+/// The subscriptions of a topic that are requested by flag and don't exist.
 fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscription> {
     let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, topic));
     let names = asked.filter_map(|asked| asked.subscription.as_ref());
@@ -55,7 +55,7 @@ fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscript
     missing.map(|name| declared(&SubscriptionConfig::plain(name.clone()))).collect()
 }
 
-/// Of the subscriptions of topics that are not declared themselves nothing is said.
+/// Logs undeclared subscriptions; not for topics that are undeclared themselves.
 fn find_undeclared(namespace: &Namespace, topic: &TopicConfig, config: &Config) {
     let in_file = topic.subscriptions.iter().map(|subscription| &subscription.name);
     let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, &topic.name));
@@ -78,7 +78,7 @@ async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &Subs
     }
 }
 
-/// `None` when its topic does not answer, which others report.
+/// `None` when its topic does not answer, which is reported elsewhere.
 async fn stored_rules(subscription: &SubscriptionRef) -> Option<Vec<Arc<Rule>>> {
     let mut rules = Vec::new();
     loop {
@@ -96,7 +96,7 @@ async fn stored_rules(subscription: &SubscriptionRef) -> Option<Vec<Arc<Rule>>> 
     }
 }
 
-/// Whether two subscriptions get the same messages by rules of the same names, whatever the order of these.
+/// Whether two sets of rules have the same names and match the same messages, in any order.
 fn same_rules(stored: &[Arc<Rule>], declared: &[Rule]) -> bool {
     stored.len() == declared.len()
         && declared.iter().all(|rule| {
@@ -126,13 +126,13 @@ fn same_filter(one: &Filter, other: &Filter) -> bool {
         (Filter::Sql(one), Filter::Sql(other)) => {
             one.expression() == other.expression() && named(one.parameters()) == named(other.parameters())
         }
-        // Earlier versions made a true filter of `1=1`, and a false one of `1=0`.
+        // Earlier versions stored `1=1` as a true filter, and `1=0` as a false one.
         (one, other) => one.constant().is_some() && one.constant() == other.constant(),
     }
 }
 
-/// Values by their names, without regard to order, case, the `@` that SDKs write before parameters and the types of numbers:
-/// a client may have given others.
+/// Values by their names, independent of order, case, the `@` that SDKs write before parameters and the types of
+/// numbers, which may differ if a client created the rule.
 fn named(values: &[(Box<str>, PropertyValue)]) -> BTreeMap<String, PropertyValue> {
     let bare = |name: &str| name.strip_prefix('@').unwrap_or(name).to_ascii_lowercase();
     values.iter().map(|(name, value)| (bare(name), value.plain())).collect()

@@ -1,5 +1,5 @@
-//! Notifications for a service manager, as sd_notify(3) describes them: ready, reloading, stopping, and signs of life for
-//! its watchdog. Without `NOTIFY_SOCKET` nothing is sent.
+//! Notifications for a service manager as in sd_notify(3): ready, reloading, stopping, and watchdog pings. Without
+//! `NOTIFY_SOCKET` nothing is sent.
 
 use std::thread;
 use std::time::Duration;
@@ -10,54 +10,54 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Signs of life within the time that the watchdog waits for one: a late one or two must not end the process.
+/// Pings per watchdog interval: one or two late pings must not end the process.
 const SIGNS_OF_LIFE: u32 = 3;
 
-/// The store is being opened; a status text for `systemctl status`.
+/// Sets the status for `systemctl status`: the store is being opened.
 pub(super) fn starting() {
     notify(&[NotifyState::Status("Starting: opening the store")]);
 }
 
-/// Connections are accepted.
+/// Reports that connections are accepted.
 pub(super) fn ready(queues: usize, topics: usize) {
     let status = format!("Ready; queues: {queues}, topics: {topics}");
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// A node of a cluster waits for its turn: it is started, and nothing is wrong.
+/// Reports that a node of a cluster has started and stands by.
 pub(super) fn standby() {
     notify(&[NotifyState::Ready, NotifyState::Status("Standby: another node serves")]);
 }
 
-/// SIGHUP arrived: the configuration is being read again.
+/// Reports that the configuration is being read again after SIGHUP.
 pub(super) fn reloading() {
     let mut states = vec![NotifyState::Reloading, NotifyState::Status("Reloading the configuration")];
-    // Later versions of systemd match the end of a reload with its begin by this time.
+    // Later versions of systemd use this time to match the end of a reload with its begin.
     states.extend(NotifyState::monotonic_usec_now().ok());
     notify(&states);
 }
 
-/// The reload is over. A refused one left the broker ready with the configuration that it had.
+/// Reports the end of a reload. A refused one left the broker ready with the previous configuration.
 pub(super) fn reloaded(outcome: &Result<usize, String>) {
     let status = match outcome {
         Ok(changes) => format!("Ready; reloaded, changes: {changes}"),
-        // A status is one line.
+        // A status has only one line.
         Err(error) => format!("Ready; reload refused: {}", error.lines().next().unwrap_or_default()),
     };
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// No new connections are accepted; the process ends.
+/// Reports that the process is ending and accepts no new connections.
 pub(super) fn stopping(reason: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(&format!("Stopping: {reason}"))]);
 }
 
-/// Sends signs of life until the task is aborted, if the service manager expects them (`WATCHDOG_USEC`). With a lease, only
-/// while its store answers.
+/// Sends watchdog pings until the task is aborted, if the service manager expects them (`WATCHDOG_USEC`). With a lease,
+/// only while its store answers.
 pub(super) fn keep_alive(lease: Option<Lease>) -> Option<JoinHandle<()>> {
     let patience = sd_notify::watchdog_enabled()?;
     let sign = || async {
-        // Sending blocks while the service manager's socket is full, and nothing may wait for this thread at the end.
+        // Sending blocks while the service manager's socket is full, and must not block this thread at shutdown.
         let (sent, done) = oneshot::channel();
         let send = move || {
             notify(&[NotifyState::Watchdog]);
@@ -70,16 +70,16 @@ pub(super) fn keep_alive(lease: Option<Lease>) -> Option<JoinHandle<()>> {
     Some(tokio::spawn(async move { signs_of_life(lease.as_ref(), patience / SIGNS_OF_LIFE, sign).await }))
 }
 
-/// Gives a sign of life each time the store answers: its log thread takes batches in order, so an empty batch is answered,
+/// Sends a ping each time the store answers: its log thread handles batches in order, so an empty batch is answered,
 /// without a write, once everything before it is on disk. That this task runs shows that the runtime's threads do.
 async fn signs_of_life<F: Future<Output = ()>>(lease: Option<&Lease>, pause: Duration, sign: impl Fn() -> F) {
-    // A pause of zero is no interval.
+    // An interval must not be zero.
     let mut ticks = interval(pause.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let answers = match lease {
-            // A lost store ends the process by itself.
+            // A lost store ends the process separately.
             Some(lease) => lease.submit(Batch::new()).await.is_ok(),
             None => true,
         };

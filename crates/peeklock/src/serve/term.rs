@@ -1,7 +1,7 @@
-//! One term of serving: from the open store to the end of what lives on it.
+//! One term of serving: from opening the store to the end of everything that depends on it.
 //!
-//! A process with a data directory serves one term. A node of a cluster serves as often as it has the lease of the shard; what is
-//! bound to ports and what watches the process goes on between two terms ([`super::process`]).
+//! A process with a data directory serves one term. A node of a cluster serves a term each time it has the lease of the
+//! shard; ports and supervision continue between two terms ([`super::process`]).
 
 use std::time::Duration;
 
@@ -27,27 +27,27 @@ use super::{dead_letters, emulator, end, entities, supervisor};
 use crate::config::Config;
 use crate::control::Control;
 
-/// What was decided has so long to become durable and be answered before the shard is given up all the same.
+/// Time for decided commands to become durable and be answered before the shard is given up anyway.
 const FINISH_WITHIN: Duration = Duration::from_secs(5);
 
-/// Clients have so long to settle what they have before their connections are closed: an SDK does not try a settlement again.
-/// Sends are taken meanwhile.
+/// Time for clients to settle their messages before their connections are closed: an SDK does not retry a settlement.
+/// Sends are still accepted.
 const SETTLE_WITHIN: Duration = Duration::from_millis(300);
 
-/// Why a term is over.
+/// Why a term has ended.
 #[derive(Debug)]
 pub(super) enum Over {
-    /// A signal asked for it.
+    /// A stop was requested by a signal.
     Stopped,
     /// Nothing more can be stored, or another node has the shard.
     Lost(LostShard),
     /// Another node has the lease, or could have.
     LeaseLost,
-    /// The shard belongs to another node now.
+    /// The shard is to be handed over to this node.
     Moved(NodeName),
 }
 
-/// See the module.
+/// State of a term; see the module.
 pub(super) struct Term {
     namespace: Namespace,
     store: OpenStore,
@@ -57,7 +57,7 @@ pub(super) struct Term {
     reporting: JoinHandle<()>,
     measuring: JoinHandle<()>,
     watchdog: Option<JoinHandle<()>>,
-    /// A reload that waits for the store waits no longer once it is dropped.
+    /// When dropped, a reload stops waiting for the store.
     lasting: Option<watch::Sender<()>>,
     _following: Following,
 }
@@ -66,7 +66,7 @@ impl Term {
     /// Restores and declares entities and serves them.
     ///
     /// # Errors
-    /// Whatever keeps a broker from starting.
+    /// Any error that prevents a start.
     pub(super) async fn start(
         process: &mut Process,
         store: OpenStore,
@@ -74,7 +74,7 @@ impl Term {
     ) -> Result<Self, ServeError> {
         let limits = store.lease.limits();
         let in_force = process.in_force.clone();
-        // A reload waits until entities are there, and changes them then.
+        // A reload waits until entities are served, and then changes them.
         let mut in_force = in_force.lock().await;
         let config = in_force.config.clone();
         let options = NamespaceOptions {
@@ -84,7 +84,7 @@ impl Term {
         };
         let namespace = Namespace::start(store.lease.clone(), process.entity_clock(), options).await?;
         entities::declare(&namespace, &config, limits).await?;
-        // Whatever the store says of the time is known by now.
+        // The time in the store is known by now.
         process.begin(&config)?;
         let (access, following) = access::start(&namespace, &config.authorization, process.time.clone());
         process.page.show(&store, &access, &namespace);
@@ -95,7 +95,7 @@ impl Term {
             process.health.set_scrub_damage(damage);
         }
         process.set_ready(Some(&namespace));
-        // Last: who waits for the ready file asks all of the above at once.
+        // Last: programs that wait for the ready file use all of the above at once.
         let ready_file = process.announce(&config, &namespace)?;
         let watchdog = supervised(&namespace, &store, held.is_some());
         emulator::greet(&config);
@@ -116,10 +116,10 @@ impl Term {
         })
     }
 
-    /// Serves until there is a reason not to.
+    /// Serves until the term has to end.
     ///
     /// # Errors
-    /// Nothing is listened to any more.
+    /// Listening has ended unexpectedly.
     pub(super) async fn serve(
         &self,
         process: &mut Process,
@@ -143,7 +143,7 @@ impl Term {
         }
     }
 
-    /// Lets clients finish, then partitions, and closes the store: nothing more is served by this process.
+    /// Lets clients finish, then partitions, and closes the store: this process serves nothing more.
     ///
     /// # Errors
     /// The shard was lost meanwhile.
@@ -161,8 +161,8 @@ impl Term {
         self.close(process).await
     }
 
-    /// Lets the next owner have the shard as soon as what was decided is durable and answered. Clients are sent away, and
-    /// what they ask meanwhile is refused with a reason to try again.
+    /// Releases the shard for the next owner as soon as all decisions are durable and answered. Connections are closed,
+    /// and requests meanwhile are refused with an error that makes clients retry.
     ///
     /// # Errors
     /// See [`OpenStore::close`].
@@ -185,7 +185,7 @@ impl Term {
         self.abandon(process).await
     }
 
-    /// Ends what lives on a shard that is lost, or is about to be. Nothing is handed out any more.
+    /// Ends everything on a shard that is lost, or is about to be. No more messages are delivered.
     ///
     /// # Errors
     /// See [`OpenStore::close`].
@@ -195,7 +195,7 @@ impl Term {
         self.close(process).await
     }
 
-    /// Nothing new is accepted from now on.
+    /// Refuses new work from now on.
     async fn leave(&mut self, process: &Process) {
         self.ready_file = None;
         process.set_ready(None);
@@ -218,7 +218,7 @@ impl Term {
         if let Some(held) = self.held {
             held.release().await;
         }
-        // Actors that may hand out nothing end now, because their shard is lost.
+        // Actors that may not deliver any more end now, because their shard is lost.
         if timeout(FINISH_WITHIN, self.namespace.shutdown()).await.is_err() {
             tracing::error!("some entities did not end with their shard");
         }
@@ -226,15 +226,15 @@ impl Term {
     }
 }
 
-/// Reports readiness to the service manager, and from now on that the store answers. A node of a cluster gives signs of life all the
-/// time: no restart helps a database.
+/// Reports readiness to the service manager, and then pings while the store answers. A node of a cluster always pings,
+/// because a restart does not repair a database.
 fn supervised(namespace: &Namespace, store: &OpenStore, is_node: bool) -> Option<JoinHandle<()>> {
     let (queues, topics) = entities::count(namespace);
     supervisor::ready(queues, topics);
     if is_node { None } else { supervisor::keep_alive(Some(store.lease.clone())) }
 }
 
-/// AMQP and HTTP from now on.
+/// Starts serving AMQP and HTTP.
 fn serve_clients(
     process: &Process,
     namespace: &Namespace,

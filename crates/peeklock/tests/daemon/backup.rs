@@ -19,7 +19,7 @@ fn send(broker: &Broker, count: usize) {
     }
 }
 
-/// Receives and deletes until there is nothing.
+/// Receives and deletes until the queue is empty.
 fn drain(broker: &Broker) -> usize {
     let receive = || http(&broker.address("http"), "DELETE", "/orders/messages/head?timeout=0", "").0;
     std::iter::repeat_with(receive).take_while(|status| *status == 200).count()
@@ -93,7 +93,7 @@ fn targets_that_are_not_empty_or_inside_the_data_are_refused() {
     assert!(!home.path("data").join("a").exists());
     assert_eq!(backup(&home.path("nowhere"), &home.path("backup")).status.code(), Some(3));
     assert!(!home.path("backup").exists(), "a failed backup leaves nothing");
-    // A data directory is none to restore into.
+    // A data directory is not empty, so it can't be restored into.
     backed_up(&home.path("data"), &home.path("backup"));
     let data = home.path("data");
     let refused = run(&["store", "restore", "--data-dir", text(&data), text(&home.path("backup"))]);
@@ -107,7 +107,7 @@ fn a_target_without_room_or_rights_costs_the_broker_nothing() {
     let home = Home::new();
     let broker = home.start(&OPEN);
     send(&broker, 3);
-    // Nothing can be made below a file, nor below the kernel's.
+    // Nothing can be created below a file, or in /proc.
     std::fs::write(home.path("file"), "").unwrap();
     for target in [home.path("file").join("backup"), PathBuf::from("/proc/peeklock-backup")] {
         let refused = backup(&home.path("data"), &target);
@@ -162,13 +162,13 @@ fn nonsense_on_the_control_socket_ends_that_connection_only() {
     let connect = || UnixStream::connect(home.path("data").join("control.sock")).unwrap();
     for nonsense in ["\n", "{}\n", "{\"command\":\"finish\"}\n", "\u{0}\u{ff}\n", &"x".repeat(100_000)] {
         let mut stream = connect();
-        // The broker may hang up before it has taken all.
+        // The broker may close before it has read everything.
         let _ = stream.write_all(nonsense.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert_eq!(answer, b"", "{nonsense:?}");
     }
-    // Clients beyond the places wait; they cost nobody else a place for long.
+    // Clients beyond the limit wait, and do not block others for long.
     let idle: Vec<UnixStream> = (0..8).map(|_| connect()).collect();
     drop(idle);
     let report = backed_up(&home.path("data"), &home.path("backup"));

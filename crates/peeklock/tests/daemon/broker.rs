@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The binary, without the caller's settings.
+/// The binary, without the settings in the caller's environment.
 pub(crate) fn peeklock() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_peeklock"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PEEKLOCK_")) {
@@ -22,17 +22,17 @@ pub(crate) fn peeklock() -> Command {
     command
 }
 
-/// Runs a command that ends by itself.
+/// Runs a command that terminates.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     peeklock().args(arguments).output().unwrap()
 }
 
-/// What a finished process said on standard error.
+/// The standard error of a finished process.
 pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Where a broker keeps its things; outlives the process.
+/// The data directory and files of a broker; outlives the process.
 pub(crate) struct Home(TempDir);
 
 impl Home {
@@ -44,7 +44,7 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// A daemon's command line on free ports; the caller adds to it.
+    /// A daemon's command line with free ports; the caller adds arguments.
     pub(crate) fn command(&self) -> Command {
         let mut command = peeklock();
         command.current_dir(self.0.path()).arg("--data-dir").arg(self.path("data"));
@@ -59,7 +59,7 @@ impl Home {
         self.started(command)
     }
 
-    /// As [`Self::start`], for a command line with addresses of its own.
+    /// [`Self::start`] for a command line with addresses of its own.
     pub(crate) fn started(&self, mut command: Command) -> Broker {
         command.arg("--ready-file").arg(self.path("ready.json"));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -75,7 +75,7 @@ impl Home {
         broker
     }
 
-    /// Starts a daemon that is expected to give up: its exit code and standard error.
+    /// Starts a daemon that is expected to fail; returns its exit code and standard error.
     pub(crate) fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = self.command();
         command.arg("--ready-file").arg(self.path("refused.json")).args(arguments);
@@ -109,7 +109,7 @@ impl Broker {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end; the status and standard error.
+    /// Waits for the end; returns the status and standard error.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let errors = read_errors(&mut self.child);
         (self.child.wait().unwrap(), errors)
@@ -129,7 +129,7 @@ fn read_errors(child: &mut Child) -> String {
     text
 }
 
-/// Polls until there is something; gives up after a minute, so that a broken daemon does not hang the suite.
+/// Polls until the condition returns a value; fails after a minute, so that a broken daemon does not hang the suite.
 pub(crate) fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     for _ in 0..12_000 {
         if let Some(found) = condition() {
@@ -140,27 +140,27 @@ pub(crate) fn wait_for<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     panic!("waited in vain");
 }
 
-/// One GET: the status and the body.
+/// Sends one GET; returns the status and the body.
 pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     http(address, "GET", path, "")
 }
 
-/// One HTTP request: the status and the body.
+/// Sends one HTTP request; returns the status and the body.
 pub(crate) fn http(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     exchange(address, address, method, path, &format!("Content-Length: {}\r\n\r\n{body}", body.len()))
 }
 
-/// One HTTP request without a body: `headers` are lines, each with its end.
+/// Sends one HTTP request without a body: `headers` are lines with their line breaks.
 pub(crate) fn http_with(address: &str, method: &str, path: &str, headers: &str) -> (u16, String) {
     exchange(address, address, method, path, &format!("{headers}\r\n"))
 }
 
-/// One GET under another name of the host.
+/// Sends one GET with another `Host`.
 pub(crate) fn http_of_host(address: &str, host: &str, path: &str) -> (u16, String) {
     exchange(address, host, "GET", path, "\r\n")
 }
 
-/// `rest` is what comes after the first headers.
+/// `rest` is the text after the first headers.
 fn exchange(address: &str, host: &str, method: &str, path: &str, rest: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{rest}").unwrap();

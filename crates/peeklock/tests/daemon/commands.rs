@@ -1,4 +1,4 @@
-//! The commands that end by themselves.
+//! The commands that terminate.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -115,7 +115,7 @@ fn wrong_usage_exits_with_2() {
     assert_eq!(run(&["--version"]).status.code(), Some(0));
 }
 
-/// A directory in which a broker has stored something and stopped.
+/// The home of a broker that has stored messages and stopped.
 fn stopped_home() -> Home {
     let home = Home::new();
     let broker = home.start(&["--queue", "orders"]);
@@ -149,7 +149,7 @@ fn store_check_exits_with_3_where_no_data_is_or_a_broker_runs() {
     let nothing = check(&home.path("nothing"));
     assert_eq!(nothing.status.code(), Some(3));
     assert!(!home.path("nothing").exists(), "checking creates nothing");
-    // Of a directory that somebody did not mean, none of the files inside a data directory is named.
+    // For a wrong directory, the error names none of the files that belong in a data directory.
     for name in ["nothing", "data/tls", "data/tls/ca.pem"] {
         let directory = home.path(name);
         let directory = directory.to_str().unwrap();
@@ -180,7 +180,7 @@ fn damage_is_named_by_store_check_and_costs_only_the_entity_that_it_hits() {
     let home = Home::new();
     drop(home.start(&["--queue", "orders"]));
     std::fs::remove_file(home.path("ready.json")).unwrap();
-    // The second start's writes show that damage in the first one's is no torn end.
+    // The second start's writes show that damage in the first one's is not a torn end.
     drop(home.start(&["--queue", "payments"]));
     std::fs::remove_file(home.path("ready.json")).unwrap();
     let segment = first_segment(&home.path("data"));

@@ -1,4 +1,4 @@
-//! A daemon in the place of the Service Bus emulator.
+//! A daemon that replaces the Service Bus emulator.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -40,7 +40,7 @@ fn its_file_is_declared_and_its_line_is_printed_when_the_broker_is_ready() {
     assert!(!log.contains("secret"), "{log}");
 }
 
-/// A port that nobody uses and that the system gives to nobody who asks for any: the emulator's variable has no port 0.
+/// An unused port outside the range of automatically assigned ports: the emulator's variable does not allow port 0.
 fn free_port() -> String {
     let from = 10_000 + std::process::id() % 20_000;
     let is_free = |port: &u32| std::net::TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();

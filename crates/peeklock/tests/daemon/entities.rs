@@ -1,10 +1,10 @@
-//! What the configuration declares, against what is stored.
+//! Declared entities compared with stored ones.
 
 use rustix::process::Signal;
 
 use crate::broker::{Home, write};
 
-/// Starts a broker, stops it at once: its log.
+/// Starts a broker and stops it at once; returns its log.
 fn start_and_stop(home: &Home, arguments: &[&str]) -> String {
     let broker = home.start(arguments);
     broker.signal(Signal::TERM);

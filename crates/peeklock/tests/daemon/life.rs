@@ -19,7 +19,7 @@ fn health_is_reported_once_connections_are_accepted() {
     assert_eq!(health("/health"), (200, HEALTHY.to_owned()));
     assert_eq!(health("/health/ready"), (200, r#"{"status":"ready"}"#.to_owned()));
     assert_eq!(health("/health/live"), (200, r#"{"status":"alive"}"#.to_owned()));
-    // Whoever shows nothing learns nothing, not even what is missing.
+    // Unauthenticated clients learn nothing, not even which paths exist.
     assert_eq!(get(&broker.address("http"), "/nothing").0, 401);
     TcpStream::connect(broker.address("amqp")).unwrap();
     let port = broker.address("amqp").rsplit_once(':').unwrap().1.to_owned();

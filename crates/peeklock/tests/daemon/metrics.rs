@@ -1,4 +1,4 @@
-//! `/metrics`: who reads it, and what documents, board and alert rules say of it.
+//! `/metrics`: access, and consistency with documents, dashboard and alert rules.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,7 +20,7 @@ fn page(broker: &Broker) -> String {
     text
 }
 
-/// Families as documents call them: counters with `_total`.
+/// Families with their names in documents: counters with `_total`.
 fn families(page: &str) -> BTreeSet<String> {
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
@@ -42,7 +42,8 @@ fn family(name: &str) -> &str {
     ["_bucket", "_count", "_sum"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
-/// The rows of the document. Those of nodes on PostgreSQL are compared where there is one: tests/python/test_store_copy.py.
+/// The rows of the document. Those of nodes on PostgreSQL are compared by tests/python/test_store_copy.py, where
+/// PostgreSQL is available.
 fn documented(of_nodes: bool) -> BTreeSet<String> {
     let rows = DOCUMENT.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let is_of_nodes =
@@ -98,7 +99,7 @@ fn a_scraper_behind_a_proxy_needs_the_token_and_a_local_one_does_not() {
     let text = page(&broker);
     let refused = "peeklock_http_request_duration_seconds_count{route=\"metrics\",status=\"401\"} 2";
     assert!(text.lines().any(|line| line == refused), "{text}");
-    // The scraper's own; that a closed one has ended is noticed a moment later.
+    // The scraper's own connection; the end of closed ones is noticed with a delay.
     let own = "peeklock_connections{protocol=\"http\"} 1\n";
     wait_for(|| page(&broker).contains(own).then_some(()));
 }
@@ -117,7 +118,8 @@ fn metrics_are_not_shown_under_a_name_that_an_attacker_may_own() {
     assert_ne!(crate::broker::http_of_host(&address, "evil.example", "/health").0, 421);
 }
 
-/// The page in Prometheus's own text format, in which the family of a counter is called as its series are: promtool reads no other.
+/// The page in Prometheus's own text format, in which the family of a counter has the name of its series: promtool
+/// reads no other.
 fn in_text_format(page: &str) -> String {
     let counters: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -134,7 +136,7 @@ fn in_text_format(page: &str) -> String {
     page.lines().map(line).collect()
 }
 
-/// What promtool says of its input, which is nothing if it is right; `None` where there is none.
+/// The output of promtool, which is empty for valid input; `None` if it is not installed.
 fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! Every port answers every protocol, plain and over TLS; unauthenticated connections make room.
+//! Every port serves every protocol, plain and over TLS; unauthenticated connections are evicted.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use crate::broker::{Broker, Home, get, http, open_connection, wait_for, write};
 
-/// What an AMQP peer says first, and is answered with.
+/// The first bytes of an AMQP peer, and the expected answer.
 const SASL: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
 const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const UPGRADE: &[u8] = b"GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
@@ -53,7 +53,7 @@ fn speak_amqp(stream: &mut (impl Read + Write)) {
 fn speak_http(stream: &mut (impl Read + Write)) {
     stream.write_all(REQUEST).unwrap();
     let mut answer = String::new();
-    // Hanging up without a farewell in TLS is no failure once the answer is there.
+    // A missing TLS close_notify is no failure once the answer has arrived.
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
@@ -100,7 +100,7 @@ fn every_port_answers_every_protocol() {
 #[test]
 fn one_address_may_serve_both() {
     let home = Home::new();
-    // A port that was free a moment ago.
+    // A port that has just been free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut command = crate::broker::peeklock();
     command.current_dir(home.path(".")).args(["--amqp", &port, "--http", &port]);
@@ -150,7 +150,7 @@ fn broken_certificates_are_refused_at_start_with_exit_code_2() {
 #[test]
 fn changed_certificates_are_taken_and_broken_ones_are_not() {
     let home = Home::new();
-    // Two brokers make certificates for a third.
+    // Two brokers make certificates for a third one.
     for name in ["one", "two"] {
         let mut command = crate::broker::peeklock();
         command.current_dir(home.path(".")).args(["--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
@@ -192,7 +192,7 @@ fn unauthenticated_connections_make_room_for_new_ones() {
     let mut silent: Vec<TcpStream> =
         (0..20).map(|_| TcpStream::connect(broker.address("amqp")).unwrap()).collect();
     for stream in silent.iter_mut().take(16) {
-        // The oldest are hung up on, as an end or as a reset.
+        // The oldest ones are closed, seen as an end or as a reset.
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
     }
     speak_http(&mut TcpStream::connect(broker.address("amqp")).unwrap());
@@ -223,11 +223,11 @@ fn health_asks_over_tls_where_it_is_required() {
 fn who_speaks_tls_and_then_nonsense_is_hung_up_on() {
     let home = Home::new();
     let broker = home.start(&[]);
-    // The head of a ClientHello of 512 bytes, and nothing that one holds.
+    // The head of a ClientHello of 512 bytes, with invalid contents.
     let nonsense = [&b"\x16\x03\x01\x02\x00"[..], &[0xa5; 512]].concat();
     let mut stream = TcpStream::connect(broker.address("amqp")).unwrap();
     stream.write_all(&nonsense).unwrap();
-    // An alert, perhaps; the end, as an end or as a reset.
+    // An alert, possibly; then the end or a reset.
     let _ = stream.read_to_end(&mut Vec::new());
     speak_http(&mut tls(&broker.address("http"), authority(&broker)).unwrap());
 }

@@ -29,7 +29,7 @@ impl Watched {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// What the log says from now to the line that ends a reload.
+    /// The log from now to the line that ends a reload.
     fn reload(&mut self) -> String {
         self.signal(Signal::HUP);
         let mut text = String::new();
@@ -39,7 +39,7 @@ impl Watched {
         text
     }
 
-    /// What the log says until the process ends.
+    /// The log until the process ends.
     fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let text = self.log.by_ref().lines().map(Result::unwrap).collect::<Vec<_>>().join("\n");
@@ -112,7 +112,7 @@ fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
     write(&home.path("p.toml"), "[log]\nlevel = \"loud\"\n[[queues]]\nname = \"a@b\"\n");
     let log = broker.reload();
     assert!(log.contains("p.toml:2:9: ") && log.contains("\"loud\" is not a log level"), "{log}");
-    // What an entity can't take keeps the log level back as well.
+    // A change that an entity does not allow prevents the change of the log level as well.
     write(
         &home.path("p.toml"),
         "[log]\nlevel = \"off\"\n[[queues]]\nname = \"orders\"\nrequires_session = true\n",
@@ -156,7 +156,7 @@ fn a_reload_does_not_let_other_machines_in_with_the_key_that_everybody_knows() {
     let mut command = crate::broker::peeklock();
     command.current_dir(home.path(".")).arg("--data-dir").arg(home.path("data"));
     let mut broker = Watched::start(&home, &mut command);
-    // By itself, this would do: but what is listened on needs a restart.
+    // Alone, this change would be valid, but a changed address needs a restart.
     write(&home.path("p.toml"), &listen("127.0.0.1"));
     let log = broker.reload();
     assert!(log.contains(REFUSED) && log.contains("the key in force is the emulator's"), "{log}");

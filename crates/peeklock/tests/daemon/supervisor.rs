@@ -1,4 +1,4 @@
-//! What a service manager is notified of, read from a socket like systemd's.
+//! Notifications to a service manager, read from a socket like systemd's.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -8,10 +8,10 @@ use rustix::process::Signal;
 
 use crate::broker::{Broker, Home, write};
 
-/// Longer than any start here; a broker that sends nothing must not hang the suite.
+/// Longer than any start in these tests; a broker that sends nothing must not hang the suite.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A service manager's socket, with what arrived at it.
+/// A service manager's socket, with the received notifications.
 struct Manager {
     socket: UnixDatagram,
 }
@@ -30,7 +30,7 @@ impl Manager {
         String::from_utf8_lossy(&buffer[..length]).lines().map(str::to_owned).collect()
     }
 
-    /// The next notification that has an assignment; signs of life in between are passed over.
+    /// The next notification with an assignment; watchdog pings in between are skipped.
     fn next_with(&self, wanted: &str) -> Vec<String> {
         loop {
             let found = self.next();

@@ -81,7 +81,7 @@ fn a_broker_that_stops_tells_the_time_and_does_not_move_it() {
 fn there_is_no_clock_to_move_unless_asked_for() {
     let home = Home::new();
     let broker = home.start(&["--time-travel=false"]);
-    // To the administration it is the path of an entity, about which unauthenticated peers learn nothing.
+    // For the administration it is the path of an entity, about which unauthenticated peers learn nothing.
     assert_eq!(ask(&broker, "POST", r#"{"advance":"PT1H"}"#).0, 401);
     assert_eq!(get(&broker.address("http"), CLOCK).0, 401);
     broker.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! Map sections entry by entry, without building values: what a broker copies from one message to the next.
+//! Map sections entry by entry, without building values: for entries that a broker copies from one message to the next.
 
 use bytes::BytesMut;
 
@@ -66,14 +66,14 @@ impl<'a> Iterator for MapEntries<'a> {
 }
 
 impl<'a> MapEntries<'a> {
-    /// How many entries are still to come, as far as there are bytes for them.
+    /// Upper bound of the remaining entries, limited by the remaining bytes.
     #[must_use]
     pub fn entries_left(&self) -> usize {
-        // A key and a value have a byte each at least.
+        // A key and a value have at least one byte each.
         usize::try_from(self.entries_left).unwrap_or(usize::MAX).min(self.reader.remaining() / 2)
     }
 
-    /// The entries whose keys are texts, with their values decoded; binaries are slices of the section.
+    /// The entries with text keys, their values decoded; binaries are slices of the section.
     pub fn values(mut self) -> impl Iterator<Item = Result<(&'a str, Value), DecodeError>> {
         std::iter::from_fn(move || {
             loop {
@@ -96,7 +96,7 @@ impl<'a> MapEntries<'a> {
         )
     }
 
-    /// An entry whose key is a text; `None` for another, which is stepped over.
+    /// An entry with a text key; `None` for any other, which is skipped.
     fn text_entry(&mut self) -> Result<Option<(&'a str, Value)>, DecodeError> {
         if self.is_at_text() {
             return Ok(Some((self.reader.text()?, self.reader.value()?)));
@@ -182,18 +182,18 @@ impl<'a> MapSection<'a> {
         write::string(text, self.key(key));
     }
 
-    /// Adds any value.
+    /// Adds an arbitrary value.
     pub fn value(&mut self, key: &str, value: &Value) {
         value.encode(self.key(key));
     }
 
-    /// Adds a value that is encoded already: one complete value, as [`Value::to_bytes`] yields.
+    /// Adds an encoded value: one complete value, as returned by [`Value::to_bytes`].
     pub fn encoded(&mut self, key: &str, encoded_value: &[u8]) {
         self.key(key).extend_from_slice(encoded_value);
     }
 
-    /// Adds an entry as it stood in another section, but for the type of a key that should have another one here: Java
-    /// takes the keys of annotations and footers for symbols, those of application properties for strings.
+    /// Adds an entry of another section unchanged, except for the type of its key: Java expects symbols as keys of
+    /// annotations and footers, strings as keys of application properties.
     pub fn entry(&mut self, entry: MapEntry<'_>) {
         self.entry_key(entry);
         self.output.extend_from_slice(entry.encoded_value);

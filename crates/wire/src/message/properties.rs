@@ -40,7 +40,7 @@ impl Sections {
     }
 }
 
-/// The fields of a section that is there.
+/// The fields of a section, if it is present.
 fn open(code: u8, section: &Bytes) -> Result<Option<ListReader<'_>>, DecodeError> {
     if section.is_empty() {
         return Ok(None);

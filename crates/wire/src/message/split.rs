@@ -1,4 +1,4 @@
-//! Finding the sections of a message.
+//! Splits a message into its sections.
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ use crate::read::Result;
 const DESCRIPTOR_BYTES: usize = 3;
 
 impl Sections {
-    /// Finds the sections. Checks order, sizes and descriptors all the way to the end, and depth (an untrusted
-    /// message must not hurt a later reader), but decodes nothing.
+    /// Finds the sections. Checks order, sizes, descriptors and depth of the whole message, so that an untrusted
+    /// message can't harm a later reader, but decodes nothing.
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -23,7 +23,7 @@ impl Sections {
         split(message, check_section).map(|(sections, _)| sections)
     }
 
-    /// Finds the sections of a message that [`Self::split`] accepted before; as cheap as skipping.
+    /// Finds the sections of a message that [`Self::split`] accepted before; as cheap as skipping them.
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -31,10 +31,10 @@ impl Sections {
         split(message, |_, reader| reader.skip().map(|()| true)).map(|(sections, _)| sections)
     }
 
-    /// Checks and splits a message to be kept, and returns the form to keep: its sections in the order of the fields
-    /// here, one after the other without gaps, their descriptors as smallulong (Python reads no other), the keys of
-    /// annotations and footer as symbols (Java reads no other), those of application properties as strings. Nearly
-    /// every message is that already and is not copied.
+    /// Checks and splits a message for storing, and returns its canonical form: its sections in the order of the fields
+    /// here, without gaps, their descriptors as smallulong (Python reads no other), the keys of annotations and footer
+    /// as symbols (Java reads no other), those of application properties as strings. Nearly every message is in that
+    /// form already and is not copied.
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -65,8 +65,8 @@ impl Sections {
         Ok(rewritten.freeze())
     }
 
-    /// A copy of a section that is a map, with keys of the type that the section should have, and with other values where
-    /// `replace` gives one for an encoded value.
+    /// A copy of a section that is a map, with keys of the type that the section should have, and with values replaced
+    /// where `replace` returns one for an encoded value.
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -78,7 +78,7 @@ impl Sections {
     }
 }
 
-/// Appends those sections of `part` that `wanted` picks.
+/// Appends the sections of `part` that `wanted` selects.
 fn rewrite(part: &Bytes, wanted: impl Fn(u8) -> bool, rewritten: &mut BytesMut) -> Result<()> {
     let mut reader = Reader::new(part);
     while !reader.is_empty() {
@@ -117,7 +117,7 @@ fn copy_map(
     Ok(())
 }
 
-/// What the keys of a section that is a map must be.
+/// The required keys of a section that is a map.
 fn map_keys(code: u8) -> Option<SectionKeys> {
     match code {
         descriptor::DELIVERY_ANNOTATIONS | descriptor::MESSAGE_ANNOTATIONS | descriptor::FOOTER => {
@@ -128,7 +128,7 @@ fn map_keys(code: u8) -> Option<SectionKeys> {
     }
 }
 
-/// Where the sections of a message lie in it; an empty range where one is absent.
+/// Positions of the sections in a message; an empty range for an absent section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // each field is the specification's of that name
 pub struct Places {
@@ -143,8 +143,8 @@ pub struct Places {
     pub footer: Range<usize>,
 }
 
-/// Splits a message, stepping over each section's value with `step`, which says whether that is in canonical form; says so
-/// of the whole message.
+/// Splits a message, skipping each section's value with `step`, which returns whether that is in canonical form;
+/// returns whether the whole message is.
 fn split(message: &Bytes, step: impl FnMut(u8, &mut Reader<'_>) -> Result<bool>) -> Result<(Sections, bool)> {
     let (places, is_canonical) = locate(message, step)?;
     let slice = |place: Range<usize>| message.slice(place);
@@ -160,7 +160,7 @@ fn split(message: &Bytes, step: impl FnMut(u8, &mut Reader<'_>) -> Result<bool>)
     Ok((sections, is_canonical))
 }
 
-/// As [`split`], without slices.
+/// [`split`] without slices.
 pub(super) fn locate<'a>(
     message: &'a Bytes,
     mut step: impl FnMut(u8, &mut Reader<'a>) -> Result<bool>,
@@ -202,7 +202,7 @@ pub(super) fn locate<'a>(
     Ok((places, is_canonical))
 }
 
-/// The code of the section that begins here.
+/// The code of the next section.
 fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
     match reader.descriptor()? {
         Some(code @ descriptor::HEADER..=descriptor::FOOTER) => Ok(code),
@@ -210,15 +210,15 @@ fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
     }
 }
 
-/// Stands for delivery annotations at the end of a message.
+/// Code of delivery annotations at the end of a message.
 const TRAILING_ANNOTATIONS: u8 = u8::MAX;
 
 /// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind. But Python
-/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last of all, and rhea (3.0.5,
-/// `message.encode`), with it the JavaScript SDK, the footer before the body.
+/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last, and rhea (3.0.5,
+/// `message.encode`), and so the JavaScript SDK, the footer before the body.
 fn advance(last: u8, code: u8) -> Result<u8> {
     if code == descriptor::FOOTER && last < descriptor::DATA {
-        // Only the body may still come.
+        // Only the body may follow.
         return Ok(descriptor::APPLICATION_PROPERTIES);
     }
     let follows = match code {
@@ -233,13 +233,13 @@ fn advance(last: u8, code: u8) -> Result<u8> {
     }
 }
 
-/// Checks a section's value: its type, and everything within; says whether it is in canonical form.
+/// Checks a section's value: its type and everything within; returns whether it is in canonical form.
 fn check_section(code: u8, reader: &mut Reader<'_>) -> Result<bool> {
     check_form(code, reader).map(|form| form.is_canonical)
 }
 
-/// As [`check_section`], and says more of sections that are maps. What will be decoded has a bounded number of elements, bodies may
-/// have any.
+/// [`check_section`] with the form of sections that are maps. Sections that will be decoded have a limited number of
+/// elements, bodies have no limit.
 pub(super) fn check_form(code: u8, reader: &mut Reader<'_>) -> Result<MapForm> {
     let found = reader.peek().unwrap_or_default();
     let (fits, budget) = match code {

@@ -1,4 +1,4 @@
-//! What a broker acts on in a message that it keeps, read in the walk that checks the message.
+//! The parts of a message that a broker uses when it stores one, read in the same pass that checks it.
 
 use bytes::Bytes;
 
@@ -6,8 +6,8 @@ use super::split::{Places, check_form, locate};
 use super::{DecodeError, Header, IdView, PropertiesView, Reader};
 use crate::code::descriptor;
 
-/// The header and the places of all sections of a message that [`Sections::split_canonical`](super::Sections::split_canonical)
-/// returned.
+/// The header and the positions of all sections of a message that
+/// [`Sections::split_canonical`](super::Sections::split_canonical) returned.
 ///
 /// # Errors
 /// [`DecodeError`] when a field of the header is of another type.
@@ -26,7 +26,7 @@ pub fn header_and_places(message: &Bytes) -> Result<(Header, Places), DecodeErro
     Ok((header, places))
 }
 
-/// Header, properties, and the places of all sections.
+/// Header, properties, and the positions of all sections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // each field is the section of that name
 pub struct Summary<'a> {
@@ -36,12 +36,12 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Checks a message and reads it in one walk, if it is as nearly all are: in the form to keep of
-    /// [`Sections::split_canonical`](super::Sections::split_canonical), with fields of the specification's types in header and
-    /// properties, and without decimals in its maps.
+    /// Checks and reads a message in one pass, if it is like nearly all: in the canonical form of
+    /// [`Sections::split_canonical`](super::Sections::split_canonical), with fields of the specification's types in
+    /// header and properties, and without decimals in its maps.
     ///
-    /// False says nothing about the message, nor does what was read of it: the steps one after the other (`split_canonical`,
-    /// [`Self::of_checked`]) take it or say what is wrong with it.
+    /// After false, the message may still be valid and the fields read so far are meaningless: the separate steps
+    /// (`split_canonical`, [`Self::of_checked`]) then accept it or return the error.
     #[must_use]
     pub fn read_usual(&mut self, message: &'a Bytes) -> bool {
         let located = locate(message, |code, reader| self.check_usual(code, reader));
@@ -74,7 +74,7 @@ impl<'a> Summary<'a> {
         Ok(summary)
     }
 
-    /// Checks a section and takes what it says; false or an error where it is not as usual.
+    /// Checks a section and reads its fields; false or an error if it is unusual.
     fn check_usual(&mut self, code: u8, reader: &mut Reader<'a>) -> Result<bool, DecodeError> {
         match code {
             descriptor::HEADER => {

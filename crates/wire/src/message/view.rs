@@ -1,4 +1,4 @@
-//! The properties section, borrowed: most messages only pass through, and nothing of theirs has to be copied.
+//! The properties section, borrowed: most messages are only passed on, so nothing is copied.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -16,14 +16,14 @@ const PROPERTIES_FIELDS: u8 = 13;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // each variant is the specification's type of that name
 pub enum IdView<'a> {
-    /// Null or left out.
+    /// Null or omitted.
     #[default]
     Absent,
     ULong(u64),
     Uuid([u8; 16]),
     Binary(&'a [u8]),
     String(&'a str),
-    /// A value of a type that ids don't have, encoded.
+    /// An encoded value of a type that is not allowed for ids.
     Other(&'a [u8]),
 }
 
@@ -81,7 +81,7 @@ impl<'a> IdView<'a> {
 }
 
 impl<'a> PropertiesView<'a> {
-    /// Reads the fields in place: the whole is large to move.
+    /// Reads the fields in place, because the struct is expensive to move.
     pub(super) fn read(&mut self, list: &mut ListReader<'a>) -> Result<()> {
         self.message_id = list.or_default(IdView::read)?;
         if list.ends_with_nulls() {
@@ -124,7 +124,7 @@ impl<'a> PropertiesView<'a> {
         })
     }
 
-    /// All but the ids.
+    /// All fields except the ids.
     pub(super) fn of(properties: &'a MessageProperties) -> Self {
         Self {
             message_id: IdView::Absent,
@@ -149,7 +149,7 @@ impl<'a> PropertiesView<'a> {
         self.encode_with(|output| message_id.encode(output), |output| correlation_id.encode(output), output);
     }
 
-    /// The same with other writers of the ids.
+    /// [`Self::encode`] with other writers of the ids.
     pub(super) fn encode_with(
         &self,
         message_id: impl FnOnce(&mut BytesMut),

@@ -12,7 +12,7 @@ use crate::read::{ListReader, Reader, Result};
 const DELIVERY_TAG_BYTES_MAX: usize = 32;
 
 impl Performative {
-    /// Reads one performative; what follows it stays unread.
+    /// Reads one performative; the bytes after it stay unread.
     #[inline]
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let code = reader.descriptor()?;

@@ -1,4 +1,4 @@
-//! Encoding performatives and SASL frames: every list in full length, explicit nulls for what is absent.
+//! Encoding performatives and SASL frames: every list in full length, explicit nulls for absent fields.
 
 use bytes::BytesMut;
 
@@ -63,7 +63,7 @@ impl SaslFrame {
 }
 
 impl Error {
-    /// All three fields: Python indexes them blindly.
+    /// Appends all three fields: Python reads them by index without checking.
     pub(crate) fn encode(&self, output: &mut BytesMut) {
         write::composite(descriptor::ERROR, 3, output, |output| {
             write::symbol(&self.condition, output);

@@ -26,7 +26,8 @@ impl DeliveryState {
         }
     }
 
-    /// Inside a transactional state: no further one (part 4.5.8), so nothing can nest.
+    /// Reads the outcome of a transactional state, which can't be transactional itself (part 4.5.8), so nothing can
+    /// nest.
     fn decode_outcome(reader: &mut Reader<'_>) -> Result<Self> {
         let code = reader.descriptor()?;
         Self::decode_plain(code, reader)

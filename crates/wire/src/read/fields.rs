@@ -1,12 +1,12 @@
-//! The fields of a composite type, one after the other.
+//! The fields of a composite type, in order.
 
 use super::{Reader, Result};
 use crate::DecodeError;
 use crate::budget::FIELDS_MAX;
 use crate::code::format;
 
-/// The fields of a composite type in order. What a shorter list leaves out is null, what a longer one has beyond
-/// the fields we know is never looked at (part 1.4).
+/// The fields of a composite type in order. Fields missing from a shorter list are null, additional fields of a longer
+/// one are ignored (part 1.4).
 #[derive(Debug)]
 pub(crate) struct ListReader<'a> {
     pub(super) reader: Reader<'a>,
@@ -14,7 +14,7 @@ pub(crate) struct ListReader<'a> {
 }
 
 impl<'a> ListReader<'a> {
-    /// The next field through `read`; `None` when it is null or left out.
+    /// Reads the next field with `read`; `None` when it is null or omitted.
     #[inline(always)]
     pub(crate) fn optional<T>(
         &mut self,
@@ -27,7 +27,7 @@ impl<'a> ListReader<'a> {
         if self.reader.null() { Ok(None) } else { read(&mut self.reader).map(Some) }
     }
 
-    /// The next field, which must be there.
+    /// The next field, which must be present.
     #[inline(always)]
     pub(crate) fn required<T>(
         &mut self,
@@ -46,7 +46,7 @@ impl<'a> ListReader<'a> {
         self.optional(read).map(Option::unwrap_or_default)
     }
 
-    /// Steps over all fields that are left if they are not more than [`FIELDS_MAX`] and each is null; most senders set few of many.
+    /// Skips all remaining fields if they are at most [`FIELDS_MAX`] and all null; most senders set few of many.
     #[inline]
     pub(crate) fn ends_with_nulls(&mut self) -> bool {
         let rest = self.reader.rest;
@@ -60,12 +60,12 @@ impl<'a> ListReader<'a> {
         is_end
     }
 
-    /// Whether nothing is left, neither fields nor bytes after them.
+    /// Whether nothing remains, neither fields nor bytes after them.
     pub(crate) fn is_finished(&self) -> bool {
         self.fields_left == 0 && self.reader.is_empty()
     }
 
-    /// Steps over a field nobody here interprets.
+    /// Skips a field that is not interpreted.
     pub(crate) fn ignore(&mut self) -> Result<()> {
         self.optional(Reader::skip).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Strategies for everything the codec knows. Floats are finite, so that equality means identity.
+//! Strategies for all types of the codec. Floats are finite, so that equality means identity.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -11,7 +11,7 @@ use crate::performative::*;
 use crate::{Fields, Str, Value};
 
 pub(super) fn text() -> impl Strategy<Value = Str> {
-    // Long ones, past the one-byte size, are rare but there.
+    // Texts beyond the one-byte size are rare but included.
     prop_oneof![20 => ".{0,12}", 1 => "[a-z]{250,260}"].prop_map(Into::into)
 }
 

@@ -1,6 +1,6 @@
-//! Our codec against `fe2o3-amqp-types` on `serde_amqp`: what we write they read as the same values, and the
-//! reverse. Where their types hold less than ours (enumerated policies, maps without duplicates), [`Tame`] brings
-//! the generated value into what both can hold.
+//! Our codec against `fe2o3-amqp-types` on `serde_amqp`: each reads the other's encoding as the same values. Where
+//! their types hold less than ours (enumerated policies, maps without duplicates), [`Tame`] reduces the generated value
+//! to one that both can hold.
 
 mod performatives;
 mod sections;
@@ -56,7 +56,7 @@ fn their_value(value: &Value) -> TheirValue {
     }
 }
 
-/// Brings a value into what both codecs can hold.
+/// Reduces a value to one that both codecs can hold.
 trait Tame {
     fn tame(&mut self);
 }
@@ -74,9 +74,9 @@ impl Tame for Value {
                 unique(entries);
             }
             Self::Described(described) => described.value.tame(),
-            // Of arrays, serde_amqp handles those of primitives: it repeats a descriptor for each element (against
-            // part 1.2), writes one constructor for lists of different widths, and loses count in a container
-            // after an array without bytes.
+            // serde_amqp handles only arrays of primitives: it repeats a descriptor for each element (against part
+            // 1.2), writes one constructor for lists of different widths, and loses its position in a container after
+            // an array without bytes.
             Self::Array(elements) if !matches!(elements.first(), Some(element) if is_primitive(element)) => {
                 *self = Self::Null;
             }
@@ -101,8 +101,8 @@ fn is_primitive(value: &Value) -> bool {
     !matches!(value, Value::Null | Value::List(_) | Value::Map(_) | Value::Array(_) | Value::Described(_))
 }
 
-/// Whether serde_amqp 0.18.0 writes the value as it stands. It mistakes the type of what it writes after a timestamp
-/// or array in a container (up to a panic at a binary), and counts characters, not bytes, of strings in arrays.
+/// Whether serde_amqp 0.18.0 encodes the value correctly. It writes wrong types after a timestamp or array in a
+/// container (up to a panic at a binary), and counts characters, not bytes, of strings in arrays.
 fn they_write_correctly(value: &Value) -> bool {
     match value {
         Value::Array(elements) => !matches!(elements.first(), Some(Value::String(_))),

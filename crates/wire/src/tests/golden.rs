@@ -1,4 +1,4 @@
-//! What the SDKs send, as their own encoders wrote it (`golden/python.py`, `golden/javascript.js`).
+//! Bytes sent by the SDKs, written by their own encoders (`golden/python.py`, `golden/javascript.js`).
 
 use bytes::{Bytes, BytesMut};
 

@@ -9,7 +9,7 @@ use crate::frame::decode_body;
 use crate::message::Sections;
 use crate::{Value, exercise};
 
-/// Runs `test` on a stack that unbounded recursion would overflow at once.
+/// Runs `test` on a stack that unbounded recursion would overflow.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(256 * 1024).spawn(test).unwrap().join().unwrap();
 }
@@ -30,7 +30,7 @@ fn nested(kind: Nested, depth: usize) -> Vec<u8> {
     bytes
 }
 
-/// Array in array: the constructor byte stands in the outer array's head.
+/// Array in array: the constructor byte is in the outer array's head.
 fn nested_arrays(depth: usize) -> Vec<u8> {
     let mut contents = vec![0x40];
     let mut count = 1_u32;
@@ -74,7 +74,7 @@ fn nesting_up_to_32_is_read_and_deeper_is_refused() {
     Sections::split(&section(0x77, &nested_arrays(33))).unwrap_err();
 }
 
-/// A map 2 500 deep in 7.5 KB: list8/map8 cannot nest so deep, described values can, three bytes a level.
+/// A map 2 500 deep in 7.5 KB: list8/map8 cannot nest so deep, described values can, with three bytes per level.
 #[test]
 fn nesting_2500_and_100_000_deep_costs_no_stack() {
     on_a_small_stack(|| {
@@ -84,7 +84,7 @@ fn nesting_2500_and_100_000_deep_costs_no_stack() {
                 decode(bytes.clone()).unwrap_err();
                 let body = section(0x77, &bytes);
                 Sections::split(&body).unwrap_err();
-                // Trusted splitting skips without recursion, and finds an end or an error.
+                // Trusted splitting skips without recursion, and returns sections or an error.
                 let _ = Sections::split_trusted(&body);
                 let _ = decode_body(bytes.into());
             }
@@ -97,7 +97,7 @@ fn nesting_2500_and_100_000_deep_costs_no_stack() {
     });
 }
 
-/// Before any authentication: the properties of an open.
+/// This is decoded before any authentication: the properties of an open.
 #[test]
 fn nesting_inside_a_performative_is_refused() {
     on_a_small_stack(|| {
@@ -134,7 +134,7 @@ fn counts_and_sizes_beyond_the_input_are_refused() {
     }
 }
 
-/// Their count is all there is: 2^32 nulls in ten bytes.
+/// The count is the only limit: 2^32 nulls in ten bytes.
 #[test]
 fn arrays_of_elements_without_bytes_are_bounded() {
     let array = |count: u32, code: u8| [&[0xf0, 0, 0, 0, 5][..], &count.to_be_bytes(), &[code]].concat();
@@ -163,7 +163,7 @@ fn elements_that_would_be_decoded_are_bounded_but_bodies_are_not() {
     Sections::split(&section(0x76, &compound(0xd0))).unwrap();
 }
 
-/// Every element of an array of described values gets its own copy of the descriptor.
+/// Every element of an array of described values gets its own copy of the descriptor, so its length counts.
 #[test]
 fn descriptors_in_arrays_weigh_by_their_length() {
     let name = [b'd'; 200];
@@ -188,7 +188,7 @@ fn every_prefix_of_real_frames_is_survived() {
     }
 }
 
-/// Fixed, so that CI sees the same inputs each time; fuzzing (see `fuzz/`) looks further.
+/// Fixed, so that CI tests the same inputs each time; fuzzing (see `fuzz/`) searches further.
 const SEED: u64 = 0x0005_eed0_fa3c_9d17;
 const MUTATIONS: u32 = 60_000;
 
@@ -209,7 +209,7 @@ fn mutated_frames_and_messages_are_survived() {
     }
 }
 
-/// Flips, truncates, inserts, or plants an extreme size.
+/// Flips, truncates or inserts bytes, or writes an extreme size.
 fn mutate(input: &mut BytesMut, random: &mut StdRng) {
     let at = random.random_range(0..=input.len());
     match random.random_range(0..6) {

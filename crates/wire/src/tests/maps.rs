@@ -1,4 +1,4 @@
-//! Maps in messages: what their keys and values may be.
+//! Maps in messages: valid and invalid keys and values.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,7 +12,7 @@ const FOOTER: u8 = 0x78;
 const ANNOTATIONS: [u8; 3] = [DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, FOOTER];
 const MAPS: [u8; 4] = [DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES, FOOTER];
 
-/// The entries with keys that a map may have: none null, none twice.
+/// The entries with valid keys: no nulls, no duplicates.
 pub(super) fn distinct(mut entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
     let mut seen = std::collections::BTreeSet::new();
     entries.retain(|(key, _)| *key != Value::Null && seen.insert(key.to_bytes()));
@@ -21,7 +21,7 @@ pub(super) fn distinct(mut entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> 
 
 const BODY: &[u8] = b"\x00\x53\x77\x40";
 
-/// A section of keys and values as they are encoded.
+/// A section of encoded keys and values.
 fn section(code: u8, entries: &[&[u8]]) -> Vec<u8> {
     let contents = entries.concat();
     let count = u8::try_from(entries.len()).unwrap();
@@ -39,7 +39,7 @@ fn body(map: Vec<(Value, Value)>) -> Result<Sections, crate::DecodeError> {
     Sections::split(&output.freeze())
 }
 
-/// Java (7.17.20) writes the keys of footers as strings, and takes those that it reads for symbols.
+/// Java (7.17.20) writes the keys of footers as strings, and expects symbols when it reads them.
 #[test]
 fn keys_that_are_the_other_kind_of_text_are_kept_as_the_right_one() {
     let (string, symbol, one) = (&b"\xa1\x01k"[..], &b"\xa3\x01k"[..], &b"\x54\x01"[..]);
@@ -157,7 +157,7 @@ fn keys_are_compared_in_large_maps_and_deep_in_bodies() {
     body(vec![(Value::Null, Value::Bool(true))]).unwrap_err();
 }
 
-/// Beyond a bound the keys of a message are not compared any more: the list of them would take more than the message.
+/// Beyond a limit the keys of a message are not compared: their list would be larger than the message.
 #[test]
 fn a_map_of_very_many_keys_is_taken_as_it_is() {
     let many = i32::try_from(Value::ELEMENTS_MAX).unwrap();

@@ -80,14 +80,14 @@ fn sections_of_a_wrong_type_are_refused() {
         (0x79, &[0x40]),
         (0x6f, &[0x40]),
         (0x77, &[]),
-        (0x77, &[0xa1, 1, 0xff]), // text that is not UTF-8, deep in a body nobody decodes
+        (0x77, &[0xa1, 1, 0xff]), // text that is not UTF-8, deep in a body that is never decoded
     ] {
         split(&[&[0x00, 0x53, code], value]).unwrap_err();
     }
     split(&[DATA, b"garbage"]).unwrap_err();
 }
 
-/// Python reads section descriptors as smallulong only, and writes delivery annotations last; what is kept has
+/// Python reads section descriptors as smallulong only, and writes delivery annotations last; the stored form has
 /// smallulongs, and the order of the specification.
 #[test]
 fn a_message_to_keep_is_brought_into_canonical_form() {
@@ -111,7 +111,7 @@ fn a_message_to_keep_is_brought_into_canonical_form() {
     assert_eq!(kept.as_ptr(), canonical.as_ptr(), "not copied");
 }
 
-/// rhea, and with it the JavaScript SDK, writes the footer before the body.
+/// rhea, and so the JavaScript SDK, writes the footer before the body.
 #[test]
 fn a_footer_before_the_body_is_moved_behind_it() {
     let message = [PROPERTIES, FOOTER, DATA, DATA, DELIVERY_ANNOTATIONS].concat();

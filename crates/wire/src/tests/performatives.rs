@@ -31,7 +31,7 @@ fn count_of(encoded: &[u8]) -> u8 {
     encoded[5]
 }
 
-/// Python indexes fields blindly, JS shows what is left out as undefined.
+/// Python reads fields by index without checking, JS reports omitted fields as undefined.
 #[test]
 fn lists_are_written_in_full_length() {
     let error = Some(Error { condition: "x".into(), ..Error::default() });

@@ -1,4 +1,4 @@
-//! Messages checked and read in one walk.
+//! Messages checked and read in one pass.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn section(encode: impl FnOnce(&mut BytesMut)) -> Bytes {
     output.freeze()
 }
 
-/// What one walk reads of a message that is as nearly all are.
+/// The summary that one pass reads of a usual message.
 fn usual(message: &Bytes) -> Option<Summary<'_>> {
     let mut summary = Summary::default();
     summary.read_usual(message).then_some(summary)

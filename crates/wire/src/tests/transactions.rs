@@ -1,5 +1,5 @@
-//! Transactions as the .NET client (Azure.Messaging.ServiceBus on Microsoft.Azure.Amqp 2.7) puts them on the wire, and
-//! what no client may send.
+//! Transactions as the .NET client (Azure.Messaging.ServiceBus on Microsoft.Azure.Amqp 2.7) sends them, and invalid
+//! requests.
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -17,7 +17,7 @@ fn encoded(value: &Value) -> Vec<u8> {
     value.to_bytes().to_vec()
 }
 
-/// Decodes as `value`, and is what `value` encodes to.
+/// Checks that `bytes` decode to `value`, and that `value` encodes to `bytes`.
 #[track_caller]
 fn canonical(bytes: &[u8], value: &Value) {
     assert_eq!(&decode(bytes).unwrap(), value);

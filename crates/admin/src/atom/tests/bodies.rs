@@ -1,4 +1,4 @@
-//! Requests as the SDKs write them: captured from azure-servicebus 7.15.0 and @azure/service-bus 7.9.5.
+//! Requests of the SDKs: captured from azure-servicebus 7.15.0 and @azure/service-bus 7.9.5.
 
 use axum::http::Method;
 
@@ -40,7 +40,7 @@ async fn queues_of_both_sdks_have_every_property() {
             ("MaxSizeInMegabytes", "2048"),
             ("RequiresSession", "true"),
             ("RequiresDuplicateDetection", "true"),
-            // What forwards is created without one.
+            // A forwarding entity is created without a time to live of its own.
             ("DefaultMessageTimeToLive", "P10675199DT2H48M5.4775807S"),
             ("Status", "ReceiveDisabled"),
             ("ForwardTo", "sb://localhost:5300/other"),

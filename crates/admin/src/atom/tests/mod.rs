@@ -29,7 +29,7 @@ struct Broker {
     router: Router,
 }
 
-/// What came back.
+/// The response.
 struct Answer {
     status: u16,
     headers: HeaderMap,
@@ -94,7 +94,7 @@ impl Broker {
         self.ask(Method::DELETE, path, &[], "").await
     }
 
-    /// A topic `t` with a subscription `s`.
+    /// A broker with a topic `t` and a subscription `s`.
     async fn with_subscription() -> Self {
         let broker = Self::start().await;
         assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
@@ -117,13 +117,13 @@ impl Answer {
         self.description().text_of(name).map(str::to_owned)
     }
 
-    /// Asserts that it is a refusal that SDKs can read, with this in its text.
+    /// Asserts that it is a refusal that SDKs can parse, with this text.
     fn refused(&self, status: u16, text: &str) {
         assert_eq!(self.status, status, "{}", self.body);
         self.has_sub_code(u32::from(status), text);
     }
 
-    /// Asserts that it is the feed by which SDKs know that there is nothing of that name.
+    /// Asserts that it is the feed by which SDKs recognize a missing entity.
     fn is_missing(&self) {
         assert_eq!(self.status, 200, "{}", self.body);
         let feed = parse(self.body.as_bytes()).unwrap();
@@ -131,7 +131,7 @@ impl Answer {
         assert_eq!(feed.all("entry").count(), 0);
     }
 
-    /// Asserts that its sub-code begins so, with this in its text.
+    /// Asserts that its sub-code begins with these digits, and that the body contains this text.
     fn has_sub_code(&self, sub_code: u32, text: &str) {
         let start = format!("<Error><Code>{}</Code><Detail>SubCode={sub_code}", self.status);
         assert!(self.body.starts_with(&start), "{}", self.body);

@@ -55,7 +55,7 @@ fn a_target_of_forwarding_is_read_as_it_is_written() {
     assert_eq!(forwarding_target(&forward_url("h:1", "a%b c")).as_deref(), Some("a%b c"));
 }
 
-/// A token is put for what it is for with AMQP, and checked for what a request is for.
+/// The audience of a token over AMQP and the path of a request must name the same resource.
 #[test]
 fn paths_of_requests_and_audiences_of_tokens_take_the_same_right() {
     for path in [

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Broker, entry};
 use axum::http::Method;
 
-/// Everything that a client may say about a queue.
+/// Every property of a queue that a client may set.
 const QUEUE: [(&str, &str); 14] = [
     ("LockDuration", "PT30S"),
     ("MaxSizeInMegabytes", "2048"),
@@ -58,7 +58,7 @@ fn description(kind: &str, properties: impl IntoIterator<Item = (&'static str, S
     format!("<{kind}Description>{inner}</{kind}Description>")
 }
 
-/// What a client that sends back what it got would send.
+/// The body that a client sends back unchanged.
 fn sent_back(body: &str) -> &str {
     body
 }
@@ -72,12 +72,12 @@ async fn every_property_comes_back_and_can_be_sent_back() {
         ("/t1", "Topic", TOPIC.as_slice()),
         ("/t/subscriptions/s1", "Subscription", SUBSCRIPTION.as_slice()),
     ] {
-        // In another order than the service's.
+        // In an order other than the service's.
         let written = properties.iter().rev().map(|(name, text)| (*name, (*text).to_owned()));
         let wanted = description(kind, written);
         let created = broker.create(path, &wanted).await;
         assert_eq!(created.status, 201, "{}", created.body);
-        // Creation overrules what does not go with forwarding, an update does not.
+        // Creation overrides properties that conflict with forwarding, an update does not.
         assert_eq!(broker.update(path, &wanted).await.status, 200);
         let before = broker.get(path).await;
         for (name, text) in properties {
@@ -101,7 +101,7 @@ async fn an_update_replaces_everything() {
         ("DefaultMessageTimeToLive", Some("P10675199DT2H48M5.4775807S")),
         ("UserMetadata", None),
         ("Status", Some("Active")),
-        // What never changes, and what old clients can't say, stays.
+        // Immutable properties, and those unknown to old clients, are unchanged.
         ("RequiresSession", Some("true")),
         ("EnablePartitioning", Some("true")),
         ("MaxMessageSizeInKilobytes", Some("2048")),
@@ -110,7 +110,7 @@ async fn an_update_replaces_everything() {
     }
 }
 
-/// What stands for no limit.
+/// The value that means no limit.
 const MAXIMUM: &str = "P10675199DT2H48M5.4775807S";
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn what_forwards_is_never_idle_and_shows_where_to() {
     };
     let created = broker.create("/q", forwarding).await;
     assert_eq!(created.text_of("ForwardTo").as_deref(), Some("sb://localhost:5300/other/one"));
-    // At creation the service overrules what does not go with forwarding; an update is taken as it is.
+    // At creation the service overrides properties that conflict with forwarding; an update is stored unchanged.
     assert_eq!(shown(&created), [MAXIMUM, MAXIMUM]);
     assert_eq!(shown(&broker.update("/q", forwarding).await), ["PT1H", "PT2H"]);
     assert_eq!(shown(&broker.create("/graves", &dead).await), [MAXIMUM, "PT2H"]);
@@ -183,7 +183,7 @@ fn text() -> impl Strategy<Value = String> {
     "[ -~üß\\n\\t]{0,40}"
 }
 
-/// Half of the properties that are free, each with a value of its range.
+/// Half of the changeable properties, each with a value in its range.
 fn properties() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let duration = |range: std::ops::Range<u64>| range.prop_map(crate::atom::duration::text);
     let truth = || any::<bool>().prop_map(|truth| truth.to_string());

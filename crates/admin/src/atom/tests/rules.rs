@@ -71,7 +71,7 @@ async fn sql_comes_back_as_js_reads_it() {
     assert_eq!(counted.text_of("CorrelationFilterCount").as_deref(), Some("0"));
 }
 
-/// As .NET's live tests assert, and as the service answered in their recordings.
+/// As asserted by .NET's live tests, and answered by the service in their recordings.
 #[tokio::test]
 async fn values_keep_type_zone_and_ticks() {
     let broker = Broker::with_subscription().await;
@@ -228,7 +228,7 @@ fn value() -> impl Strategy<Value = PropertyValue> {
     ]
 }
 
-/// What is written, read again.
+/// Writes an element and reads it again.
 fn again(write: impl FnOnce(&mut Document)) -> Element {
     let mut document = Document::new();
     let namespace = "http://www.w3.org/2001/XMLSchema-instance";
@@ -236,7 +236,7 @@ fn again(write: impl FnOnce(&mut Document)) -> Element {
     parse(&document.finish()).unwrap()
 }
 
-/// Values with types of their own.
+/// Values with a specified type.
 fn given() -> impl Strategy<Value = PropertyValue> {
     let given = prop_oneof![
         any::<i8>().prop_map(Given::Byte),
@@ -303,7 +303,7 @@ async fn topics_have_limits_of_rules_and_subscriptions() {
     assert_eq!(broker.create("/t/subscriptions/s", "<SubscriptionDescription/>").await.status, 201);
     let sql = rule(&sql_filter(&expression("a = 1")));
     let correlation = rule("<Filter i:type=\"CorrelationFilter\"><Label>l</Label></Filter>");
-    // N and J: QuotaExceeded for every 403 but that of sub-code 40301.
+    // N and J: QuotaExceeded for every 403 except that of sub-code 40301.
     for (first, second, body, sub_code, text) in [
         ("s/rules/one", "s/rules/two", sql, 40501, "at most 1 SQL filters"),
         ("s/rules/three", "s/rules/four", correlation, 40502, "at most 1 correlation filters"),

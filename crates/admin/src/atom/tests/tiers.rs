@@ -1,4 +1,4 @@
-//! What the lower tiers of Service Bus refuse, in its words.
+//! Refusals of the lower tiers of Service Bus, with its wording.
 
 use peeklock_engine::Tier;
 

@@ -1,4 +1,4 @@
-//! XML in and out, with limits on what a peer may send.
+//! XML input and output, with limits on a peer's input.
 
 mod read;
 mod write;

@@ -1,6 +1,7 @@
-//! Reads a request's body into a tree of bounded size.
+//! Parses a request's body into a tree of bounded size.
 //!
-//! Elements are known by their local names: the SDKs agree on those and on little else (prefixes, namespaces of lists).
+//! Elements are identified by their local names: the SDKs agree on those and on little else (prefixes, namespaces of
+//! lists).
 
 use quick_xml::NsReader;
 use quick_xml::XmlVersion;
@@ -9,25 +10,25 @@ use quick_xml::name::ResolveResult;
 
 use super::INSTANCE;
 
-/// Elements inside each other; a rule's parameters are eight deep.
+/// Maximum nesting; a rule's parameters are eight levels deep.
 const DEPTH_MAX: usize = 32;
-/// Elements of a document; a filter with 1000 properties has 3000.
+/// Maximum number of elements in a document; a filter with 1000 properties has 3000.
 const ELEMENTS_MAX: usize = 10_000;
-/// Attributes of an element, declarations of namespaces included.
+/// Maximum number of attributes of an element, including namespace declarations.
 const ATTRIBUTES_MAX: usize = 32;
 
-/// An element with all that is in it.
+/// An element with its contents.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Its local name.
     pub name: String,
-    /// `xsi:type` without prefix: what the element is, or which type its text has.
+    /// `xsi:type` without prefix: the kind of the element, or the type of its text.
     pub kind: Option<String>,
-    /// Whether `xsi:nil` says that there is no value.
+    /// Whether `xsi:nil` marks it as having no value.
     pub nil: bool,
-    /// Its own text, as written: blanks included.
+    /// Its own text, including blanks.
     pub text: String,
-    /// The elements in it.
+    /// Its child elements.
     pub children: Vec<Element>,
 }
 
@@ -50,10 +51,10 @@ impl Element {
     }
 }
 
-/// Reads a document.
+/// Parses a document.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The reason, as the end of a sentence.
 pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
     let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -79,7 +80,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
     }
 }
 
-/// A reference to a character; there are no other entities than the five of XML.
+/// A reference to a character; no entities are known other than the five of XML.
 fn resolve(reference: &BytesRef<'_>) -> Result<String, String> {
     if let Some(character) = reference.resolve_char_ref().map_err(|error| error.to_string())? {
         return Ok(character.into());
@@ -136,7 +137,7 @@ impl Tree {
     }
 
     fn close(&mut self) -> Result<(), String> {
-        // The reader has compared the names of start and end.
+        // The parser has compared the names of start and end.
         let element = self.open.pop().ok_or("it ends an element that it did not start")?;
         match self.open.last_mut() {
             Some(parent) => parent.children.push(element),
@@ -165,7 +166,7 @@ impl Tree {
     }
 }
 
-/// Whether XML 1.0 can carry a character.
+/// Whether XML 1.0 can contain a character.
 pub(super) fn is_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }

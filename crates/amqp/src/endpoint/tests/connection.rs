@@ -85,7 +85,7 @@ fn a_client_hears_of_a_refusal() {
     assert_eq!(pair.client.closed_because(), Some(condition::UNAUTHORIZED_ACCESS));
 }
 
-/// Python 7.15 writes everything up to the first attach without waiting for an answer.
+/// Python 7.15 sends everything up to the first attach without waiting for an answer.
 #[test]
 fn a_pipelined_opening_is_read_in_order() {
     let all = [
@@ -197,7 +197,7 @@ fn a_silent_peer_is_cut_off_and_a_heartbeat_is_a_sign_of_life() {
     peer.now = 15_000;
     peer.bytes(&[0, 0, 0, 8, 2, 0, 0, 0]);
     assert_eq!(peer.server.endpoint.poll_deadline(), Some(35_000));
-    // While nobody reads, silence proves nothing.
+    // While the driver does not read, the peer's silence does not count.
     peer.server.endpoint.set_reading(false, peer.now);
     assert_eq!(peer.server.endpoint.poll_deadline(), None);
     peer.now = 100_000;
@@ -206,7 +206,7 @@ fn a_silent_peer_is_cut_off_and_a_heartbeat_is_a_sign_of_life() {
     assert_eq!(peer.server.endpoint.poll_deadline(), Some(120_000));
     peer.now = 120_000;
     peer.server.endpoint.handle_timeout(peer.now);
-    // As the service does it: .NET takes resource-limit-exceeded for a quota.
+    // As the service does it: .NET treats resource-limit-exceeded as a quota.
     assert_eq!(&*peer.hear_close().condition, condition::CONNECTION_FORCED);
     assert_eq!(peer.server.closed_because(), Some(condition::CONNECTION_FORCED));
     assert_eq!(peer.server.endpoint.poll_deadline(), None);
@@ -256,7 +256,7 @@ fn our_close_waits_for_the_answer_but_not_forever() {
     let mut peer = Peer::begun(config());
     peer.server.endpoint.close(Some(error(condition::CONNECTION_FORCED, "bye")));
     assert_eq!(&*peer.hear_close().condition, condition::CONNECTION_FORCED);
-    // Frames that were on their way.
+    // Frames that were sent before the close.
     peer.say_with(3, Performative::Begin(begin()), b"");
     peer.say_with(9, Performative::End(None), b"");
     assert!(peer.hear().is_empty() && !peer.server.endpoint.is_closed());

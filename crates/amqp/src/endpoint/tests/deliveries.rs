@@ -154,7 +154,7 @@ fn settlement_second_takes_two_steps() {
     };
     assert_eq!(tags[4], tag(4));
 
-    // A repetition is no news.
+    // A repetition causes no event.
     pair.client.endpoint.update_incoming(ids[0], DeliveryState::Accepted);
     pair.pump();
     assert!(pair.server.take().is_empty());

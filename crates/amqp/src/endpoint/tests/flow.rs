@@ -39,7 +39,7 @@ fn deliveries_keep_to_the_credit_and_the_limit_is_cumulative() {
     grant(&mut peer, 0, 3);
     assert_eq!(credits(peer.server.take()), [(3, false)]);
     assert_eq!(transfers(&peer.hear_frames()), 3);
-    // Sent before the last three arrived there: nothing new.
+    // A flow sent before the last three deliveries arrived: it grants nothing new.
     grant(&mut peer, 0, 3);
     assert!(peer.server.take().is_empty());
     assert_eq!(transfers(&peer.hear_frames()), 0);
@@ -73,7 +73,7 @@ fn a_drain_is_answered_once_everything_queued_has_left() {
     let Some((Performative::Flow(flow), sent)) = frames.split_last() else { panic!("{frames:?}") };
     assert_eq!(transfers(sent), 4);
     assert_eq!((flow.delivery_count, flow.link_credit, flow.drain), (Some(10), Some(0), true));
-    // The limit counts deliveries, not credit given back.
+    // The limit counts deliveries, not returned credit.
     grant(&mut peer, 10, 5);
     assert_eq!(credits(peer.server.take()), [(9, false)]);
     send_many(&mut peer, link, 5);
@@ -144,7 +144,7 @@ fn credit_that_comes_with_the_attach_counts() {
     assert_eq!(credits(peer.server.now()), [(5, false)]);
     send_many(&mut peer, link, 9);
     assert_eq!(transfers(&peer.hear_frames()), 5);
-    // Across the end of the serial numbers.
+    // Across the wrap of the serial numbers.
     grant(&mut peer, 2, 3);
     assert_eq!(credits(peer.server.take()), [(6, false)]);
     assert_eq!(transfers(&peer.hear_frames()), 1);

@@ -72,7 +72,7 @@ fn a_disposition_of_all_numbers_touches_only_what_is_unsettled() {
     }
     peer.hear();
     peer.server.take();
-    // Ten thousand times: a loop over the range would not end today.
+    // Ten thousand times: a loop over the whole range would take far too long.
     for _ in 0..10_000 {
         peer.say(disposition(0, u32::MAX, Some(DeliveryState::Accepted), false));
     }
@@ -89,7 +89,7 @@ fn a_disposition_of_all_numbers_touches_only_what_is_unsettled() {
     assert!(peer.server.take().is_empty() && peer.hear().is_empty());
 }
 
-/// As an outcome, which is where Python 7.15.0 and JS 7.9.5 look.
+/// The error is in the outcome, where Python 7.15.0 and JS 7.9.5 expect it.
 #[test]
 fn oversized_messages_are_rejected_and_the_link_goes_on() {
     let limited = || Attach { max_message_size: Some(1_000), ..sender("s") };
@@ -215,7 +215,7 @@ fn transfers_against_the_rules_end_the_link_or_session() {
     backwards.transfer(transfer(0, 0), b"");
     assert_eq!(detach_error(&mut backwards), condition::NOT_ALLOWED);
 
-    // One delivery-id for deliveries of two links at a time.
+    // Each delivery-id is used for deliveries of two links.
     let (mut twice, _) = Peer::attached(config(), sender("s"), 10);
     twice.attach(Attach { handle: 1, ..sender("t") }, 10);
     twice.hear();
@@ -241,7 +241,7 @@ fn an_upper_layer_that_takes_no_events_stops_the_input() {
     assert!(peer.server.endpoint.has_input_work(&flood));
 }
 
-/// What a client says in a conversation with everything in it.
+/// The client's bytes in a conversation that covers all frames.
 fn valid_conversation() -> Vec<u8> {
     let client = Config { sasl_mechanisms: vec!["ANONYMOUS".to_owned()], ..config() };
     let mut pair =
@@ -277,7 +277,7 @@ fn valid_conversation() -> Vec<u8> {
     pair.client.sent
 }
 
-/// Answers as a dialect would; gives the payload bytes it has queued.
+/// Answers as a dialect would; returns the payload bytes it has queued.
 fn answer(end: &mut End) {
     for event in end.take() {
         match event {
@@ -320,7 +320,7 @@ fn mutate(bytes: &mut Vec<u8>, rng: &mut StdRng) {
             }
             3 => bytes.insert(at, rng.random()),
             4 => {
-                // Repeats a piece: frames twice, or half a frame.
+                // Repeats a piece: whole frames, or part of one.
                 let end = (at + rng.random_range(1..200)).min(bytes.len());
                 let piece = bytes[at..end].to_vec();
                 bytes.splice(at..at, piece);

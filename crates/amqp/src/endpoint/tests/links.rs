@@ -53,7 +53,7 @@ fn a_refusal_is_a_null_attach_and_a_detach_in_one_go() {
         assert_eq!(reply.handle, detached.handle);
         assert!(detached.closed);
         assert_eq!(&*detached.error.as_ref().unwrap().condition, condition::NOT_FOUND);
-        // What was on its way is ignored until the peer answers; then the handle is free.
+        // Frames sent before the peer's answer are ignored; then the handle is free.
         if request.role == Role::Sender {
             peer.transfer(transfer(0, 0), b"on its way");
         } else {
@@ -92,7 +92,7 @@ fn a_second_attach_with_the_same_name_steals_the_link() {
     assert_eq!(peer.server.endpoint.links_and_sessions(), (2, 1));
 }
 
-/// The upper layer has something to do first: it answers, with an error if that failed.
+/// The upper layer has to act first: it answers, with an error if that failed.
 #[test]
 fn a_detach_waits_for_the_upper_layer_where_that_is_asked_for() {
     for failure in [None, Some(condition::error(condition::NOT_ALLOWED, "no"))] {
@@ -104,7 +104,7 @@ fn a_detach_waits_for_the_upper_layer_where_that_is_asked_for() {
             matches!(peer.server.take()[..], [Event::Ending { link: ending, closed: true }] if ending == link)
         );
         assert!(peer.hear_frames().is_empty());
-        // Said again it is no second end.
+        // A repeated detach is no second end.
         peer.say(detach);
         assert!(peer.server.take().is_empty() && peer.hear_frames().is_empty());
         peer.server.endpoint.release_end(link, failure.clone());
@@ -173,7 +173,7 @@ fn unknown_handles_end_the_session_only() {
         let frames = peer.hear_frames();
         let [Performative::End(Some(error))] = &frames[..] else { panic!("{frames:?}") };
         assert_eq!(&*error.condition, condition::UNATTACHED_HANDLE);
-        // On its way; then the answer, and the channel is free again.
+        // A frame sent before the answer; then the answer, and the channel is free again.
         peer.transfer(transfer(0, 0), b"m");
         peer.say(Performative::End(None));
         peer.say(Performative::Begin(begin()));
@@ -262,7 +262,7 @@ fn links_beyond_the_limit_are_refused() {
     assert!(
         matches!(&frames[..], [Performative::Attach(_), Performative::Detach(Detach { error: Some(error), .. })] if &*error.condition == condition::RESOURCE_LIMIT_EXCEEDED)
     );
-    // A peer that never answers detaches does not go on for ever.
+    // A peer that never answers detaches is eventually disconnected.
     for handle in 3..3_000 {
         peer.say(attach_on(handle, sender(&handle.to_string())));
         peer.hear();

@@ -1,4 +1,4 @@
-//! Two endpoints joined by memory, with bytes in chunks and time by hand.
+//! Two endpoints connected in memory, with bytes in chunks and a manual clock.
 
 use bytes::{Bytes, BytesMut};
 use rand::rngs::StdRng;
@@ -8,13 +8,13 @@ use smallvec::smallvec;
 use super::super::{Config, Connection, Event, LinkId, NowMs, Outgoing};
 use crate::wire::performative::{Attach, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus};
 
-/// Turns after which a conversation that does not come to rest counts as endless.
+/// Turns after which a conversation that does not end counts as endless.
 const TURNS_MAX: usize = 100_000;
 
-/// How bytes are cut on their way.
+/// How bytes are cut in transit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Chunks {
-    /// As they come.
+    /// Not cut.
     Whole,
     /// One by one.
     Single,
@@ -22,7 +22,7 @@ pub(super) enum Chunks {
     UpTo(usize),
 }
 
-/// One end: an endpoint, what has reached it, what it told.
+/// One end: an endpoint, the bytes it received, its events.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) endpoint: Connection,
@@ -37,7 +37,7 @@ impl End {
         Self { endpoint, arrived: BytesMut::new(), events: Vec::new(), sent: Vec::new() }
     }
 
-    /// Hands over bytes and collects events.
+    /// Passes bytes to the endpoint and collects its events.
     pub(super) fn feed(&mut self, bytes: &[u8], now: NowMs) {
         self.arrived.extend_from_slice(bytes);
         loop {
@@ -101,7 +101,7 @@ pub(super) struct Pair {
     pub(super) rng: StdRng,
 }
 
-/// A configuration without time-outs that get in the way.
+/// A configuration without time-outs that would interfere.
 pub(super) fn config() -> Config {
     Config { idle_time_out_ms: None, sasl_optional: true, ..Config::default() }
 }
@@ -131,7 +131,7 @@ impl Pair {
         self
     }
 
-    /// Carries bytes both ways until nobody has anything to say.
+    /// Transfers bytes both ways until neither side has output.
     pub(super) fn pump(&mut self) {
         for _ in 0..TURNS_MAX {
             let to_server = self.client.output(usize::MAX, self.now);
@@ -145,7 +145,7 @@ impl Pair {
         panic!("the conversation does not come to rest");
     }
 
-    /// Carries what one side has to say now.
+    /// Transfers the client's current output.
     pub(super) fn client_speaks(&mut self) {
         let bytes = self.client.output(usize::MAX, self.now);
         self.carry(&bytes, true);
@@ -185,7 +185,7 @@ impl Pair {
         (ours, theirs)
     }
 
-    /// Lets the server accept the attach that waits, echoing it.
+    /// Lets the server accept the pending attach, echoing it.
     pub(super) fn accept(&mut self, credit: u32) -> LinkId {
         let (link, attach) = self
             .server

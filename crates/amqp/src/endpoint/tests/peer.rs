@@ -1,4 +1,4 @@
-//! A scripted peer: says frames as it is told and hears what the server says.
+//! A scripted peer: sends the frames of a test and decodes the server's frames.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -19,7 +19,7 @@ pub(super) struct Peer {
     pub(super) now: u64,
 }
 
-/// What a server said.
+/// Something a server sent.
 #[derive(Debug)]
 pub(super) enum Said {
     Header(u8),
@@ -66,7 +66,7 @@ impl Peer {
         link
     }
 
-    /// Takes the events and gives the attach among them.
+    /// Takes the events and returns the attach among them.
     pub(super) fn attach_event(&mut self) -> Option<(LinkId, Attach)> {
         self.server.take().into_iter().find_map(|event| match event {
             Event::Attach { link, attach, .. } => Some((link, *attach)),
@@ -90,7 +90,7 @@ impl Peer {
         self.say_with(0, Performative::Transfer(transfer), payload);
     }
 
-    /// Everything the server has to say now.
+    /// Everything the server sends now.
     pub(super) fn hear(&mut self) -> Vec<Said> {
         let bytes = self.server.output(usize::MAX, self.now);
         parse(&bytes)
@@ -104,7 +104,7 @@ impl Peer {
         frames.collect()
     }
 
-    /// The error of the close frame that the server says now.
+    /// The error of the close frame that the server sends now.
     pub(super) fn hear_close(&mut self) -> Error {
         let frames = self.hear_frames();
         match frames.last() {

@@ -1,4 +1,4 @@
-//! Links and deliveries that a peer believes to have begun before, and delivery-ids used twice.
+//! Links and deliveries that a peer resumes, and delivery-ids used twice.
 
 use super::super::Event;
 use super::pair::{config, receiver, sender};
@@ -13,7 +13,7 @@ fn payloads(events: Vec<Event>) -> Vec<Vec<u8>> {
     payloads.collect()
 }
 
-/// Settles what came, as accepted.
+/// Settles the received deliveries as accepted.
 fn accept(peer: &mut Peer) -> Vec<Vec<u8>> {
     let mut came = Vec::new();
     while let Some(position) =
@@ -22,7 +22,7 @@ fn accept(peer: &mut Peer) -> Vec<Vec<u8>> {
         let Event::Message { id, payload, .. } = peer.server.events.remove(position) else { unreachable!() };
         came.push(payload.to_vec());
         peer.server.endpoint.settle_incoming(id, DeliveryState::Accepted);
-        // What waited for the settlement.
+        // Transfers that waited for the settlement.
         peer.bytes(b"");
     }
     came
@@ -70,7 +70,7 @@ fn a_link_with_a_map_of_unsettled_deliveries_is_answered_with_an_empty_one() {
 #[test]
 fn a_delivery_id_that_is_not_settled_yet_waits_until_it_is() {
     let (mut peer, _) = Peer::attached(config(), sender("s"), 10);
-    // As two threads of Python say it that share a link: both requests have the same number.
+    // Two threads of Python that share a link send this: both requests have the same delivery-id.
     for (id, payload) in [(0, b"a"), (1, b"b"), (1, b"c"), (3, b"d")] {
         peer.transfer(transfer(0, id), payload);
     }

@@ -1,4 +1,4 @@
-//! Frames and messages are no larger than the peer takes.
+//! Frames and messages respect the peer's size limits.
 
 use super::super::{Config, Event};
 use super::pair::{config, message, receiver, sender};
@@ -8,7 +8,7 @@ use crate::wire::Value;
 use crate::wire::frame::{FrameHeader, encode_frame};
 use crate::wire::performative::{Attach, DeliveryState, Open, Performative, Target, Terminus};
 
-/// A session of a peer that takes frames of 512 bytes.
+/// A session of a peer with a max-frame-size of 512 bytes.
 fn small_peer() -> Peer {
     let mut peer = Peer::new(Config { idle_time_out_ms: None, ..config() });
     peer.bytes(AMQP);
@@ -19,7 +19,7 @@ fn small_peer() -> Peer {
     peer
 }
 
-/// The sizes of the frames among what was sent, without the protocol header.
+/// The size of the largest frame sent, without the protocol header.
 fn largest_frame(sent: &[u8]) -> u32 {
     let (mut rest, mut largest) = (&sent[AMQP.len()..], 0);
     while let Some(header) = rest.first_chunk::<8>() {

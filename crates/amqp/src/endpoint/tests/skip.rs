@@ -1,4 +1,4 @@
-//! Deliveries that are given up in the midst of a frame.
+//! Deliveries that are given up in the middle of a frame.
 
 use super::super::Event;
 use super::pair::{config, sender};
@@ -10,7 +10,7 @@ fn why() -> Error {
     condition::error(condition::RESOURCE_LIMIT_EXCEEDED, "no memory")
 }
 
-/// Says a part of a frame, of which the rest is given up, and then the rest in pieces.
+/// Sends part of a frame, gives up its rest, and then sends that rest in pieces.
 fn say_in_part(peer: &mut Peer, transfer: Transfer, payload_bytes: usize) {
     let bytes = frame(0, &Performative::Transfer(transfer), &vec![0; payload_bytes]);
     let (begun, rest) = bytes.split_at(bytes.len() / 2);

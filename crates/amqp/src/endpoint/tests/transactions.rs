@@ -1,4 +1,5 @@
-//! What transactions ask of an endpoint: coordinator links, states of transfers and dispositions, two-step settlement.
+//! Requirements of transactions on an endpoint: coordinator links, states of transfers and dispositions, two-step
+//! settlement.
 
 use bytes::Bytes;
 
@@ -73,7 +74,7 @@ fn states_of_transfers_and_their_outcomes_arrive() {
     assert_eq!(answer, Some((Some(work(Some(DeliveryState::Accepted))), true)));
 }
 
-/// The client's part of it: a delivery under way to the client on a link that receives.
+/// The client's side: a delivery sent to the client on a link on which it receives.
 fn receiving() -> (Pair, IncomingId, OutgoingId) {
     let mut pair = Pair::new();
     let (client, server) = pair.link(receiver("r"), 0);
@@ -121,7 +122,7 @@ fn after_a_roll_back_the_same_delivery_is_settled_again() {
         pair.server.endpoint.update_outgoing(sent, stand);
         pair.pump();
         pair.client.take();
-        // Nothing is sent for a roll-back.
+        // Nothing is sent for a rollback.
     }
     pair.client.endpoint.update_incoming(received, DeliveryState::Accepted);
     pair.pump();
@@ -132,7 +133,7 @@ fn after_a_roll_back_the_same_delivery_is_settled_again() {
     assert!(matches!(pair.client.take()[..], [Event::Settled { .. }]), "settled once");
 }
 
-/// What follows a discharge on the wire must not overtake what the discharge settles.
+/// Frames that follow a discharge on the wire must not overtake the settlements of the discharge.
 #[test]
 fn flushed_settlements_leave_before_later_ones_of_other_sessions() {
     let (mut pair, received, sent) = receiving();
@@ -151,7 +152,7 @@ fn flushed_settlements_leave_before_later_ones_of_other_sessions() {
             _ => None,
         })
         .collect();
-    // The coordinator's session is the first that has something to write.
+    // The coordinator's session comes first in writing order.
     pair.server.endpoint.settle_incoming(controls[0], DeliveryState::Accepted);
     pair.server.endpoint.settle_outgoing(sent, DeliveryState::Accepted);
     pair.server.endpoint.flush_settlements();

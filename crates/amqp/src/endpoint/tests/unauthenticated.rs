@@ -1,4 +1,4 @@
-//! Limits of a connection whose peer has not authenticated, and their end.
+//! Limits of an unauthenticated connection, and their end.
 
 use super::super::limits::{
     UNAUTHENTICATED_CONTROL_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX, UNAUTHENTICATED_LINKS_MAX,

@@ -1,4 +1,4 @@
-//! Connections of those who have no right to more.
+//! Connections whose access has ended.
 
 use super::*;
 

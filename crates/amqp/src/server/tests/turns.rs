@@ -1,11 +1,12 @@
-//! What a connection leaves to others between its reads.
+//! A connection yields to other tasks between its reads.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use super::*;
 
-/// What was read is handed over before the next read: partitions work on it meanwhile, and not only when all is read.
+/// Input is passed to the engine before the next read: partitions work on it meanwhile, not only after all input is
+/// read.
 #[tokio::test]
 async fn others_have_their_turn_between_two_large_reads() {
     const MESSAGES: usize = 170;
@@ -16,7 +17,7 @@ async fn others_have_their_turn_between_two_large_reads() {
     let client = Transport::new(near, BytesMut::new(), connection, application, clock, never());
     let client = tokio::spawn(client.run());
     let seen = Arc::clone(&brokers.seen);
-    // Another task that always has something to do, and is no better than any other.
+    // Another task that is always ready and has the same priority.
     let most = tokio::spawn(async move {
         let (mut most, mut before) = (0, 0);
         poll_fn(|context| {
@@ -32,6 +33,6 @@ async fn others_have_their_turn_between_two_large_reads() {
     let most = most.await.unwrap();
     client.await.unwrap();
     server.await.unwrap();
-    // A buffer may have twice the room that was asked for, and the start of a message.
+    // A buffer may have twice the requested room, and the start of a message.
     assert!(most <= 2 * limits::READ_BYTES_MAX / 6_000 + 1, "{most} messages without a turn of others");
 }

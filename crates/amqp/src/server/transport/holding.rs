@@ -1,4 +1,4 @@
-//! What a connection holds of the process's memory, turn by turn.
+//! Reports the memory that a connection holds, turn by turn.
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -13,7 +13,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
     A: Application,
 {
-    /// Says what the connection holds, and lets go of what it may not hold any longer.
+    /// Reports the memory held, and gives up what the verdict demands.
     pub(super) fn report_memory(&mut self, now: NowMs) {
         match self.memory.report(self.held(), now) {
             Verdict::Keep => {}
@@ -31,7 +31,7 @@ where
         }
     }
 
-    /// Gives up the delivery whose frame has begun; what begins otherwise and is so large has no other end.
+    /// Gives up the delivery whose frame has partly arrived; if the frame is not a delivery, the connection is closed.
     fn give_up_frame(&mut self, now: NowMs) {
         let why = self.application.memory_short();
         if !self.connection.give_up_frame(&mut self.input.bytes, &why) {

@@ -2,7 +2,7 @@ use super::*;
 use crate::servicebus::tests::harness::plain_attach;
 use crate::wire::performative::Role;
 
-/// An attach that asks for everything.
+/// An attach that requests everything.
 fn demanding(role: Role) -> Attach {
     let terminus = || Terminus {
         address: Some("q".into()),
@@ -35,7 +35,7 @@ fn target(reply: Attach) -> Terminus {
     }
 }
 
-/// What is promised of our end: durable, expiry policy, time-out, capabilities.
+/// The fields of our terminus in the answer: durable, expiry policy, time-out, capabilities.
 fn promised(terminus: &Terminus) -> (u32, Option<&str>, u32, Vec<&str>) {
     let Terminus { durable, expiry_policy, timeout_s, capabilities, .. } = terminus;
     (*durable, expiry_policy.as_deref(), *timeout_s, capabilities.iter().map(|name| &**name).collect())

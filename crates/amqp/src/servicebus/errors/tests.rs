@@ -1,4 +1,4 @@
-//! The table of errors.
+//! The error table.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn not_found_carries_the_text_the_sdks_look_for() {
     ));
 }
 
-/// Wolverine tells a lost lock by this text.
+/// Wolverine recognizes a lost lock by this text.
 #[test]
 fn a_lost_lock_has_the_text_that_wolverine_looks_for() {
     let error = tracker().error(&Fault::Refused(Refusal::MessageLockLost));
@@ -126,7 +126,7 @@ fn conditions_and_statuses_agree_with_the_sdk_tables() {
     }
 }
 
-/// The endpoint knows nothing of the table.
+/// The endpoint does not use the table.
 #[test]
 fn the_conditions_of_amqp_are_those_of_the_endpoint() {
     use crate::endpoint::condition as endpoint;

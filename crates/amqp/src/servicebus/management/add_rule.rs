@@ -1,4 +1,4 @@
-//! `com.microsoft:add-rule`: a further rule for a subscription.
+//! `com.microsoft:add-rule`: adds a rule to a subscription.
 
 use peeklock_engine::{Command, Rule, Timestamp, check_rule_name};
 

@@ -1,4 +1,4 @@
-//! The body of a request: a map, read leniently. Integers come in every width (P, J and N disagree).
+//! The body of a request: a map, read leniently. Integers may have any width (P, J and N disagree).
 
 use peeklock_engine::{LockToken, SequenceNumber};
 
@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Takes the body of a request.
+    /// Reads the body of a request.
     ///
     /// # Errors
     /// [`Fault::Argument`] when it is not a map.
@@ -26,12 +26,12 @@ impl Arguments {
         }
     }
 
-    /// A value that is there and not null.
+    /// A value that is present and not null.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         lookup(&self.entries, key).filter(|value| **value != Value::Null)
     }
 
-    /// A value that is there, null or not.
+    /// A value that is present, null or not.
     pub(crate) fn entry(&self, key: &str) -> Option<&Value> {
         lookup(&self.entries, key)
     }
@@ -44,7 +44,7 @@ impl Arguments {
         }
     }
 
-    /// An optional boolean, false if it is not there.
+    /// An optional boolean, by default false.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, Fault> {
         match self.get(key) {
             None => Ok(false),
@@ -66,7 +66,7 @@ impl Arguments {
         }
     }
 
-    /// `skip` and `top`: how many to leave out, 0 if not given, and how many to list, at least one and at most
+    /// `skip`, the number of items to leave out (default 0), and `top`, the number to list, at least 1 and at most
     /// `top_max`.
     pub(crate) fn page(&self, top_max: u32) -> Result<(u32, u32), Fault> {
         let skip = match self.get("skip") {
@@ -135,7 +135,7 @@ pub(crate) fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// What is said about a missing or ill-typed argument.
+/// The error for a missing or ill-typed argument.
 pub(super) fn wrong(key: &str, expected: &str) -> Fault {
     Fault::Argument(format!("The request needs '{key}', {expected}."))
 }

@@ -1,4 +1,4 @@
-//! Changes of rules are administrative: each is noted, made or refused.
+//! Changes of rules are administrative: each is logged for the audit, whether made or refused.
 
 use std::net::SocketAddr;
 
@@ -8,17 +8,17 @@ use crate::servicebus::entities::Entity;
 use crate::servicebus::errors::Fault;
 use crate::wire::loggable;
 
-/// A change that somebody asks for.
+/// A requested change.
 pub(crate) struct Change {
     operation: &'static str,
     entity: String,
-    /// By what the peer was let in; `None` if it showed nothing that is valid for the entity.
+    /// The peer's principal; `None` if it has no valid credential for the entity.
     principal: Option<Box<str>>,
     peer: Option<SocketAddr>,
 }
 
 impl Change {
-    /// What a request would change, and who asks; `None` if it only looks.
+    /// The change that a request would make, and its principal; `None` if it only reads.
     pub(crate) fn asked(
         operation: Operation,
         entity: &Entity,
@@ -30,14 +30,14 @@ impl Change {
         Some(Self { operation: name, entity: entity.address.key(), principal, peer })
     }
 
-    /// Tells which rule it is about, if the request says so.
+    /// Sets the rule's name, if the request gives it.
     pub(crate) fn set_rule(&mut self, arguments: &Arguments) {
         if let Ok(Some(rule)) = arguments.text("rule-name") {
             self.entity = format!("{}/rules/{rule}", self.entity);
         }
     }
 
-    /// Has it noted how it ends: at once if it was refused, else when the engine has answered.
+    /// Logs the outcome: at once if the change was refused, otherwise when the engine has answered.
     pub(crate) fn follow(self, prepared: Result<Prepared, Fault>) -> Result<Prepared, Fault> {
         let Prepared { command, finish, answer_bytes } =
             prepared.inspect_err(|fault| self.note(&fault.to_string()))?;
@@ -49,7 +49,7 @@ impl Change {
         Ok(Prepared { command, finish, answer_bytes })
     }
 
-    /// Events with this target are administrative changes; the process decides where they are kept.
+    /// Logs an administrative change under its own target; the process decides where such events are stored.
     fn note(&self, outcome: &str) {
         let Self { operation, .. } = self;
         let (entity, outcome) = (&*loggable(&self.entity), &*loggable(outcome));

@@ -1,5 +1,5 @@
-//! `com.microsoft:batch-delete-messages`: the oldest messages go without being delivered. "Purge" of the SDKs repeats it with
-//! one time until the answer is 0 or 204.
+//! `com.microsoft:batch-delete-messages`: deletes the oldest messages without delivering them. "Purge" of the SDKs
+//! repeats it with one time until the answer is 0 or 204.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Refusal, Tier, Timestamp};
@@ -16,7 +16,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
         _ => return Err(arguments::wrong("enqueued-time-utc", "a timestamp")),
     };
     let receiver = context.holder_if_named(arguments)?;
-    // As for a receiver: a client deletes messages of a session that it holds.
+    // As for a receiver: a client can only delete messages of a session that it holds.
     if receiver.is_none() && context.entity.has_sessions() {
         return Err(Fault::Refused(Refusal::SessionRequired));
     }
@@ -29,20 +29,20 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     Ok(Prepared::new(command, |response, _| finish(response)))
 }
 
-/// How many messages a request may delete depends on the tier.
+/// Checks the number of messages against the limit of the tier.
 fn check_count(count: i64, tier: Tier) -> Result<u32, Fault> {
     let most = tier.delete_count_max();
     let in_range = u32::try_from(count).ok().filter(|count| (1..=most).contains(count));
     in_range.ok_or(Fault::DeleteCount { requested: count, most })
 }
 
-/// Nothing deleted is 204 with a condition: J 7.10.0-beta.2 takes no other 204 for 0.
+/// 204 with a condition when nothing was deleted: J 7.10.0-beta.2 accepts no other 204 as 0.
 fn finish(response: Response) -> Result<Answer, Fault> {
     match response {
         Response::Deleted(Ok(0)) => {
             Ok(Answer { condition: Some(condition::MESSAGE_NOT_FOUND), ..Answer::no_content() })
         }
-        // N and G read an int, and nothing else.
+        // N and G accept only an int.
         Response::Deleted(Ok(count)) => {
             Ok(Answer::ok(vec![("message-count", Value::Int(i32::try_from(count).unwrap_or(i32::MAX)))]))
         }

@@ -1,4 +1,4 @@
-//! `com.microsoft:cancel-scheduled-message`: delete messages that are still scheduled.
+//! `com.microsoft:cancel-scheduled-message`: deletes messages that are still scheduled.
 
 use peeklock_engine::Command;
 

@@ -1,4 +1,4 @@
-//! `com.microsoft:enumerate-rules`: list the rules of a subscription, page by page.
+//! `com.microsoft:enumerate-rules`: lists the rules of a subscription, page by page.
 
 use peeklock_engine::Command;
 use peeklock_engine::runtime::Response;
@@ -10,10 +10,10 @@ use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::{Fault, unexpected};
 use crate::wire::Value;
 
-/// Rules in one response: each may take some kilobytes.
+/// Maximum number of rules in one response: each may have some kilobytes.
 const RULES_MAX: u32 = 100;
 
-/// What they are counted as while the answer is under way, in bytes.
+/// Estimated size of an outstanding answer, in bytes.
 const ANSWER_BYTES_ESTIMATE: usize = 128 << 10;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {

@@ -1,4 +1,4 @@
-//! `com.microsoft:get-message-sessions`: list sessions by id, page by page.
+//! `com.microsoft:get-message-sessions`: lists sessions by id, page by page.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Timestamp};
@@ -9,11 +9,11 @@ use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::{Fault, condition, unexpected};
 use crate::wire::Value;
 
-/// From the last second of the year 9999 on, an instant means "no matter when": G sends the last millisecond, P the
-/// year 10 000. All sessions with active messages or a state are listed then.
+/// A time from the last second of the year 9999 on means "at any time": G sends the last millisecond, P the year 10
+/// 000. All sessions with active messages or a state are listed then.
 const NO_MATTER_WHEN_MS: u64 = 253_402_300_799_000;
 
-/// Ids in one response.
+/// Maximum number of ids in one response.
 const SESSIONS_MAX: u32 = 1000;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
@@ -30,7 +30,7 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
     Ok(Prepared::new(command, move |response, _| finish(response, skip)))
 }
 
-/// `skip` is where the next page begins. Nothing left is 204 with a condition (P's own comment).
+/// `skip` is where the next page begins. An empty page is 204 with a condition (P's own comment).
 fn finish(response: Response, skip: u32) -> Result<Answer, Fault> {
     let sessions = match response {
         Response::Sessions(Ok(sessions)) => sessions,

@@ -1,4 +1,4 @@
-//! `com.microsoft:get-session-state`: read the state of a session.
+//! `com.microsoft:get-session-state`: reads the state of a session.
 
 use peeklock_engine::Command;
 use peeklock_engine::runtime::Response;
@@ -9,7 +9,7 @@ use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::{Fault, unexpected};
 use crate::wire::Value;
 
-/// What a state is counted as while the answer is under way, in bytes.
+/// Estimated size of an outstanding answer, in bytes.
 const ANSWER_BYTES_ESTIMATE: usize = 256 << 10;
 
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
@@ -17,11 +17,11 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     Ok(Prepared::new(Command::GetSessionState { receiver }, finish).answering(ANSWER_BYTES_ESTIMATE))
 }
 
-/// The entry is there without a state, too: null.
+/// The entry is present without a state, too: null.
 fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::SessionState(Ok(state)) => {
-            // An empty one was stored by an earlier version.
+            // Earlier versions stored empty states.
             let state = state.filter(|state| !state.is_empty()).map_or(Value::Null, Value::Binary);
             Ok(Answer::ok(vec![("session-state", state)]))
         }

@@ -35,23 +35,23 @@ pub(crate) use arguments::{Arguments, integer};
 pub(crate) use audit::Change;
 pub(crate) use operation::Operation;
 
-/// Sequence numbers, lock tokens or messages named in one request.
+/// Maximum number of sequence numbers, lock tokens or messages in one request.
 const ITEMS_MAX: usize = 10_000;
 
-/// Turns the engine's answer into the response. Most remember nothing, and a box of nothing costs nothing.
+/// Turns the engine's answer into the response. Most closures capture nothing, so their box does not allocate.
 pub(crate) type Finish = Box<dyn Fn(Response, &mut Encoder) -> Result<Answer, Fault> + Send>;
 
 /// A request ready to be carried out.
 pub(crate) struct Prepared {
-    /// What the engine does.
+    /// The command for the engine.
     pub(crate) command: Command,
-    /// What its answer means.
+    /// Turns its answer into the response.
     pub(crate) finish: Finish,
-    /// What its answer may take, in bytes.
+    /// Maximum size of the answer, in bytes.
     pub(crate) answer_bytes: usize,
 }
 
-/// What most answers take at most, in bytes.
+/// Maximum size of most answers, in bytes.
 const ANSWER_BYTES: usize = 1024;
 
 impl Prepared {
@@ -62,23 +62,23 @@ impl Prepared {
         Self { command, finish: Box::new(finish), answer_bytes: ANSWER_BYTES }
     }
 
-    /// The same with an answer that may take so many bytes.
+    /// Sets the maximum size of the answer.
     fn answering(self, answer_bytes: usize) -> Self {
         Self { answer_bytes, ..self }
     }
 }
 
-/// What an operation knows beside its arguments.
+/// Inputs of an operation beside its arguments.
 pub(crate) struct Context<'a> {
-    /// Whose management node was asked.
+    /// The entity of the requested management node.
     pub(crate) entity: &'a Entity,
-    /// Which receivers of the connection hold sessions, by the keys of their ids.
+    /// The receivers of the connection that hold sessions, by the keys of the session ids.
     pub(crate) sessions: &'a HashMap<(QueueId, Arc<str>), ReceiverId>,
     /// The tier of the namespace.
     pub(crate) tier: Tier,
     /// Bytes that answers may still take on this connection.
     pub(crate) room_bytes: usize,
-    /// Gives ids to messages that have none.
+    /// Generates ids for messages without one.
     pub(crate) next_id: &'a mut dyn FnMut() -> u128,
 }
 
@@ -93,7 +93,7 @@ impl Context<'_> {
         holder.copied().ok_or(Fault::Refused(Refusal::SessionLockLost))
     }
 
-    /// The same where a session need not be named.
+    /// [`Self::holder`] for operations that need not name a session.
     fn holder_if_named(&self, arguments: &Arguments) -> Result<Option<ReceiverId>, Fault> {
         match arguments.text("session-id")? {
             Some(_) => self.holder(arguments).map(Some),
@@ -105,7 +105,7 @@ impl Context<'_> {
 /// Turns a request into a command.
 ///
 /// # Errors
-/// Operations that make no sense here; missing, ill-typed or senseless arguments.
+/// Operations that do not apply to this entity; missing, ill-typed or invalid arguments.
 pub(crate) fn prepare(
     operation: Operation,
     arguments: &Arguments,
@@ -113,8 +113,8 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Fault> {
     let entity = context.entity;
     operation.check(entity)?;
-    // N leaves blank ids out; a named session on an entity without sessions is a mistake. Only Java repeats the id that a
-    // message has, wherever it rests: in a queue without sessions or among dead letters.
+    // N omits blank ids; a session id on an entity without sessions is an error. Only Java repeats the session id of a
+    // message wherever it is stored: in a queue without sessions or among dead letters.
     let repeats = matches!(operation, Operation::UpdateDisposition | Operation::RenewLock);
     if arguments.text("session-id")?.is_some() && !entity.has_sessions() && !repeats {
         return Err(Fault::Refused(Refusal::SessionNotSupported));
@@ -137,7 +137,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// The answer of an operation that has nothing to say: an empty map, P calls `.get` on it.
+/// The answer of an operation without a result: an empty map, since P calls `.get` on it.
 fn done(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::Done(Ok(())) => Ok(Answer::ok(Vec::new())),

@@ -1,4 +1,4 @@
-//! Operations by name: where each makes sense, and what it needs.
+//! Operations by name: the entities they apply to, and the rights they need.
 
 use peeklock_engine::{Right, SubQueue};
 
@@ -73,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// What a token must grant.
+    /// The right that the operation needs.
     pub(crate) fn right(self) -> Right {
         match self {
             Self::Schedule | Self::CancelScheduled => Right::Send,
@@ -90,7 +90,7 @@ impl Operation {
         }
     }
 
-    /// Whether the operation finishes or keeps what the client has been given: limits on rates don't concern it.
+    /// Whether the operation settles or keeps messages that the client already has: rate limits don't apply to it.
     pub(crate) fn finishes(self) -> bool {
         matches!(
             self,
@@ -98,13 +98,13 @@ impl Operation {
         )
     }
 
-    /// Whether the operation concerns messages on their way to an entity.
+    /// Whether the operation concerns messages being sent to an entity.
     pub(crate) fn sends(self) -> bool {
         matches!(self, Self::Schedule | Self::CancelScheduled)
     }
 
-    /// Whether the operation can be work of a transaction: if one fails, the transaction does. The others are carried out at
-    /// once, whatever becomes of a transaction that they name.
+    /// Whether the operation can be part of a transaction: if one fails, the transaction does. Others are carried out
+    /// at once, whatever the outcome of a transaction that they name.
     pub(crate) fn is_transactional(self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ impl Operation {
         )
     }
 
-    /// Whether the operation makes sense on an entity.
+    /// Checks that the operation applies to an entity.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].

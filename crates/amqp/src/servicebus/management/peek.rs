@@ -1,4 +1,4 @@
-//! `com.microsoft:peek-message`: browse without locking.
+//! `com.microsoft:peek-message`: browses without locking.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, SequenceNumber};
@@ -10,19 +10,19 @@ use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
-/// Messages in one response; fewer than asked for is legal.
+/// Messages in one response; fewer than requested is legal.
 const MESSAGES_MAX: u32 = 1000;
 
-/// Contents in one response, in bytes: below a link's usual maximum message size, annotations included.
+/// Size of the bodies in one response, in bytes: below a link's usual maximum message size, annotations included.
 const BYTES_MAX: usize = 768 * 1024;
 
-/// Contents in one response when the connection has little memory left, in bytes.
+/// Size of the bodies in one response when the connection has little memory left, in bytes.
 const BYTES_MAX_SHORT: usize = 64 * 1024;
 
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let entity = context.entity;
     let bytes_max = BYTES_MAX.min(context.room_bytes / 2).max(BYTES_MAX_SHORT);
-    // The first message is given whatever its size.
+    // The first message is returned whatever its size.
     let answer_bytes = bytes_max.max(usize::try_from(entity.max_message_size_bytes).unwrap_or(usize::MAX));
     let from = arguments.integer("from-sequence-number")?;
     let count = arguments.integer("message-count")?;
@@ -42,7 +42,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     Ok(prepared.answering(answer_bytes))
 }
 
-/// 204 when there is nothing: J takes any other status for a response with `messages`.
+/// 204 without messages: J expects `messages` in a response with any other status.
 fn finish(response: Response, encoder: &mut Encoder, way: Way, origin: Origin) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,

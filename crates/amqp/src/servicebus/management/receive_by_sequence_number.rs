@@ -1,4 +1,4 @@
-//! `com.microsoft:receive-by-sequence-number`: take deferred messages.
+//! `com.microsoft:receive-by-sequence-number`: receives deferred messages.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode};
@@ -22,7 +22,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     let numbers = arguments.sequence_numbers("sequence-numbers")?;
     let receiver = context.holder_if_named(arguments)?;
     let message_bytes = usize::try_from(context.entity.max_message_size_bytes).unwrap_or(usize::MAX);
-    // As much as all of them can take, as far as there is room for it; a single one is given whatever its size.
+    // The maximum size of all of them, as far as there is room; a single one is returned whatever its size.
     let most = numbers.len().saturating_mul(message_bytes).min(RECEIVE_DEFERRED_BYTES_MAX);
     let answer_bytes = most.min(context.room_bytes / 2).max(message_bytes);
     let command = Command::ReceiveDeferred {
@@ -37,7 +37,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     Ok(prepared.answering(answer_bytes))
 }
 
-/// Any number unknown fails the whole request with 404 (Python's test suite asks for one too many).
+/// An unknown number fails the whole request with 404 (Python's test suite requests one too many).
 fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,

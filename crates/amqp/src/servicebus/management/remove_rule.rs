@@ -1,4 +1,4 @@
-//! `com.microsoft:remove-rule`: a subscription loses a rule.
+//! `com.microsoft:remove-rule`: removes a rule from a subscription.
 
 use peeklock_engine::Command;
 

@@ -1,4 +1,4 @@
-//! `com.microsoft:renew-lock`: prolong message locks.
+//! `com.microsoft:renew-lock`: renews message locks.
 
 use peeklock_engine::Command;
 use peeklock_engine::runtime::Response;

@@ -1,4 +1,4 @@
-//! `com.microsoft:renew-session-lock`: prolong the lock of a session, and with it those of its messages.
+//! `com.microsoft:renew-session-lock`: renews the lock of a session, and with it those of its messages.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Timestamp};

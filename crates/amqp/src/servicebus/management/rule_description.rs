@@ -1,4 +1,4 @@
-//! Rules as clients write them, maps of names, and as they read them, described lists.
+//! Rules in the protocol: clients write them as maps of names, and read them as described lists.
 
 use peeklock_engine::{CorrelationFilter, Filter, Rule, SqlAction, SqlError};
 
@@ -7,7 +7,7 @@ use crate::servicebus::errors::Fault;
 use crate::servicebus::rule_properties;
 use crate::wire::Value;
 
-/// Descriptors: J compares the number, so symbols will not do. Those of filters have one digit less than those of
+/// Descriptors: J compares the numbers, so symbols do not work. Those of filters have one digit less than those of
 /// rules and actions.
 const RULE_DESCRIPTION: u64 = 0x0000_0137_0000_0004;
 const EMPTY_ACTION: u64 = 0x0000_0137_0000_0005;
@@ -17,7 +17,7 @@ const TRUE_FILTER: u64 = 0x0000_0013_7000_0007;
 const FALSE_FILTER: u64 = 0x0000_0013_7000_0008;
 const CORRELATION_FILTER: u64 = 0x0000_0013_7000_0009;
 
-/// Properties in one filter.
+/// Maximum number of properties in one filter.
 const PROPERTIES_MAX: usize = 1000;
 
 type Entries = [(Value, Value)];
@@ -25,7 +25,7 @@ type Entries = [(Value, Value)];
 /// Reads filter and action of a rule.
 ///
 /// # Errors
-/// [`Fault::Argument`] for what is no filter or no action, with the place in the SQL.
+/// [`Fault::Argument`] for an invalid filter or action, with the position in the SQL.
 pub(super) fn read(description: &Entries) -> Result<(Filter, Option<SqlAction>), Fault> {
     let filter = match (expression(description, "sql-filter")?, map(description, "correlation-filter")?) {
         (Some(sql), None) => Filter::sql(sql, Vec::new()).map_err(|error| unreadable("filter", &error))?,
@@ -37,7 +37,7 @@ pub(super) fn read(description: &Entries) -> Result<(Filter, Option<SqlAction>),
             ));
         }
     };
-    // N and Ja write null when there is no action; an empty one does nothing either.
+    // N and Ja write null when there is no action; an empty one has no effect either.
     let action = expression(description, "sql-rule-action")?.filter(|sql| !sql.trim().is_empty());
     let action = action.map(|sql| SqlAction::new(sql, Vec::new())).transpose();
     Ok((filter, action.map_err(|error| unreadable("action", &error))?))
@@ -119,7 +119,7 @@ pub(super) fn write(rule: &Rule) -> Value {
         Filter::False => list(FALSE_FILTER, Vec::new()),
         Filter::Correlation(filter) => list(CORRELATION_FILTER, correlation_fields(filter)),
         Filter::Sql(filter) => list(SQL_FILTER, vec![filter.expression().into()]),
-        // The protocol has no other form for it.
+        // The protocol has no form of its own for selectors.
         Filter::Selector(selector) => list(SQL_FILTER, vec![selector.text().into()]),
     };
     let action = match &rule.action {

@@ -1,4 +1,4 @@
-//! `com.microsoft:schedule-message`: store messages for a later time and say under which numbers.
+//! `com.microsoft:schedule-message`: stores messages for a later time and returns their sequence numbers.
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, NewMessage, Refusal};

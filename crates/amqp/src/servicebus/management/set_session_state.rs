@@ -1,4 +1,4 @@
-//! `com.microsoft:set-session-state`: store or clear the state of a session.
+//! `com.microsoft:set-session-state`: stores or clears the state of a session.
 
 use bytes::Bytes;
 use peeklock_engine::Command;

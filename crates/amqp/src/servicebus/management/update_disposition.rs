@@ -1,4 +1,4 @@
-//! `com.microsoft:update-disposition`: settle by lock token, from any link or connection.
+//! `com.microsoft:update-disposition`: settles by lock token, from any link or connection.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
     let tokens = arguments.lock_tokens("lock-tokens")?.into();
-    // Only for the holder of its session; the token says the rest.
+    // Only for the holder of its session; the token identifies the message.
     let has_sessions = context.entity.has_sessions();
     let is_session_held = has_sessions && context.holder_if_named(arguments)?.is_some();
     let properties = properties(arguments)?;
     let settlement = match arguments.text("disposition-status")? {
         Some("completed") => Settlement::Complete,
         Some("abandoned") => settlement::abandon(properties)?,
-        // One r on the wire (P, J, N); the other spelling does no harm.
+        // "defered" on the wire (P, J, N); the correct spelling is accepted, too.
         Some("defered" | "deferred") => Settlement::Defer { modify: settlement::modified(properties)? },
         Some("suspended") => {
             let reason = arguments.text("deadletter-reason")?;
@@ -41,7 +41,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
     Ok(Prepared::new(command, move |response, _| finish(response, sub_queue, is_session_held)))
 }
 
-/// P sends empty strings for what was not given.
+/// P sends empty strings for values not given.
 fn given(text: Option<&str>) -> Option<Arc<str>> {
     text.filter(|text| !text.is_empty()).map(Arc::from)
 }
@@ -57,8 +57,8 @@ fn properties(arguments: &Arguments) -> Result<Vec<(Box<str>, Value)>, Fault> {
     }
 }
 
-/// One status for all tokens: the first that failed decides. While the session is held, what is lost is the message's lock,
-/// though the engine, asked by token, can't tell.
+/// One status for all tokens: that of the first that failed. While the session is held, the lost lock is a message's,
+/// although the engine, which gets only the token, can't distinguish.
 fn finish(response: Response, sub_queue: SubQueue, is_session_held: bool) -> Result<Answer, Fault> {
     match response {
         Response::Settled(failures) => match failures.into_iter().next() {

@@ -142,14 +142,14 @@ fn what_was_not_removed_does_not_leave_and_counts_no_longer() {
     assert_eq!(grant.limit.messages, 7, "two more in place of those that did not leave");
 }
 
-/// An engine with an endless queue of messages of 100 bytes, and a peer that reads when told.
+/// An engine with an endless queue of messages of 100 bytes, and a peer that reads at given times.
 struct Model {
     receiver: Receiver,
     window: Window,
     limit: CreditLimit,
-    /// As the engine counts.
+    /// Messages delivered, as the engine counts.
     handed: u64,
-    /// As the link counts.
+    /// Messages written, as the link counts.
     written: u64,
     given_back: u64,
 }
@@ -171,12 +171,12 @@ impl Model {
         }
     }
 
-    /// Messages handed over and not written.
+    /// Messages delivered and not written.
     fn waiting(&self) -> u64 {
         self.handed - self.given_back - self.written
     }
 
-    /// Nothing could be written for too long.
+    /// Withdraws messages that could not be written in time.
     fn give_back(&mut self) {
         let waiting = self.waiting();
         self.receiver.withdrawn(usize::try_from(waiting).unwrap(), false);
@@ -195,8 +195,8 @@ impl Model {
 }
 
 proptest! {
-    /// Whatever the order of credit, deliveries and writes: what waits never exceeds the window by more than one
-    /// message, and a peer that reads gets all it gave credit for.
+    /// In any order of credit, deliveries and writes: waiting messages never exceed the window by more than one, and a
+    /// peer that reads gets all messages it gave credit for.
     #[test]
     fn windows_bound_and_never_stall(
         steps in prop::collection::vec((0u8..4, 1u64..50), 1..100),

@@ -86,12 +86,12 @@ fn s19_dead_letter_reason_and_description_come_from_the_info() {
         dead_lettered(rejected("com.microsoft:dead-letter", Some("x"), &info));
     assert_eq!((reason.as_deref(), description.as_deref()), (Some("r"), Some("d")));
     assert_eq!(modify.len(), 1);
-    // JS: no description; nulls where nothing was given.
+    // JS: no description; nulls for values not given.
     let info = [("DeadLetterReason", Value::Null)];
     assert_eq!(dead_lettered(rejected("com.microsoft:dead-letter", None, &info)), (None, None, Vec::new()));
     // .NET without a reason: bare rejected.
     assert_eq!(dead_lettered(DeliveryState::Rejected(None)), (None, None, Vec::new()));
-    // A generic client says it with the error.
+    // A generic client puts the reason in the error.
     let (reason, description, _) = dead_lettered(rejected("app:broken", Some("text"), &[]));
     assert_eq!((reason.as_deref(), description.as_deref()), (Some("app:broken"), Some("text")));
 }

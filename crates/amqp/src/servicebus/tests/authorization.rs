@@ -1,4 +1,4 @@
-//! Who may do what on a connection, for how long, and what happens when that ends.
+//! Rights of a connection: what they permit, how long, and what happens when they end.
 
 use crate::servicebus::sasl::Outcome;
 use peeklock_access::{Access, CertificateRule, EntityRules, Policy, Resource, default_rule};
@@ -14,7 +14,7 @@ use crate::wire::Value;
 use crate::wire::message::Sections;
 use crate::wire::performative::Attach;
 
-/// Signatures of the emulator's rule, ten seconds and an hour after [`NOW`] at their end.
+/// Signatures of the emulator's rule, which expire ten seconds and an hour after [`NOW`].
 const BRIEF: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=kJpmSWKfNNyajMb6D7JiZ2tJUnoswMwU%2BWBmEeFtXuk%3D&se=1700000010&skn=RootManageSharedAccessKey";
 const HOUR: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=aBnbwJRip3IdBhmUXg50tO0x5BaDROH7UNc1GXl2%2F%2BY%3D&se=1700003600&skn=RootManageSharedAccessKey";
 const TOPIC_HOUR: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Ft&sig=lQ8M%2FIefljcn0qYs7LmkNbqaK9M69tDilXkd10gU1qM%3D&se=1700003600&skn=RootManageSharedAccessKey";
@@ -34,7 +34,7 @@ fn access_and_clock() -> (Access, Arc<ManualClock>) {
     (Access::new(Policy::development(), Arc::new(NoRules), clock.clone()), clock)
 }
 
-/// The emulator's rule, and a clock that stands at [`NOW`].
+/// The emulator's rule, and a clock fixed at [`NOW`].
 pub(in crate::servicebus) fn access() -> Access {
     access_and_clock().0
 }
@@ -49,14 +49,14 @@ fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> Optio
     })
 }
 
-/// Puts the token for the queue `q` or the topic `t` that ends in an hour.
+/// Puts the token for the queue `q` or the topic `t` that expires in an hour.
 pub(super) fn put_token(harness: &mut Harness, entity: &str) {
     let cbs = harness.requester("$cbs");
     let token = if entity == "t" { TOPIC_HOUR } else { HOUR };
     assert_eq!(put(harness, cbs, &format!("sb://localhost/{entity}"), token), Some(202));
 }
 
-/// A link that sends by way of `q` to `t` loses its right when the token for either of them ends.
+/// A link that sends by way of `q` to `t` loses its right when the token for either of them expires.
 #[test]
 fn a_link_that_sends_via_ends_with_the_token_for_either_entity() {
     for (via, destination) in [("q", "t"), ("t", "q")] {
@@ -76,7 +76,7 @@ fn a_link_that_sends_via_ends_with_the_token_for_either_entity() {
     }
 }
 
-/// A property of the one response that came.
+/// A property of the only response received.
 fn property(harness: &mut Harness, key: &str) -> Option<Value> {
     let (_, _, payload) = harness.messages().remove(0);
     let sections = Sections::split(&payload).unwrap();
@@ -95,7 +95,7 @@ fn refuses(harness: &mut Harness, address: &str) {
     }
 }
 
-/// The conditions with which links were ended since the last look.
+/// The conditions with which links were ended since the last call.
 fn ended(harness: &mut Harness) -> Vec<String> {
     let events = harness.events().into_iter();
     events
@@ -218,7 +218,7 @@ fn each_operation_takes_its_right() {
             let operation_name = Value::String(format!("com.microsoft:{operation}").into());
             let ask = request(Value::ULong(1), &[("operation", operation_name)], &Value::Map(Vec::new()));
             harness.send(node, true, 0, ask);
-            // What is allowed goes on, perhaps to be refused for its arguments.
+            // A permitted request is processed, perhaps to be refused for its arguments.
             let went_on = !harness.commands().is_empty();
             let refused = !went_on && {
                 let condition = property(&mut harness, "errorCondition").unwrap();

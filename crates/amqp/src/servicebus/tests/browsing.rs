@@ -38,7 +38,7 @@ fn active(numbers: std::ops::RangeInclusive<u64>) -> Response {
     Response::Received(Ok(numbers.map(|number| shown(number, MessageState::Active)).collect()))
 }
 
-/// How many messages came, all of them settled.
+/// The number of messages received, all of them settled.
 fn came(harness: &mut Harness) -> usize {
     let is_message = |event: Event| match event {
         Event::Message { settled, .. } => {
@@ -78,7 +78,7 @@ fn a_drain_ends_at_the_end_of_the_queue() {
     let (tag, ..) = page(&mut harness);
     harness.answer(tag, Response::Received(Ok(Vec::new())));
     assert!(harness.events().iter().any(|event| matches!(event, Event::Drained { .. })));
-    // What comes later is shown to whoever asks again.
+    // Later messages are returned to the next request.
     harness.client.set_credit(link, 1, false);
     let (tag, from, _) = page(&mut harness);
     assert_eq!(from, 0);

@@ -1,4 +1,4 @@
-//! Management requests that come before the link on which their responses leave.
+//! Management requests that arrive before the link for their responses.
 
 use bytes::Bytes;
 use peeklock_engine::{LockToken, Timestamp};
@@ -24,7 +24,7 @@ fn attach_responses(harness: &mut Harness) -> Vec<Command> {
     commands(harness)
 }
 
-/// What reached the engine, but for links that watch.
+/// Commands that reached the engine, except those of links that watch.
 fn commands(harness: &mut Harness) -> Vec<Command> {
     let commands = harness.commands().into_iter().map(|(_, command)| command);
     commands.filter(|command| !matches!(command, Command::Watch { .. })).collect()

@@ -1,4 +1,4 @@
-//! The entities of these tests, and the joint steps that are asked for.
+//! The entities of these tests, and the joint steps that were requested.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(super) const SUBSCRIPTION: QueueId = QueueId(4);
 /// Id of the queue `other`.
 pub(super) const OTHER: QueueId = QueueId(5);
 
-/// A namespace with the queues `q`, `my queue` and `other`, the queue `sessions`, and the topic `t` with the subscription `s`.
+/// A namespace with the queues `q`, `my queue`, `other` and `sessions`, and the topic `t` with the subscription `s`.
 pub(super) struct SomeEntities {
     partition: PartitionHandle,
     receivers: AtomicU64,
@@ -97,14 +97,14 @@ impl Entities for SomeEntities {
     }
 }
 
-/// Work of a joint step.
+/// A part of a joint step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Work {
     Command(Command),
     Transfer { via: QueueId, target: QueueId, messages: SmallVec<[NewMessage; 1]> },
 }
 
-/// Joint steps that were to be carried out, with the tags of their answers.
+/// Joint steps that were committed, with the tags of their answers.
 pub(super) type Commits = Arc<Mutex<Vec<(u64, Vec<Work>)>>>;
 
 struct Step {

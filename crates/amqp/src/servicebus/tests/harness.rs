@@ -1,4 +1,4 @@
-//! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, joined by memory.
+//! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, connected in memory.
 
 use bytes::{Bytes, BytesMut};
 use peeklock_access::Access;
@@ -18,7 +18,7 @@ use crate::wire::performative::{
     Attach, DeliveryState, Error, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 
-/// Turns after which a conversation that does not come to rest counts as endless.
+/// Turns after which a conversation that does not end counts as endless.
 const TURNS_MAX: usize = 10_000;
 
 /// The broker's time.
@@ -49,12 +49,12 @@ impl Harness {
         Self::with(Access::open(), &Peer::default())
     }
 
-    /// A client that takes so many transfer frames before it reads them.
+    /// A client with an incoming window of this many transfer frames.
     pub(super) fn with_window(frames: u32) -> Self {
         Self::of(Access::open(), &Peer::default(), frames)
     }
 
-    /// A broker to which something has to be shown.
+    /// A broker that requires authentication.
     pub(super) fn with(access: Access, peer: &Peer) -> Self {
         Self::of(access, peer, Config::default().incoming_window)
     }
@@ -101,7 +101,7 @@ impl Harness {
         harness
     }
 
-    /// Carries bytes and engine outputs until nobody has anything to say.
+    /// Transfers bytes and engine outputs until there is nothing more to transfer.
     pub(super) fn pump(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut quiet = transmit(&mut self.client, &mut self.to_server) == 0;
@@ -120,14 +120,15 @@ impl Harness {
         panic!("the conversation does not come to rest");
     }
 
-    /// One turn of the broker, its write included, and no further one.
+    /// Runs one turn of the broker, including its write.
     pub(super) fn one_turn(&mut self) {
         self.server_turn();
         assert!(transmit(&mut self.server, &mut self.to_client) > 0);
         self.broker.after_transmit(&mut self.server);
     }
 
-    /// One turn of the broker at that time, while the client reads nothing; commands that reached the engine.
+    /// Runs one turn of the broker at that time, while the client reads nothing; returns the commands that reached the
+    /// engine.
     pub(super) fn turn_unread(&mut self, passed_ms: NowMs) -> Vec<(Option<u64>, Command)> {
         self.now += passed_ms;
         self.server_turn();
@@ -136,7 +137,7 @@ impl Harness {
         std::iter::from_fn(|| self.requests.try_next()).map(|one| (one.tag, one.command)).collect()
     }
 
-    /// Carries what the client has to say now, in a frame of its own.
+    /// Transfers the client's current output, in a frame of its own.
     pub(super) fn client_speaks(&mut self) {
         transmit(&mut self.client, &mut self.to_server);
     }
@@ -160,13 +161,13 @@ impl Harness {
         busy || self.server.has_input_work(&self.to_server)
     }
 
-    /// The connection's time goes on.
+    /// Advances the connection's time.
     pub(super) fn advance(&mut self, duration_ms: NowMs) {
         self.now += duration_ms;
         self.pump();
     }
 
-    /// What the client has heard since the last call.
+    /// The client's events since the last call.
     pub(super) fn events(&mut self) -> Vec<Event> {
         self.pump();
         std::mem::take(&mut self.events)
@@ -187,13 +188,13 @@ impl Harness {
         commands.remove(0)
     }
 
-    /// Joint steps that were to be carried out since the last call.
+    /// Joint steps committed since the last call.
     pub(super) fn commits(&mut self) -> Vec<(u64, Vec<Work>)> {
         self.pump();
         std::mem::take(&mut *self.commits.lock().unwrap())
     }
 
-    /// The engine answers.
+    /// Sends an answer of the engine.
     pub(super) fn answer(&mut self, tag: Option<u64>, response: Response) {
         self.mailbox.put(Output::Response { tag: tag.expect("an answer is awaited"), response });
         self.pump();
@@ -203,7 +204,7 @@ impl Harness {
         self.mailbox.put(output);
     }
 
-    /// The client attaches a link; the answer is left to read.
+    /// Attaches a link of the client; its answer is among the events.
     pub(super) fn attach(&mut self, attach: Attach) -> LinkId {
         let link = self.client.attach(self.session, attach).unwrap();
         self.pump();
@@ -226,7 +227,7 @@ impl Harness {
         plain_attach(&name, Role::Receiver, address, "client")
     }
 
-    /// A sender that the broker has accepted; what the engine heard of it is forgotten.
+    /// A sender that the broker has accepted; the commands for it are discarded.
     pub(super) fn sender(&mut self, address: &str) -> LinkId {
         let attach = self.sender_attach(address);
         let link = self.attach(attach);
@@ -247,7 +248,7 @@ impl Harness {
         (link, receiver)
     }
 
-    /// A receiver whose messages are deleted by being received.
+    /// A receiver in the mode receive-and-delete.
     pub(super) fn deleting_receiver(&mut self, address: &str) -> (LinkId, ReceiverId) {
         let attach = self.receiver_attach(address);
         let link = self.attach(Attach { snd_settle_mode: SenderSettleMode::Settled, ..attach });
@@ -280,7 +281,7 @@ impl Harness {
         self.sender(address)
     }
 
-    /// The error with which the broker refused or ended a link, taken from what the client has heard.
+    /// The error with which the broker refused or ended a link, from the client's events.
     pub(super) fn refusal(&mut self) -> Option<Error> {
         self.events().into_iter().find_map(|event| match event {
             Event::Detached { error, .. } => error,
@@ -303,7 +304,7 @@ impl Harness {
         })
     }
 
-    /// Messages the client got.
+    /// Messages that the client received.
     pub(super) fn messages(&mut self) -> Vec<(IncomingId, Bytes, Bytes)> {
         self.events()
             .into_iter()
@@ -314,7 +315,7 @@ impl Harness {
             .collect()
     }
 
-    /// The engine delivers a message of 100 bytes under the lock of that number.
+    /// Lets the engine deliver a message of 100 bytes under the lock of that number.
     pub(super) fn deliver(&mut self, receiver: ReceiverId, number: u64) {
         let lock = Some(Lock { token: LockToken(number.into()), locked_until: NOW.plus_ms(LOCK_MS) });
         let message = Received { view: view(number), content: message(&"x".repeat(50)), lock };
@@ -324,7 +325,7 @@ impl Harness {
 
 pub(super) const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
-/// The engine grants a session, locked for a second.
+/// The engine's grant of a session, locked for a second.
 pub(super) fn accepted(session: &str) -> Response {
     let locked_until = NOW.plus_ms(1000);
     Response::Opened(Ok(Some(AcceptedSession { id: session.into(), locked_until, token: None })))

@@ -1,4 +1,4 @@
-//! What has not begun to leave: given back when the link ends, or when it waits too long.
+//! Deliveries that have not begun to be sent: released when the link ends, or when they wait too long.
 
 use peeklock_engine::{LockToken, Refusal, SettleFailure, Settlement};
 
@@ -15,7 +15,7 @@ fn removal(tokens: &[u128]) -> Command {
     settle(tokens, Settlement::Complete)
 }
 
-/// A receive-and-delete link whose peer takes `window` frames at a time, with five messages for it.
+/// A receive-and-delete link whose peer accepts `window` frames at a time, with five messages for it.
 fn deleting(window: u32) -> (Harness, LinkId, ReceiverId) {
     let mut harness = Harness::with_window(window);
     let (link, receiver) = harness.deleting_receiver("q");
@@ -27,7 +27,7 @@ fn deleting(window: u32) -> (Harness, LinkId, ReceiverId) {
     (harness, link, receiver)
 }
 
-/// Sequence numbers of what the client got, and whether the link has ended.
+/// Sequence numbers of the messages that the client received, and whether the link has ended.
 fn got(harness: &mut Harness) -> (Vec<u8>, bool) {
     let (mut numbers, mut ended) = (Vec::new(), false);
     for event in harness.events() {
@@ -91,7 +91,7 @@ fn what_never_left_goes_back_with_the_connection() {
     assert_eq!(commands, [Command::CloseReceiver { receiver }, settle(&[3, 4, 5], Settlement::Release)]);
 }
 
-/// Credits and releases, in short.
+/// Credits and releases in a short form.
 fn in_short(commands: Vec<(Option<u64>, Command)>) -> Vec<(&'static str, Vec<u64>)> {
     let one = |(_, command)| match command {
         Command::Credit { limit, .. } => ("credit", vec![limit.messages]),
@@ -116,7 +116,8 @@ fn what_waits_for_half_of_its_lock_goes_back_and_others_get_it_first() {
     assert_eq!(harness.turn_unread(0), []);
     assert_eq!(harness.turn_unread(LOCK_MS / 2 - 1), []);
     let given_back = in_short(harness.turn_unread(1));
-    // One less would void what was handed over; one more comes when the messages are anybody's.
+    // One credit less would void delivered messages; one more is granted once other receivers can get the released
+    // ones.
     let expected = [("credit", vec![5]), ("release", vec![3, 4, 5]), ("credit", vec![6])];
     assert_eq!(given_back, expected);
     assert_eq!(harness.broker.unsettled, 2);

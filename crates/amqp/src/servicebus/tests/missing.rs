@@ -8,10 +8,10 @@ use crate::servicebus::*;
 use crate::wire::Value;
 use crate::wire::message::Sections;
 
-/// A signature of the emulator's rule for the namespace, good for an hour.
+/// A signature of the emulator's rule for the namespace, valid for an hour.
 const NAMESPACE: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=zo5nSG31WmrtghI3GcDswBqeDUyiLa%2BeYfOwR1ya3U0%3D&se=1700003600&skn=RootManageSharedAccessKey";
 
-/// The status with which a token for an audience is answered, and its description.
+/// The status and description with which a token for an audience is answered.
 fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> (i32, String) {
     let properties =
         [("operation", Value::String("put-token".into())), ("name", Value::String(audience.into()))];
@@ -58,14 +58,14 @@ fn a_good_token_for_what_exists_is_accepted_in_every_form() {
         "sb://localhost/t/Subscriptions/s/$DeadLetterQueue",
         "sb://localhost/$namespaceinfo",
         "sb://localhost/$resources/queues",
-        // Whether a subscription exists is answered to its links.
+        // Whether a subscription exists is reported to its links.
         "sb://localhost/t/Subscriptions/nowhere",
     ] {
         assert_eq!(put(&mut harness, cbs, audience, NAMESPACE).0, 202, "{audience}");
     }
 }
 
-/// Otherwise anybody could try out which names exist.
+/// Otherwise unauthenticated peers could find out which names exist.
 #[test]
 fn a_bad_token_gets_the_same_answer_whether_its_entity_exists_or_not() {
     let mut harness = Harness::with(access(), &Peer::default());
@@ -77,7 +77,7 @@ fn a_bad_token_gets_the_same_answer_whether_its_entity_exists_or_not() {
     }
 }
 
-/// It has proved who it is, and may ask again once the entity is created.
+/// The peer has authenticated, and may retry once the entity is created.
 #[test]
 fn a_connection_with_a_good_token_for_a_missing_entity_counts_as_authenticated() {
     let mut harness = Harness::with(access(), &Peer::default());

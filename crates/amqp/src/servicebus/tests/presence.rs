@@ -1,4 +1,4 @@
-//! What the register shows of a connection, and the end of a connection at the wish of an administrator.
+//! A connection in the register, and its close by an administrator.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn everything() -> Look {
     Look { links: LinkPage { from: 0, top: 100 }, ..Look::default() }
 }
 
-/// What the connection answers to a look.
+/// The connection's figures for a request.
 async fn look(harness: &mut Harness, look: &Look) -> Figures {
     let entries = harness.register.after(None, 9);
     let (mut found, ()) =
@@ -113,7 +113,7 @@ async fn a_peer_that_takes_nothing_is_closed_all_the_same() {
     assert!(harness.server.is_closed());
 }
 
-/// What it says of itself while its client reads nothing.
+/// The connection's figures while its client reads nothing.
 fn look_unread(harness: &Harness) -> Figures {
     harness.broker.figures(&Look::default(), &harness.server)
 }

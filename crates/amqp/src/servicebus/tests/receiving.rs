@@ -54,7 +54,7 @@ fn messages_travel_under_their_lock_token_with_an_explicit_delivery_count() {
     assert_eq!(sections.decode_header().unwrap().delivery_count, Some(0));
 }
 
-/// Stored by an earlier version, which took messages with ids of any type and maps with a key twice.
+/// Stored by an earlier version, which accepted ids of any type and maps with duplicate keys.
 #[test]
 fn what_is_stored_already_is_delivered_as_it_is_and_can_be_dead_lettered() {
     let mut harness = Harness::new();
@@ -274,12 +274,12 @@ fn what_left_just_before_the_detach_stays_locked() {
     harness.commands();
     harness.deliver(receiver, 1);
     harness.one_turn();
-    // The very next thing the broker hears is the detach.
+    // The broker's next input is the detach.
     harness.client.detach(link, None);
     assert_eq!(harness.command().1, Command::CloseReceiver { receiver });
 }
 
-/// A peer that drains without end must not pile up questions to the engine.
+/// A peer that drains endlessly must not pile up requests to the engine.
 #[test]
 fn drains_count_as_unanswered_and_repeated_ones_are_joined() {
     let mut harness = Harness::new();

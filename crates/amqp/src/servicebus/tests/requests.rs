@@ -167,7 +167,7 @@ fn a_peer_that_asks_and_does_not_read_is_refused_in_the_end() {
     assert_eq!(&*error.condition, "com.microsoft:server-busy");
 }
 
-/// Java repeats the session id of a message that it settles, also where there are no sessions.
+/// Java repeats the session id of a message that it settles, also on entities without sessions.
 #[test]
 fn the_session_id_of_a_message_does_no_harm_where_there_are_no_sessions() {
     for address in ["q", "sessions/$DeadLetterQueue"] {

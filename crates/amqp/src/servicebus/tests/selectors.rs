@@ -45,7 +45,7 @@ fn the_engine_is_told_which_messages_match() {
     let (_, command) = harness.command();
     let matching = vec![SequenceNumber(1), SequenceNumber(3)];
     assert_eq!(command, Command::Examined { receiver: *receiver, matching });
-    // A receiver that is gone is answered for nobody.
+    // An unknown receiver is not answered.
     harness.output(Output::Examine { receiver: ReceiverId(99), messages: Vec::new() });
     assert!(harness.commands().is_empty());
 }

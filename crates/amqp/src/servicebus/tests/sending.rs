@@ -69,7 +69,7 @@ fn what_is_malformed_never_reaches_the_engine() {
     assert_eq!(harness.commands(), []);
 }
 
-/// A message with an int as id, with a map as application property, and with a key twice.
+/// Messages with an int as id, with a map as application property, and with a duplicate key.
 fn unreadable() -> [Bytes; 3] {
     let map = Value::Map(vec![("key".into(), Value::Null)]);
     let twice = Value::Map(vec![("key".into(), Value::Null), ("key".into(), Value::Null)]);

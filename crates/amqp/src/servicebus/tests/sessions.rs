@@ -51,7 +51,7 @@ fn described(code: Value, value: Value) -> Value {
     Value::described(code, value)
 }
 
-/// Asks and gives back the answer's status, condition and body; `reply` is what the engine says.
+/// Sends a request and returns the answer's status, condition and body; `reply` is the engine's answer.
 fn ask(
     harness: &mut Harness,
     node: LinkId,
@@ -325,7 +325,7 @@ fn one_connection_holds_several_sessions_and_takes_one_up_again() {
         let answered = ask(&mut harness, node, "get-session-state", &of_session(id), state());
         assert_eq!(answered.command, Some(Command::GetSessionState { receiver }));
     }
-    // Taken up again before the broker hears of the old link's end.
+    // Attached again before the broker gets the old link's detach.
     let (_, third) = harness.session_receiver("a");
     harness.client.detach(first_link, None);
     assert_eq!(harness.command(), (None, Command::CloseReceiver { receiver: first }));

@@ -1,4 +1,4 @@
-//! Transactions: each point that the live tests of the .NET client ask of a broker, by its number, and what goes wrong.
+//! Transactions: each requirement of the .NET client's live tests, by its number, and error cases.
 
 mod acting;
 mod control;

@@ -4,7 +4,7 @@ use super::harness::{Harness, QUEUE, SUBSCRIPTION, message};
 use crate::endpoint::Event;
 use crate::servicebus::*;
 
-/// Attaches a link and gives back the id under which it watches.
+/// Attaches a link and returns the id under which it watches.
 fn watched(harness: &mut Harness, role_of_sender: bool, address: &str) -> (LinkId, ReceiverId, QueueId) {
     let attach =
         if role_of_sender { harness.sender_attach(address) } else { harness.receiver_attach(address) };

@@ -16,17 +16,17 @@ use crate::wire::Value;
 use crate::wire::performative::{Attach, DeliveryState};
 use crate::wire::transaction::Control;
 
-/// Largest message to a coordinator, in bytes: a discharge takes some sixty.
+/// Largest message to a coordinator, in bytes: a discharge has about sixty.
 const CONTROL_BYTES_MAX: u64 = 4096;
 
 /// Links to the coordinator on one connection: JMS attaches one for each of its sessions.
 const COORDINATORS_MAX: usize = 1024;
 
-/// Transactions that may be open before the peer has authenticated: clients declare one before their first token. Without
-/// a right to any entity there is no work to put in, so one costs its entry.
+/// Open transactions allowed before the peer has authenticated: clients declare one before their first token. Without a
+/// right to any entity it stays empty, so it costs only its entry.
 const UNAUTHENTICATED_OPEN_MAX: usize = 16;
 
-/// A commit under way.
+/// A commit in progress.
 pub(in crate::servicebus) struct Committing {
     id: TxnId,
     delivery: Option<IncomingId>,
@@ -38,7 +38,7 @@ pub(in crate::servicebus) struct Committing {
 }
 
 impl ConnectionHandler {
-    /// Takes a link to the coordinator. No token is needed: it gives access to nothing.
+    /// Attaches a link to the coordinator. No token is needed, because it gives no access to any entity.
     pub(in crate::servicebus) fn attach_coordinator(
         &mut self,
         link: LinkId,
@@ -61,14 +61,14 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// A coordinator's link is gone: what it declared is rolled back.
+    /// Rolls back the transactions of a coordinator's link that has ended.
     pub(in crate::servicebus) fn coordinator_detached(&mut self, link: LinkId) {
         self.transactions.coordinators = self.transactions.coordinators.saturating_sub(1);
         let forgotten = self.transactions.table.end_coordinator(link);
         self.give_back_forgotten(forgotten);
     }
 
-    /// A message for the coordinator.
+    /// Handles a message for the coordinator.
     pub(in crate::servicebus) fn control(
         &mut self,
         link: LinkId,
@@ -82,7 +82,7 @@ impl ConnectionHandler {
                 Err(Fault::NotImplemented("Distributed transactions are not supported.".to_owned()))
             }
             Control::Discharge { txn_id, fail } => {
-                // What the peer settled before comes before.
+                // Earlier settlements of the peer come first.
                 self.submit_completions();
                 let id = self.transactions.table.discharge(&txn_id, Discharge { delivery, fail })?;
                 self.conclude(id, connection);
@@ -114,13 +114,13 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Ends a transaction that is to be discharged, as soon as all its work is answered.
+    /// Ends a transaction that is to be discharged, as soon as all its operations are answered.
     pub(super) fn conclude(&mut self, id: TxnId, connection: &mut Connection) {
         let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
         let Discharge { delivery, fail } = discharge;
         let Open { step, staged, forgotten, touched, bytes, failure, .. } = open;
         if fail || failure.is_some() {
-            // Nothing is said about its deliveries: they are as before, but for those that the peer has forgotten.
+            // Its deliveries stay unsettled, except those that the peer has forgotten.
             self.give_back_forgotten(forgotten);
             let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
             return self.discharged(delivery, result, connection);
@@ -132,7 +132,7 @@ impl ConnectionHandler {
         step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
     }
 
-    /// The engine has carried out a commit, or refused it.
+    /// Handles the engine's answer to a commit.
     pub(in crate::servicebus) fn committed(
         &mut self,
         committing: Committing,
@@ -170,7 +170,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Answers a discharge, after all that the transaction settles: clients look at their deliveries then.
+    /// Answers a discharge, after the settlements of the transaction: clients check their deliveries then.
     fn discharged(
         &mut self,
         delivery: Option<IncomingId>,

@@ -1,6 +1,6 @@
-//! Deliveries that the peer settled as work of a transaction: it has forgotten them (JMS does so), hence can't settle them
-//! again after a roll-back. They are given back then as if abandoned, so that a message which always fails comes to its end;
-//! others stay locked.
+//! Deliveries that the peer settled in a transaction: it has forgotten them (JMS does so), hence can't settle them
+//! again after a rollback. They are then abandoned, so that a message which always fails reaches its maximum delivery
+//! count; other deliveries stay locked.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::servicebus::ConnectionHandler;
 use crate::servicebus::entities::Entity;
 
-/// Locks that nobody but the transaction knows any more.
+/// Locks that only the transaction still knows.
 #[derive(Debug)]
 pub(super) struct Forgotten {
     pub(super) entity: Arc<Entity>,
@@ -18,7 +18,7 @@ pub(super) struct Forgotten {
 }
 
 impl ConnectionHandler {
-    /// Their transaction is not committed.
+    /// Abandons the deliveries of a transaction that is not committed.
     pub(super) fn give_back_forgotten(&mut self, forgotten: Vec<Forgotten>) {
         for Forgotten { entity, tokens } in forgotten {
             let settlement = Settlement::Abandon { modify: Vec::new() };

@@ -1,9 +1,10 @@
 //! Transactions of one connection (AMQP part 4).
 //!
-//! A link to the coordinator declares them and ends them (`control`). Work comes on the other links of the connection
-//! (`work`): each piece is asked for provisionally, which changes nothing, and is then kept in a joint step of the engine; its
-//! commit carries out all of it or nothing. What one transaction may consist of is decided in `table`, which entities it may
-//! span in `roots`, which messages of a partitioned entity in `one_partition`, and what has to wait for a commit under way in `order`.
+//! A link to the coordinator declares them and ends them (`control`). Operations arrive on the other links of the
+//! connection (`work`): each is checked by a provisional command, which changes nothing, and is then kept in a joint
+//! step of the engine, whose commit carries out all of them or none. Files: the limits of a transaction `table`, the
+//! entities it may span `roots`, the messages of a partitioned entity `one_partition`, what has to wait for a commit in
+//! progress `order`.
 
 mod control;
 mod forgotten;
@@ -29,30 +30,30 @@ use order::Order;
 use roots::Roots;
 use table::Table;
 
-/// Work that takes effect as a whole or not at all; dropped, it never happened. The engine's is the real one; tests put
-/// others behind it.
+/// A set of operations that takes effect as a whole or, if dropped, not at all. The engine implements it; tests have
+/// other implementations.
 pub trait JointStep: Send {
-    /// Adds a command for an entity that was asked for provisionally.
+    /// Adds a command for an entity that was checked provisionally.
     fn add(&mut self, entity: &PartitionHandle, command: Command);
 
-    /// Adds messages that go to `target` by way of `via`, whose transfer dead-letter queue gets what the target does not
-    /// take.
+    /// Adds messages sent to `target` by way of `via`, whose transfer dead-letter queue gets the messages that the
+    /// target refuses.
     fn add_transfer(&mut self, via: &Place, target: &Place, messages: SmallVec<[NewMessage; 1]>);
 
-    /// Carries it out; the answer comes to the mailbox as [`peeklock_engine::runtime::Response::Done`].
+    /// Commits the step; the answer comes to the mailbox as [`peeklock_engine::runtime::Response::Done`].
     fn commit(self: Box<Self>, mailbox: Mailbox, tag: u64);
 }
 
 /// A queue or topic.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where commands go.
+    /// The partition that gets its commands.
     pub partition: PartitionHandle,
-    /// Names it.
+    /// Its id in commands.
     pub queue: QueueId,
 }
 
-/// What one connection knows of transactions.
+/// State of transactions of one connection.
 #[derive(Default)]
 pub(super) struct Transactions {
     table: Table,
@@ -62,24 +63,24 @@ pub(super) struct Transactions {
     coordinators: usize,
 }
 
-/// A transaction: random, because an id of one connection must mean nothing on another.
+/// A transaction id: random, because an id of one connection must be unknown on another.
 type TxnId = [u8; 16];
 
 /// A discharge that waits for its answer.
 #[derive(Debug)]
 struct Discharge {
-    /// `None` when it came settled.
+    /// `None` when it was sent settled.
     delivery: Option<IncomingId>,
     fail: bool,
 }
 
-/// Deliveries of one link whose settlement is part of a transaction: consecutive ids that wait for the commit.
+/// Deliveries of one link whose settlement is part of a transaction: consecutive ids.
 #[derive(Debug)]
 struct Staged {
     link: LinkId,
     first: u32,
     count: usize,
-    /// The state to be repeated when they are settled.
+    /// The state to repeat when they are settled.
     reply: crate::wire::performative::DeliveryState,
 }
 
@@ -89,7 +90,7 @@ impl Transactions {
         self.table.bytes()
     }
 
-    /// Bytes of messages under way with commits.
+    /// Bytes of messages in commits that are in progress.
     pub(super) fn committing_bytes(&self) -> usize {
         self.order.bytes()
     }
@@ -99,30 +100,30 @@ impl Transactions {
         self.order.waiting()
     }
 
-    /// When a transaction has to be rolled back next.
+    /// When the next transaction times out.
     pub(super) fn deadline(&self) -> Option<crate::endpoint::NowMs> {
         self.table.deadline()
     }
 }
 
 impl ConnectionHandler {
-    /// Rolls back every transaction that holds messages: memory is short.
+    /// Rolls back every transaction that holds messages, because memory is short.
     pub(super) fn give_up_transactions(&mut self) {
         self.transactions.table.fail_all(&Fault::Refused(peeklock_engine::Refusal::MemoryShort));
     }
 
-    /// An AMQP session has ended, its links before it.
+    /// Handles the end of an AMQP session, whose links have already ended.
     pub(super) fn session_ended(&mut self, session: u16) {
         self.transactions.roots.end(session);
     }
 
-    /// The connection is over: what was not committed is rolled back.
+    /// Rolls back all open transactions at the end of the connection.
     pub(super) fn end_transactions(&mut self) {
         let table = std::mem::take(&mut self.transactions.table);
         self.give_back_forgotten(table.into_forgotten());
     }
 
-    /// Rolls back the transactions whose time is over.
+    /// Rolls back the transactions that have timed out.
     pub(super) fn expire_transactions(&mut self, now: crate::endpoint::NowMs) {
         let forgotten = self.transactions.table.expire(now);
         self.give_back_forgotten(forgotten);

@@ -1,4 +1,5 @@
-//! One partition for all work of a transaction on a partitioned entity, as in Service Bus, where each is a broker of its own.
+//! Restricts a transaction on a partitioned entity to one partition, as in Service Bus, where each partition is a
+//! broker of its own.
 
 use peeklock_engine::{Command, KeyPartition, PartitionKey, SequenceNumber};
 
@@ -6,7 +7,7 @@ use super::{Sender, TxnId};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::{ConnectionHandler, Fault};
 
-/// The first words are Service Bus's own (azure-sdk-for-net 18160).
+/// The first sentence is Service Bus's own wording (azure-sdk-for-net 18160).
 const SPANS_PARTITIONS: Fault = Fault::NotAllowed(
     "Local transactions cannot span multiple entities or partitions. All messages of a transaction on a partitioned entity need the same session id or partition key.",
 );
@@ -15,20 +16,20 @@ const NO_KEY: Fault = Fault::NotAllowed(
     "A message that is sent to a partitioned entity in a transaction needs a session id or partition key; where duplicates are detected, its message id suffices.",
 );
 
-/// What the work of a transaction has in common so far.
+/// The partition and key of the operations of a transaction so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OnePartition {
     partition: Option<KeyPartition>,
-    /// Of the messages sent: different keys are refused even where they lead to one partition.
+    /// Key of the messages sent: different keys are refused even if they select the same partition.
     key: Option<PartitionKey>,
 }
 
 impl OnePartition {
-    /// Adds a command for a partitioned entity. `numbers` are those that the engine answered to it provisionally; `session` is the
-    /// key of the session whose state it sets.
+    /// Adds a command for a partitioned entity. `numbers` are the sequence numbers that the engine answered
+    /// provisionally; `session` is the key of the session whose state it sets.
     ///
     /// # Errors
-    /// It has a message of another partition, or one without a key. Nothing is added then.
+    /// It has a message of another partition, or one without a key. Nothing is added in that case.
     pub(super) fn add(
         &mut self,
         command: &Command,
@@ -69,8 +70,8 @@ impl OnePartition {
 }
 
 impl ConnectionHandler {
-    /// Whether work is about the partition of the work before, if the entity is partitioned. What goes by way of another entity
-    /// is of no partition there.
+    /// Checks that an operation concerns the same partition as earlier ones, if the entity is partitioned. Messages
+    /// sent by way of another entity belong to no partition of it.
     pub(super) fn check_partition(
         &mut self,
         id: TxnId,
@@ -110,7 +111,7 @@ mod tests {
         Command::Settle { queue: QueueId(1), tokens, settlement: Settlement::Complete }
     }
 
-    /// The number of a message with this key.
+    /// The sequence number of a message with this key.
     fn number(key: &str) -> SequenceNumber {
         KeyPartition::of(PartitionKey::of(key)).shown(SequenceNumber(9))
     }
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(refused(&[(complete(), vec![number("2")]), state]), Some(SPANS_PARTITIONS));
     }
 
-    /// "b" and "c" are of one partition.
+    /// "b" and "c" select the same partition.
     #[test]
     fn different_keys_are_refused_even_where_they_lead_to_one_partition() {
         assert_eq!(number("b"), number("c"));

@@ -1,9 +1,9 @@
-//! What comes after a discharge on a connection sees it done: plain work that arrives while a commit of the same entities is
-//! under way waits for that commit, and for no later one.
+//! Events after a discharge on a connection see its effects: an operation outside transactions that arrives while a
+//! commit on the same entity is in progress waits for that commit, and for no later one.
 //!
-//! Discharges and work of transactions don't wait, because the engine carries out commits in the order in which they were asked
-//! for; nor does credit, because what a commit brings is delivered whenever it comes. A roll-back needs no waiting: nothing of the
-//! transaction ever was visible.
+//! Discharges and operations in transactions don't wait, because the engine carries out commits in the order of their
+//! requests; nor does credit, because messages from a commit are delivered whenever they arrive. A rollback needs no
+//! waiting: none of its effects was ever visible.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,53 +15,53 @@ use crate::endpoint::{Connection, Event, LinkId};
 use crate::servicebus::{ConnectionHandler, Link};
 use crate::wire::performative::{Attach, DeliveryState, Target};
 
-/// What an event concerns.
+/// What an event depends on.
 enum Concern {
     /// Nothing that a commit changes.
     Nothing,
-    /// A transaction: behind work of transactions that waits.
+    /// A transaction: comes after waiting operations in transactions.
     Coordinator,
-    /// The end of a session or of a coordinator's link: behind all that waits.
+    /// The end of a session or of a coordinator's link: comes after everything that waits.
     End,
     /// A top-level entity.
     Entity(Arc<str>),
-    /// Perhaps any.
+    /// Possibly any entity.
     Everything,
 }
 
-/// An event that waits.
+/// A waiting event.
 struct Waiting {
     event: Event,
     concern: Concern,
-    /// The last commit that was asked for before it came: it waits for no later one.
+    /// The last commit requested before the event arrived: it waits for no later one.
     after: u64,
-    /// Whether it is work of a transaction, whose discharge has to wait for it.
+    /// Whether it belongs to a transaction, whose discharge has to wait for it.
     is_work: bool,
 }
 
-/// Commits under way and what waits for them.
+/// Commits in progress and events that wait for them.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Commits asked for so far; the number of the last one.
+    /// Number of commits requested so far; also the number of the last one.
     asked: u64,
     commits: BTreeMap<u64, SmallVec<[Arc<str>; 2]>>,
-    /// Numbers of commits under way by the entities that they change.
+    /// Numbers of commits in progress by the entities that they change.
     by_entity: HashMap<Arc<str>, BTreeSet<u64>>,
     bytes: usize,
     /// In the order of arrival.
     waiting: VecDeque<Waiting>,
-    /// Of those that wait, how many concern which entity.
+    /// Number of waiting events by entity.
     waiting_for: HashMap<Arc<str>, usize>,
-    /// Of those that wait, how many concern more than one entity.
+    /// Number of waiting events that concern more than one entity.
     waiting_for_all: usize,
-    /// Of those that wait, how many are work of transactions.
+    /// Number of waiting events that belong to transactions.
     waiting_work: usize,
-    /// A commit has ended since what waits was looked at.
+    /// A commit has ended since the waiting events were last checked.
     is_due: bool,
 }
 
 impl Order {
-    /// A commit is asked for: its number.
+    /// Records a requested commit; returns its number.
     pub(super) fn begin(&mut self, touched: SmallVec<[Arc<str>; 2]>, bytes: usize) -> u64 {
         self.asked += 1;
         for entity in &touched {
@@ -86,7 +86,7 @@ impl Order {
         self.is_due = !self.waiting.is_empty();
     }
 
-    /// Bytes of messages under way with commits.
+    /// Bytes of messages in commits that are in progress.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -95,8 +95,8 @@ impl Order {
         self.waiting.len()
     }
 
-    /// Whether a commit up to this one is under way that changes what an event concerns, or an earlier event waits with
-    /// which it keeps its order.
+    /// Whether a commit up to `after` is in progress that changes what an event concerns, or an earlier waiting event
+    /// must be handled before it.
     fn has_to_wait(&self, concern: &Concern, after: u64) -> bool {
         match concern {
             Concern::Nothing => false,
@@ -134,7 +134,7 @@ impl Order {
 }
 
 impl ConnectionHandler {
-    /// The event, unless it has to wait for a commit.
+    /// Returns the event, unless it has to wait for a commit.
     pub(in crate::servicebus) fn in_order(&mut self, event: Event) -> Option<Event> {
         let order = &self.transactions.order;
         if order.commits.is_empty() && order.waiting.is_empty() {
@@ -149,7 +149,7 @@ impl ConnectionHandler {
         None
     }
 
-    /// Once per turn: what waited for commits that are done goes on.
+    /// Handles events whose commits are done; called once per turn.
     pub(in crate::servicebus) fn go_on(&mut self, connection: &mut Connection) {
         if !self.transactions.order.is_due {
             return;
@@ -163,7 +163,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// The connection is over: what came before its end counts.
+    /// Handles all waiting events at the end of the connection: those that arrived before it count.
     pub(in crate::servicebus) fn go_on_at_the_end(&mut self, connection: &mut Connection) {
         for Waiting { event, .. } in self.transactions.order.take_waiting() {
             self.handle(event, connection);
@@ -197,7 +197,7 @@ impl ConnectionHandler {
 
     fn concern_of(&self, link: LinkId) -> Concern {
         let entity = match self.links.get(&link) {
-            // Its attach may be among those that wait.
+            // Its attach may be among the waiting events.
             None => return Concern::Everything,
             Some(Link::Coordinator) => return Concern::End,
             Some(Link::Relay { .. } | Link::Subscription { .. }) => return Concern::Everything,

@@ -1,9 +1,9 @@
-//! Which top-level entity the links of an AMQP session belong to.
+//! The top-level entity to which the links of an AMQP session belong.
 //!
-//! Clients that allow transactions across entities put all links on one session and attach the coordinator first (.NET and
-//! Java with cross-entity transactions enabled, JMS). The entity attached next is the session's root: messages sent to other
-//! entities in a transaction go by way of it, and receiving from another one is refused, as Service Bus does. On other
-//! sessions entities may be mixed.
+//! Clients that allow transactions across entities put all links on one session and attach the coordinator first (.NET
+//! and Java with cross-entity transactions enabled, JMS). The entity attached next is the session's root: messages to
+//! other entities in a transaction are sent by way of it, and receiving from another entity is refused, as in Service
+//! Bus. Other sessions may mix entities.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::Place;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::{ConnectionHandler, Fault};
 
-/// Service Bus's own words: clients show them to people, who search for them.
+/// Service Bus's own wording: clients show it to users, who search for it.
 pub(super) const SPANS_ENTITIES: &str =
     "Local transactions cannot span multiple top-level entities such as queue or topic.";
 
-/// The entity by way of which a session's transactions go to others.
+/// The entity by way of which a session's transactions send to others.
 #[derive(Debug, Clone)]
 pub(in crate::servicebus) struct Root {
     /// See [`Entity::root`].
     pub(super) key: Arc<str>,
-    /// A subscription's is its topic.
+    /// For a subscription, the place of its topic.
     pub(super) place: Place,
 }
 
@@ -39,23 +39,23 @@ enum Use {
 pub(super) struct Roots(HashMap<u16, Use>);
 
 impl Roots {
-    /// A coordinator's link is attached.
+    /// Records the attach of a coordinator's link.
     pub(super) fn coordinate(&mut self, session: u16) {
         self.0.entry(session).or_insert(Use::CrossEntity(None));
     }
 
-    /// The session has ended.
+    /// Removes an ended session.
     pub(super) fn end(&mut self, session: u16) {
         self.0.remove(&session);
     }
 }
 
 impl ConnectionHandler {
-    /// A link to an entity is to be attached on a session: the root by way of which its transactions go, if that is another
-    /// entity.
+    /// Records the attach of a link to an entity: returns the root by way of which its transactions are sent, if that
+    /// is another entity.
     ///
     /// # Errors
-    /// [`SPANS_ENTITIES`] for a link that receives from an entity that is not the root's.
+    /// [`SPANS_ENTITIES`] for a link that receives from an entity other than the root's.
     pub(in crate::servicebus) fn enter_session(
         &mut self,
         session: u16,

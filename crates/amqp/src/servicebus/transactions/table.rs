@@ -1,4 +1,4 @@
-//! The open transactions of a connection: pure bookkeeping.
+//! The open transactions of a connection: bookkeeping without side effects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use crate::endpoint::{LinkId, NowMs};
 use crate::servicebus::Fault;
 use crate::servicebus::config::TransactionLimits;
 
-/// Messages that one transaction may settle or cancel. Service Bus names no limit; this one bounds a commit.
+/// Messages that one transaction may settle or cancel. Service Bus documents no limit; this one bounds a commit.
 const OTHERS_MAX: usize = 10_000;
 
-/// What is added to a transaction.
+/// An operation added to a transaction.
 pub(super) enum Work {
-    /// A command that its entity could carry out.
+    /// A command that succeeded provisionally.
     Command(PartitionHandle, Command),
-    /// Messages for an entity that go by way of another.
+    /// Messages sent to an entity by way of another.
     Transfer { via: Place, target: Place, messages: SmallVec<[NewMessage; 1]> },
 }
 
 /// A transaction that has not been discharged.
 pub(super) struct Open {
-    /// The link that declared it: its end rolls back.
+    /// The link that declared it, whose end rolls it back.
     coordinator: LinkId,
-    /// The work so far; `None` before the first and after a failure.
+    /// The operations so far; `None` before the first and after a failure.
     pub(super) step: Option<Box<dyn JointStep>>,
-    /// What its work on a partitioned entity has in common.
+    /// The common partition of its operations on a partitioned entity.
     one_partition: OnePartition,
-    /// The top-level entity of all work.
+    /// The top-level entity of all operations.
     root: Option<Arc<str>>,
     /// All entities that the commit changes.
     pub(super) touched: SmallVec<[Arc<str>; 2]>,
     weight: Weight,
-    /// Work asked for and not yet answered.
+    /// Number of operations without an answer yet.
     asked: usize,
     pub(super) staged: Vec<Staged>,
     pub(super) forgotten: Vec<Forgotten>,
-    /// Set by the first work.
+    /// Set by the first operation.
     deadline: Option<NowMs>,
     /// Why it can only be rolled back.
     pub(super) failure: Option<Fault>,
@@ -51,7 +51,7 @@ pub(super) struct Open {
     pub(super) bytes: usize,
 }
 
-/// All of them.
+/// All open transactions of a connection.
 #[derive(Default)]
 pub(super) struct Table {
     open: HashMap<TxnId, Open>,
@@ -91,11 +91,11 @@ impl Table {
         self.open.insert(id, open);
     }
 
-    /// Counts a piece of work in. The first one starts the clock.
+    /// Adds an operation to a transaction. The first one starts its time-out.
     ///
     /// # Errors
-    /// What keeps it from being part of the transaction, which then can only be rolled back; of an unknown one
-    /// [`Fault::TransactionUnknown`].
+    /// The reason why it can't be part of the transaction, which then can only be rolled back;
+    /// [`Fault::TransactionUnknown`] for an unknown transaction.
     pub(super) fn enlist(
         &mut self,
         id: &[u8],
@@ -121,10 +121,10 @@ impl Table {
         Ok(id)
     }
 
-    /// Notes which partition of a partitioned entity a piece of work is about; see [`OnePartition::add`].
+    /// Records the partition that an operation on a partitioned entity concerns; see [`OnePartition::add`].
     ///
     /// # Errors
-    /// Another than work before.
+    /// The partition differs from that of earlier operations.
     pub(super) fn add_to_partition(
         &mut self,
         id: TxnId,
@@ -136,21 +136,21 @@ impl Table {
         open.map_or(Ok(()), |open| open.one_partition.add(command, numbers, session))
     }
 
-    /// One more piece of work is asked for.
+    /// Counts an operation that is being checked.
     pub(super) fn ask(&mut self, id: TxnId) {
         if let Some(open) = self.open.get_mut(&id) {
             open.asked += 1;
         }
     }
 
-    /// A piece of work was answered.
+    /// Counts an operation as answered.
     pub(super) fn answered(&mut self, id: TxnId) {
         if let Some(open) = self.open.get_mut(&id) {
             open.asked = open.asked.saturating_sub(1);
         }
     }
 
-    /// Adds work.
+    /// Adds a checked operation.
     ///
     /// # Errors
     /// The transaction has ended in the meantime.
@@ -181,14 +181,14 @@ impl Table {
         Ok(())
     }
 
-    /// Deliveries wait for the commit.
+    /// Adds deliveries that wait for the commit.
     pub(super) fn stage(&mut self, id: TxnId, staged: Staged) {
         if let Some(open) = self.open.get_mut(&id) {
             open.staged.push(staged);
         }
     }
 
-    /// The peer has settled deliveries; given back if there is no such transaction any more.
+    /// Adds deliveries that the peer has settled; returned if the transaction no longer exists.
     pub(super) fn forget(&mut self, id: TxnId, forgotten: Forgotten) -> Option<Forgotten> {
         match self.open.get_mut(&id).filter(|open| open.is_alive()) {
             Some(open) => {
@@ -199,7 +199,7 @@ impl Table {
         }
     }
 
-    /// The transaction can only be rolled back; what it holds goes at once.
+    /// Marks a transaction as failed, so that it can only be rolled back; its operations are dropped at once.
     pub(super) fn fail(&mut self, id: TxnId, fault: &Fault) {
         let Some(open) = self.open.get_mut(&id) else { return };
         open.failure.get_or_insert_with(|| fault.clone());
@@ -208,7 +208,7 @@ impl Table {
         self.bytes = self.bytes.saturating_sub(std::mem::take(&mut open.bytes));
     }
 
-    /// Fails all that hold messages.
+    /// Fails all transactions that hold messages.
     pub(super) fn fail_all(&mut self, fault: &Fault) {
         let ids: Vec<TxnId> =
             self.open.iter().filter(|(_, open)| open.bytes > 0).map(|(id, _)| *id).collect();
@@ -217,7 +217,7 @@ impl Table {
         }
     }
 
-    /// Fails those whose time is over; nothing of them will be asked for any more.
+    /// Fails the transactions that have timed out; returns the deliveries to be abandoned.
     pub(super) fn expire(&mut self, now: NowMs) -> Vec<Forgotten> {
         let mut forgotten = Vec::new();
         while let Some(&(deadline, id)) = self.deadlines.first()
@@ -233,17 +233,17 @@ impl Table {
         forgotten
     }
 
-    /// Notes the request to end a transaction.
+    /// Records the request to end a transaction.
     ///
     /// # Errors
-    /// [`Fault::TransactionUnknown`], also when that was asked for before.
+    /// [`Fault::TransactionUnknown`], also for a repeated request.
     pub(super) fn discharge(&mut self, id: &[u8], discharge: Discharge) -> Result<TxnId, Fault> {
         let (id, open) = find(&mut self.open, id)?;
         open.discharge = Some(discharge);
         Ok(id)
     }
 
-    /// Takes a transaction out that is to be discharged and of which nothing is under way.
+    /// Removes a transaction that is to be discharged and has no unanswered operations.
     pub(super) fn conclude(&mut self, id: TxnId) -> Option<(Open, Discharge)> {
         let open = self.open.get_mut(&id).filter(|open| open.asked == 0)?;
         let discharge = open.discharge.take()?;
@@ -251,14 +251,14 @@ impl Table {
         Some((open, discharge))
     }
 
-    /// Rolls back what a coordinator link declared: the link is gone.
+    /// Rolls back the transactions that an ended coordinator link declared.
     pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<Forgotten> {
         let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.forgotten).collect()
     }
 
-    /// What is to be given back when all are rolled back.
+    /// The deliveries to be abandoned when all transactions are rolled back.
     pub(super) fn into_forgotten(self) -> Vec<Forgotten> {
         self.open.into_values().flat_map(|open| open.forgotten).collect()
     }
@@ -280,7 +280,7 @@ fn find<'a>(open: &'a mut HashMap<TxnId, Open>, id: &[u8]) -> Result<(TxnId, &'a
 }
 
 impl Open {
-    /// Whether its discharge is still to come, or a time-out that takes its place.
+    /// Whether its discharge, or a time-out in its place, is still to come.
     fn is_alive(&self) -> bool {
         !matches!(self.failure, Some(Fault::TransactionTimedOut))
     }
@@ -303,7 +303,7 @@ impl Open {
     }
 }
 
-/// What is said about a transaction that can only be rolled back.
+/// The error for a transaction that can only be rolled back.
 pub(super) fn ended_by(failure: &Fault) -> Fault {
     match failure {
         Fault::TransactionTimedOut => Fault::TransactionTimedOut,

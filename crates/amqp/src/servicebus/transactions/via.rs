@@ -1,6 +1,6 @@
-//! Send via: a link that is attached to one entity and sends to another by way of it. Older clients of Service Bus and JMS
-//! ask for it with a property of their attach; it holds with and without a transaction. What the destination does not take
-//! goes to the transfer dead-letter queue of the entity in between.
+//! Send via: a link that is attached to one entity and sends to another by way of it. Older clients of Service Bus and
+//! JMS request it with a property of their attach; it applies with and without a transaction. Messages that the
+//! destination refuses go to the transfer dead-letter queue of the entity in between.
 
 use std::sync::Arc;
 
@@ -17,46 +17,48 @@ use crate::servicebus::{ConnectionHandler, Fault};
 use crate::wire::performative::Attach;
 use crate::wire::{Str, Value};
 
-/// Link property: the entity that messages are for.
+/// Link property: the destination of messages.
 const TRANSFER_DESTINATION: &str = "com.microsoft:transfer-destination-address";
 
-/// A link on which messages come.
+/// A link on which messages are received.
 #[derive(Debug, Clone)]
 pub(in crate::servicebus) struct Sender {
-    /// Where messages go.
+    /// The destination of messages.
     pub(in crate::servicebus) entity: Arc<Entity>,
     pub(super) via: Option<Via>,
 }
 
-/// The entity by way of which messages go to another.
+/// The entity by way of which messages are sent to another.
 #[derive(Debug, Clone)]
 pub(super) struct Via {
     pub(super) root: Arc<Root>,
-    /// What the link is attached to, if the client asked for this way: outside transactions it holds as well.
+    /// The entity that the link is attached to, if the client requested send via: it then applies outside transactions
+    /// as well.
     pub(super) asked: Option<Arc<Entity>>,
 }
 
-/// A link on which requests to a management node come.
+/// A link on which requests to a management node are received.
 #[derive(Debug, Clone)]
 pub(in crate::servicebus) struct ManagementTarget {
-    /// Whose node it is.
+    /// The entity of the node.
     pub(in crate::servicebus) entity: Arc<Entity>,
-    /// Where scheduled messages go, if elsewhere.
+    /// The destination of scheduled messages, if it is another entity.
     pub(in crate::servicebus) destination: Option<Arc<Sender>>,
 }
 
 impl Sender {
-    /// A link attached to the entity on a session whose transactions go by way of `root`, if that is another one.
+    /// A link attached to the entity on a session whose transactions are sent by way of `root`, if that is another
+    /// entity.
     pub(in crate::servicebus) fn new(entity: Arc<Entity>, root: Option<Arc<Root>>) -> Self {
         Self { entity, via: root.map(|root| Via { root, asked: None }) }
     }
 
-    /// The top-level entity of its work in a transaction.
+    /// The top-level entity of its operations in a transaction.
     pub(super) fn root(&self) -> &Arc<str> {
         self.via.as_ref().map_or(&self.entity.root, |via| &via.root.key)
     }
 
-    /// The entity in between that the client asked for: it takes the right to send there as well.
+    /// The entity in between if the client requested it: the right to send there is needed as well.
     pub(in crate::servicebus) fn asked_via(&self) -> Option<&Arc<Entity>> {
         self.via.as_ref().and_then(|via| via.asked.as_ref())
     }
@@ -66,8 +68,7 @@ impl ConnectionHandler {
     /// The destination that an attach to `entity` names.
     ///
     /// # Errors
-    /// Destinations that are no entity to which messages can be sent, that the peer may not send to, or where `entity` can't
-    /// be on the way.
+    /// Destinations to which messages can't be sent or the peer may not send, or an `entity` that can't be in between.
     pub(in crate::servicebus) fn transfer_destination(
         &self,
         attach: &Attach,
@@ -88,8 +89,8 @@ impl ConnectionHandler {
         Ok(Some(Sender { entity: destination, via: Some(via) }))
     }
 
-    /// Sends by way of another entity, outside any transaction: one step that stores the messages at their destination or
-    /// in the transfer dead-letter queue.
+    /// Sends by way of another entity, outside any transaction: one step that stores the messages at their destination
+    /// or in the transfer dead-letter queue.
     pub(in crate::servicebus) fn send_via(
         &mut self,
         sender: &Sender,

@@ -1,19 +1,19 @@
-//! What work of a transaction counts for, and what it takes in memory until the commit.
+//! How operations of a transaction count toward its limits, and their memory until the commit.
 
 use peeklock_engine::{Command, NewMessage, Property, Settlement};
 
 use super::table::Work;
 
-/// A piece of work with what waits for its commit, its contents apart, in bytes, estimated.
+/// Estimated memory of an operation and its waiting state, without message bodies, in bytes.
 const WORK_BYTES: usize = 256;
 
-/// A message beside its content, in bytes, estimated.
+/// Estimated memory of a message without its body, in bytes.
 const MESSAGE_BYTES: usize = 256;
 
-/// A lock token or sequence number, with what is kept for a roll-back, in bytes, estimated.
+/// Estimated memory of a lock token or sequence number, with the data kept for a rollback, in bytes.
 const NUMBER_BYTES: usize = 32;
 
-/// What a piece of work counts for.
+/// How an operation counts toward the limits of a transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Weight {
     /// Messages sent.
@@ -23,7 +23,7 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// What a command counts for.
+    /// The counts of a command.
     pub(super) fn of(command: &Command) -> Self {
         match command {
             Command::Send { messages } => Self { sent: messages.len(), others: 0 },
@@ -34,7 +34,7 @@ impl Weight {
     }
 }
 
-/// Memory that work takes, in bytes.
+/// Memory of an operation, in bytes.
 pub(super) fn bytes_of(work: &Work) -> usize {
     let contents = match work {
         Work::Transfer { messages, .. } => messages_bytes(messages),

@@ -1,4 +1,4 @@
-//! Work of a transaction: messages sent, settlements, requests to management nodes.
+//! Operations in a transaction: messages sent, settlements, requests to management nodes.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
 use crate::wire::performative::DeliveryState;
 
-/// What the engine was asked about.
+/// An operation that the engine is checking provisionally.
 pub(in crate::servicebus) struct Asked {
     id: TxnId,
     entity: Arc<Entity>,
-    /// Where the work goes by way of another entity.
+    /// The sender, if messages are sent by way of another entity.
     sender: Option<Arc<Sender>>,
     command: Command,
-    /// Bytes of messages in it.
+    /// Size of its messages, in bytes.
     bytes: usize,
     answer: Answer,
 }
 
-/// To whom its answer goes.
+/// The recipient of its answer.
 enum Answer {
-    /// A transfer; `None` when it came settled.
+    /// A transfer; `None` when it was sent settled.
     Transfer(Option<IncomingId>),
     /// A disposition.
     Disposition(Staged),
@@ -43,27 +43,27 @@ enum Answer {
     Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
 }
 
-/// A management request ready to be part of a transaction.
+/// A management request that may be part of a transaction.
 pub(in crate::servicebus) struct Request {
     pub(in crate::servicebus) entity: Arc<Entity>,
-    /// Where scheduled messages go by way of the entity.
+    /// The sender of scheduled messages, if they are sent by way of the entity.
     pub(in crate::servicebus) sender: Option<Arc<Sender>>,
     pub(in crate::servicebus) reply_to: Box<ReplyTo>,
     pub(in crate::servicebus) prepared: management::Prepared,
     pub(in crate::servicebus) bytes: usize,
 }
 
-/// What a management operation is to a transaction.
+/// Whether a management operation is part of a transaction.
 pub(in crate::servicebus) enum Part {
     /// Carried out by the commit.
     Inside,
-    /// Carried out at once, whatever becomes of the transaction.
+    /// Carried out at once, whatever the outcome of the transaction.
     Outside,
 }
 
 impl Part {
     /// # Errors
-    /// [`Fault::NotAllowed`] for what can't be undone.
+    /// [`Fault::NotAllowed`] for operations that can't be undone.
     pub(in crate::servicebus) fn of(command: &Command) -> Result<Self, Fault> {
         match command {
             Command::Send { .. }
@@ -79,7 +79,7 @@ impl Part {
 }
 
 impl ConnectionHandler {
-    /// Messages sent as work of a transaction, or why they are none.
+    /// Adds the messages of a transfer to a transaction, or refuses them.
     pub(in crate::servicebus) fn send_in_transaction(
         &mut self,
         txn_id: &Bytes,
@@ -101,7 +101,8 @@ impl ConnectionHandler {
             }
         };
         if sender.via.is_some() {
-            // What the destination does not take goes to the transfer dead-letter queue: there is nothing to ask.
+            // Messages that the destination refuses go to the transfer dead-letter queue, so no provisional check is
+            // needed.
             let added = self.add(id, sender, messages);
             return self.answer_transfer(txn_id, delivery, added, connection);
         }
@@ -119,7 +120,7 @@ impl ConnectionHandler {
         });
     }
 
-    /// A stand on deliveries as work of a transaction.
+    /// Handles outcomes for deliveries in a transaction.
     pub(in crate::servicebus) fn settle_in_transaction(
         &mut self,
         (link, first): (LinkId, u32),
@@ -133,7 +134,7 @@ impl ConnectionHandler {
         let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
         let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         if outcome.is_none() {
-            // Settled without an outcome: the peer says nothing about the messages.
+            // Settled without an outcome: the peer has not decided about the messages.
             if settled {
                 self.release(&entity, tokens);
             }
@@ -164,7 +165,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// A management request as work of a transaction.
+    /// Handles a management request in a transaction.
     pub(in crate::servicebus) fn request_in_transaction(
         &mut self,
         txn_id: &Bytes,
@@ -187,7 +188,8 @@ impl ConnectionHandler {
         }
     }
 
-    /// A request failed before it was asked of the engine: if it is work of a transaction, that can't be committed.
+    /// Handles a request that failed before it reached the engine: if it is part of a transaction, that can't be
+    /// committed.
     pub(in crate::servicebus) fn fail_transaction(&mut self, txn_id: &Bytes, fault: &Fault) {
         if let Ok(id) = TxnId::try_from(&txn_id[..]) {
             self.transactions.table.fail(id, fault);
@@ -206,7 +208,7 @@ impl ConnectionHandler {
         self.ask(&partition, command, Pending::Provisional(Box::new(asked)));
     }
 
-    /// The engine says whether work could be carried out.
+    /// Handles the engine's answer to a provisional command.
     pub(in crate::servicebus) fn provisional(
         &mut self,
         asked: Asked,
@@ -246,7 +248,7 @@ impl ConnectionHandler {
                 self.answer_transfer(&txn_id, delivery, result.map(drop), connection);
             }
             Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
-            // It is given back with the others of the transaction, if there still is one.
+            // It is released with the others of the transaction, if that still exists.
             Answer::Forgotten(forgotten) => {
                 let left = self.transactions.table.forget(id, forgotten);
                 self.give_back_forgotten(left.into_iter().collect());
@@ -287,7 +289,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Adds messages that go by way of another entity.
+    /// Adds messages sent by way of another entity.
     fn add(&mut self, id: TxnId, sender: &Sender, messages: SmallVec<[NewMessage; 1]>) -> Result<(), Fault> {
         let Some(via) = &sender.via else { return Err(Fault::Internal) };
         let work = Work::Transfer { via: via.root.place.clone(), target: sender.entity.place(), messages };
@@ -328,8 +330,8 @@ impl ConnectionHandler {
         self.transactions.table.stage(id, staged);
     }
 
-    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost: they may be settled
-    /// once more after it.
+    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost, so that they can
+    /// be settled again after it.
     fn refuse_disposition(
         &mut self,
         txn_id: &Bytes,
@@ -366,7 +368,7 @@ fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
 }
 
-/// The command with the numbers that its scheduled messages were promised.
+/// The command with the sequence numbers promised for its scheduled messages.
 fn numbered(mut command: Command, numbers: &[SequenceNumber]) -> Command {
     if let Command::Send { messages } = &mut command {
         let mut numbers = numbers.iter();

@@ -1,4 +1,4 @@
-//! Changes to the files of the local CA, as a port: tests let each of them fail.
+//! File operations of the local CA, as a port: tests let each of them fail.
 
 use std::fmt::Debug;
 use std::fs::{self, OpenOptions};
@@ -6,27 +6,27 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What is done to a directory of certificates. Every error is the system's.
+/// Operations on a directory of certificates. Every error is the system's.
 pub(super) trait Files: Debug + Send + Sync {
-    /// Whether something of this name is there.
+    /// Whether a file of this name exists.
     fn is_there(&self, path: &Path) -> io::Result<bool>;
 
     /// The whole text of a file.
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Makes a directory with those above it, unless it is there.
+    /// Creates a directory and its parents, unless it exists.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a file that isn't there, with a text that is on the disk afterwards; its mode is `mode`.
+    /// Creates a new file with the mode `mode`; its text is durable afterwards.
     fn write_new(&self, path: &Path, text: &str, mode: u32) -> io::Result<()>;
 
-    /// Gives a file another name, in the place of what had it.
+    /// Renames a file, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes new, changed and removed names in a directory durable.
+    /// Makes created, renamed and removed names in a directory durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 }
 

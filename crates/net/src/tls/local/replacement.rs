@@ -1,29 +1,29 @@
-//! One CA takes the place of another, whose files stay beside it.
+//! Replaces one CA by another, keeping the files of the previous one.
 //!
-//! Key and certificate are two files, and no system renames two at once. So the pair that is to be the current one is stored
-//! beside the others first, its certificate last: where that is, the replacement goes on at the next start. Each step can be done
-//! again, and each is durable before the next one.
+//! Key and certificate are two files, and no system renames two at once. So the pair that is to become the current one
+//! is first stored beside the others, its certificate last: if that exists, the replacement continues at the next
+//! start. Each step can be repeated, and each is durable before the next one.
 
 use super::{CA_FILE, CA_KEY_FILE, Identity, Local, PREVIOUS, TlsError};
 
-/// Stands behind the names of the files of a CA that is about to be the current one.
+/// Suffix of the file names of a CA that is about to become the current one.
 pub(super) const NEXT: &str = ".next";
 
 impl Local {
-    /// Makes a CA the current one. The one that was is the previous one afterwards.
+    /// Makes a CA the current one. The previously current one is kept as the previous one.
     ///
     /// # Errors
-    /// A file that can't be read or written; the next [`Self::finish_replacement`] goes on.
+    /// A file that can't be read or written; the next [`Self::finish_replacement`] continues.
     pub(super) fn replace_authority(&self, key: &str, certificate: &str) -> Result<(), TlsError> {
         self.write(&next(CA_KEY_FILE), key, true)?;
         self.write(&next(CA_FILE), certificate, false)?;
         self.carry_out()
     }
 
-    /// Goes on with a replacement that a crash or an error interrupted.
+    /// Continues a replacement that a crash or an error interrupted.
     ///
     /// # Errors
-    /// A file that can't be read or written; files that do not belong together, with what to do.
+    /// A file that can't be read or written; files that do not match, with how to fix it.
     pub(super) fn finish_replacement(&self) -> Result<(), TlsError> {
         let (key, certificate) = (next(CA_KEY_FILE), next(CA_FILE));
         match (self.has(&certificate)?, self.has(&key)?) {
@@ -41,7 +41,8 @@ impl Local {
         }
     }
 
-    /// The current pair is whole until the first promotion, so it can be copied again as long as both of the next one are there.
+    /// The current pair is complete until the first promotion, so it can be copied again as long as both files of the
+    /// next one exist.
     fn carry_out(&self) -> Result<(), TlsError> {
         if self.has(CA_KEY_FILE)? && self.has(CA_FILE)? {
             self.write(&previous(CA_KEY_FILE), &self.text(CA_KEY_FILE)?, true)?;
@@ -51,7 +52,7 @@ impl Local {
         self.promote(CA_FILE)
     }
 
-    /// Makes the next file of a name the current one.
+    /// Makes the next file of this name the current one.
     fn promote(&self, name: &str) -> Result<(), TlsError> {
         let current = self.directory.join(name);
         self.files
@@ -70,7 +71,7 @@ fn next(name: &str) -> String {
     format!("{name}{NEXT}")
 }
 
-/// The name of a file of the CA that was replaced last.
+/// The name of this file for the CA that was replaced last.
 pub(super) fn previous(name: &str) -> String {
     format!("{name}{PREVIOUS}")
 }

@@ -1,4 +1,4 @@
-//! One CA replaces another while the process dies, or while a call to the system fails.
+//! Replacement of a CA while the process crashes, or while a system call fails.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A file system of which one call fails, or that one and all later ones as after a crash.
+/// A file system on which one call fails, or that one and all later ones as after a crash.
 #[derive(Debug)]
 struct Failing {
     at: usize,
@@ -47,7 +47,7 @@ impl Files for Failing {
         self.call().and_then(|()| Disk.create_directory(path))
     }
 
-    /// A failure leaves half of the text.
+    /// A failure leaves half of the text in the file.
     fn write_new(&self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
         match self.call() {
             Ok(()) => Disk.write_new(path, text, mode),
@@ -94,8 +94,8 @@ fn on_disk(home: &TempDir) -> Local {
 
 const YEARS: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
-/// Starts at `time` with every single call failing, as a crash or once, from `before`; `check` is given the directory after the start
-/// after that.
+/// Starts at `time` from `before` once for every call, with that call failing alone or with all later ones as after a
+/// crash; then passes the directory to `check`.
 fn fail_at_each_call(before: &Contents, time: SystemTime, check: impl Fn(&TempDir, &str)) {
     for is_dead_then in [true, false] {
         for at in 0.. {
@@ -120,7 +120,7 @@ fn fail_at_each_call(before: &Contents, time: SystemTime, check: impl Fn(&TempDi
     }
 }
 
-/// What every start leaves: a CA with its key, a server's certificate by it, and nothing half done.
+/// The state after every start: a CA with its key, a server's certificate issued by it, and no temporary files.
 fn assert_whole(home: &TempDir, place: &str) {
     let local = on_disk(home);
     let found = contents(home.path());
@@ -148,7 +148,8 @@ fn a_ca_that_is_put_aside_is_whole_after_a_crash_at_each_step() {
     });
 }
 
-/// The clock was ahead, and the process died while it made another CA: clients that trust the one before go on.
+/// The clock was ahead, and the process crashed while it made another CA: clients that trust the previous one are
+/// unaffected.
 #[test]
 fn a_ca_that_was_to_be_put_aside_comes_back_after_a_crash_at_each_step() {
     let (now, home) = (SystemTime::now(), TempDir::new().unwrap());
@@ -193,7 +194,7 @@ fn the_first_ca_is_whole_after_a_crash_at_each_step() {
     });
 }
 
-/// Only damage makes such files.
+/// Only damage causes such files.
 #[test]
 fn next_files_that_do_not_belong_together_are_refused_with_what_to_do() {
     let (now, home) = (SystemTime::now(), TempDir::new().unwrap());

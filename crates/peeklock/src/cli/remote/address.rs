@@ -1,32 +1,32 @@
-//! What a command is about: an entity, or a queue inside it.
+//! The address in a command: an entity, or a sub-queue.
 
 use std::fmt;
 use std::str::FromStr;
 
 use peeklock_access::ResolvedNode;
 
-/// Which queue of an entity.
+/// A queue of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubQueue {
     /// Its own messages.
     Main,
     /// Its dead letters.
     DeadLetter,
-    /// What forwarding could not deliver.
+    /// The transfer dead-letter queue.
     TransferDeadLetter,
 }
 
-/// An entity and one of its queues, as written in a command.
+/// An entity and one of its queues, as written on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     /// `queue`, `topic` or `topic/Subscriptions/name`.
     pub(super) entity: String,
-    /// Which of its queues.
+    /// The addressed queue.
     pub(super) sub_queue: SubQueue,
 }
 
 impl Address {
-    /// Where a receiver is attached.
+    /// The address for attaching a receiver.
     pub(super) fn path(&self) -> String {
         let end = match self.sub_queue {
             SubQueue::Main => "",
@@ -36,7 +36,7 @@ impl Address {
         format!("{}{end}", self.entity)
     }
 
-    /// The same entity's dead letters, unless another queue of it was named.
+    /// The dead letters of the entity, unless another queue was specified.
     pub(super) fn or_dead_letters(self) -> Self {
         match self.sub_queue {
             SubQueue::Main => Self { sub_queue: SubQueue::DeadLetter, ..self },
@@ -44,7 +44,7 @@ impl Address {
         }
     }
 
-    /// Topic and subscription, if it is one.
+    /// Topic and subscription, if it is a subscription.
     pub(super) fn subscription(&self) -> Option<(String, String)> {
         match ResolvedNode::of(&self.entity) {
             Ok(ResolvedNode::Entity(node)) => node.subscription.map(|name| (node.name, name)),
@@ -52,7 +52,7 @@ impl Address {
         }
     }
 
-    /// Where messages for the entity are sent: for a subscription its topic.
+    /// The entity to send to: for a subscription its topic.
     pub(super) fn destination(&self) -> String {
         self.subscription().map_or_else(|| self.entity.clone(), |(topic, _)| topic)
     }
@@ -93,10 +93,10 @@ impl FromStr for Address {
     }
 }
 
-/// Reads the address of a whole entity: what is done to an entity must not be done by naming a queue inside it.
+/// Parses the address of a whole entity: operations on an entity must not accept a sub-queue.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn whole(text: &str) -> Result<Address, String> {
     let address: Address = text.parse()?;
     match address.sub_queue {

@@ -135,7 +135,7 @@ fn subscriptions(
     Ok(())
 }
 
-/// A new subscription has its first rule already, or the one that matches everything.
+/// Rules for a new subscription, which already has its first rule, or the one that matches everything.
 fn new_rules(plan: &mut Plan, path: &str, rules: &[Rule]) {
     if rules.is_empty() {
         let name = peeklock_engine::DEFAULT_RULE.to_owned();

@@ -22,9 +22,9 @@ Examples:
 Needs the right Manage on the namespace, and Peeklock: Azure has nothing like it.";
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// Clears a terminal and puts the cursor into its corner.
+/// Clears a terminal and moves the cursor to its corner.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
-/// More than anybody reads.
+/// Maximum number of rows, more than is useful to a reader.
 const ROWS_MAX: usize = 10_000;
 
 /// What to do with connections.
@@ -121,7 +121,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     }
 }
 
-/// What was counted at a time, by connection.
+/// Message counts by connection at one time.
 struct Sample {
     at: Instant,
     messages: HashMap<String, (u64, u64)>,
@@ -134,7 +134,7 @@ impl Sample {
         Self { at: Instant::now(), messages }
     }
 
-    /// Messages in and out per second since then.
+    /// Messages in and out per second since the sample.
     fn rates(&self, row: &Json) -> Option<(f64, f64)> {
         let (incoming, outgoing) = *self.messages.get(text(row, "/id"))?;
         let seconds = self.at.elapsed().as_secs_f64().max(0.001);
@@ -197,7 +197,7 @@ fn transport(row: &Json) -> String {
     format!("{name}{secure}")
 }
 
-/// What a client says it is: its SDK, else its container id.
+/// The client's description of itself: its SDK, otherwise its container id.
 pub(super) fn client(row: &Json) -> String {
     match (text(row, "/product"), text(row, "/version")) {
         ("", _) => text(row, "/container_id").to_owned(),
@@ -206,7 +206,7 @@ pub(super) fn client(row: &Json) -> String {
     }
 }
 
-/// Who the peer is, by everything that it has shown.
+/// The peer's identities, from all its credentials.
 pub(super) fn identities(row: &Json) -> String {
     let found = row.pointer("/figures/identities").and_then(Json::as_array);
     let names: Vec<&str> = found.into_iter().flatten().map(|identity| text(identity, "/name")).collect();
@@ -264,7 +264,7 @@ async fn show(args: ShowArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A connection and all of its links.
+/// A connection and all its links.
 async fn detail(api: &Api, id: &str) -> Result<(Json, Vec<Json>), Failure> {
     let (mut links, mut from) = (Vec::new(), "0".to_owned());
     loop {

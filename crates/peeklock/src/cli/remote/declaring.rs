@@ -1,4 +1,4 @@
-//! Options on the command line: `lock_duration=PT1M`, by the names and rules of the configuration file.
+//! Options on the command line: `lock_duration=PT1M`, with the names and rules of the configuration file.
 
 use std::fmt::Write;
 
@@ -17,17 +17,17 @@ pub(super) struct Setting {
     value: String,
 }
 
-/// Reads `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as lock_duration=PT1M")?;
     let key = key.trim().to_owned();
     if key.is_empty() || !key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
         return Err(format!("\"{key}\" is no name of an option; names look like lock_duration"));
     }
-    // What Service Bus calls the option is understood as well.
+    // Service Bus's name of the option is accepted as well.
     let known = EntityOption::named(&key).or_else(|| EntityOption::of_service(&key));
     let key = known.map_or(key, |option| option.name.to_owned());
     Ok(Setting { key, value: value.trim().to_owned() })
@@ -42,16 +42,16 @@ pub(super) fn lines(settings: &[Setting]) -> String {
         });
         let is_plain = value == "true" || value == "false" || value.parse::<u64>().is_ok();
         let value = if is_bare && is_plain { value.clone() } else { quoted(value) };
-        // Writing into a string can't fail.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "{key} = {value}");
     }
     text
 }
 
-/// Reads declarations that were made of a command line.
+/// Parses declarations generated from a command line.
 ///
 /// # Errors
-/// Every mistake, without places: there is no file.
+/// Every error, without positions, because there is no file.
 pub(super) fn parse(toml: &str) -> Result<FileConfig, Failure> {
     config::parse("the command line", toml).map_err(|problems| {
         let messages: Vec<&str> = problems.list.iter().map(|problem| problem.message.as_str()).collect();
@@ -59,7 +59,7 @@ pub(super) fn parse(toml: &str) -> Result<FileConfig, Failure> {
     })
 }
 
-/// These options with those values that were written.
+/// The current options with the values written on the command line.
 pub(super) fn with_settings(current: Options, written: &Options, settings: &[Setting]) -> Options {
     fn merge<O: OptionSet>(mut current: O, written: &O, settings: &[Setting]) -> O {
         let is_set = |option: &&EntityOption| settings.iter().any(|setting| setting.key == option.name);

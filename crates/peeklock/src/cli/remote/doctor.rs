@@ -19,7 +19,7 @@ Examples:
 It reads only. The exit code is 1 if a check fails.";
 
 const DIAL_TIME_OUT: Duration = Duration::from_secs(10);
-/// Tokens of minutes still work.
+/// A larger difference breaks tokens with a lifetime of minutes.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(60);
 
 /// What to check.
@@ -79,7 +79,7 @@ fn described(args: &DoctorArgs) -> Result<String, Failure> {
     Ok(format!("{} as {who}, {tls}", target.host))
 }
 
-/// AMQP with TLS and credentials, HTTP with the same.
+/// Checks AMQP with TLS and credentials, and HTTP with the same.
 async fn namespace(args: &DoctorArgs) -> Vec<Check> {
     let amqp = async {
         let client: Client = args.connection.connect().await?;
@@ -99,7 +99,8 @@ async fn namespace(args: &DoctorArgs) -> Vec<Check> {
     checks
 }
 
-/// Tokens end by the namespace's clock and are made by this machine's. Nothing to say of a namespace that tells no time.
+/// Compares the clocks: tokens are made by this machine's and expire by the namespace's. `None` if the namespace
+/// reports no time.
 async fn clock(args: &DoctorArgs) -> Option<Check> {
     let date = args.connection.admin().ok()?.date().await.ok()??;
     let told = rfc2822::parse(&date).ok()?.timestamp();
@@ -113,7 +114,7 @@ async fn clock(args: &DoctorArgs) -> Option<Check> {
     Some(Check { name: "clock", outcome })
 }
 
-/// Whether the disk is full. Only this broker tells that, and only those who may manage it.
+/// Checks whether the disk is full. Only this broker reports that, and only with the right to manage.
 async fn room(args: &DoctorArgs) -> Option<Check> {
     let overview = args.connection.api().ok()?.get("overview", &[]).await.ok()?;
     let damaged = number(&overview, "/damage/count");

@@ -149,7 +149,7 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The options that a command line declares.
+/// The options declared on the command line.
 fn written(kind: EntityKind, address: &Address, settings: &[Setting]) -> Result<Options, Failure> {
     let lines = declaring::lines(settings);
     let toml = match (kind, address.subscription()) {

@@ -57,7 +57,7 @@ pub(super) async fn run(args: ExportArgs) -> Result<(), Failure> {
     refuse_ambiguous(&file)
 }
 
-/// Names the rules that a file can't have.
+/// Refuses rules that a file can't express, naming them.
 fn refuse_ambiguous(file: &FileConfig) -> Result<(), Failure> {
     let subscriptions =
         file.topics.iter().flat_map(|topic| topic.subscriptions.iter().map(move |one| (&topic.name, one)));
@@ -96,7 +96,7 @@ async fn options(admin: &Admin, path: &str) -> Result<Options, Failure> {
 pub(super) async fn subscriptions(admin: &Admin, topic: &str) -> Result<Vec<SubscriptionConfig>, Failure> {
     let mut subscriptions = Vec::new();
     for Found { path, described, .. } in admin.subscriptions(topic).await? {
-        // A client for JMS created it and will delete it.
+        // A JMS client created it and will delete it.
         if described.get("IsClientAffine") == Some("true") {
             continue;
         }

@@ -1,11 +1,11 @@
-//! Why a command failed, and what to do about it.
+//! Failure of a command, with advice.
 
 use peeklock_client::ClientError;
 
 use crate::cli::output;
 use crate::exit::Exit;
 
-/// The end of a command that did not work.
+/// A failed command.
 #[derive(Debug)]
 pub(super) struct Failure {
     message: String,
@@ -14,17 +14,17 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Something that failed at run time.
+    /// A failure at run time.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), advice: None, exit: Exit::Failure }
     }
 
-    /// A wrong command line or file.
+    /// An invalid command line or file.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), advice: None, exit: Exit::Usage }
     }
 
-    /// The same with what to do about it.
+    /// Adds advice.
     pub(super) fn advise(self, advice: impl Into<String>) -> Self {
         Self { advice: Some(advice.into()), ..self }
     }
@@ -35,7 +35,7 @@ impl Failure {
         Self { message: format!("{subject}: {}", failure.message), ..failure }
     }
 
-    /// In one line.
+    /// The failure in one line.
     pub(super) fn text(&self) -> String {
         match &self.advice {
             Some(advice) => format!("{}; {advice}", self.message),

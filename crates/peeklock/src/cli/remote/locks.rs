@@ -22,9 +22,9 @@ Examples:
   peeklock locks release orders --seq 17,18
 `ls` needs the right Manage on the entity, to name clients on the namespace; `release` needs Listen as well. Both need Peeklock.";
 
-/// More than anybody reads.
+/// Maximum number of rows, more than is useful to a reader.
 const ROWS_MAX: usize = 10_000;
-/// Receivers whose connections are looked for.
+/// Maximum number of receivers whose connections are looked up.
 const HOLDERS_MAX: usize = 100;
 
 /// What to do with locks.
@@ -123,7 +123,7 @@ fn described(connection: &Json) -> String {
     one_line(&format!("{address} {} ({})", client(connection), identities(connection)), 80)
 }
 
-/// The connections of receivers, as far as they are found; whoever may not see connections sees none.
+/// The connections of receivers, as far as found; none without the right to see connections.
 async fn holders(api: &Api, locks: &[Json]) -> BTreeMap<String, Json> {
     let mut found = BTreeMap::new();
     for receiver in locks.iter().map(|lock| text(lock, "/receiver")).filter(|receiver| !receiver.is_empty()) {

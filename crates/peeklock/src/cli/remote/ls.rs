@@ -18,7 +18,7 @@ Examples:
   peeklock ls --watch          again every two seconds";
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// Clears a terminal and puts the cursor into its corner.
+/// Clears a terminal and moves the cursor to its corner.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// What to list.
@@ -113,7 +113,7 @@ pub(super) fn entity_json(found: &Found) -> Json {
     })
 }
 
-/// Whether a text matches a pattern of `*` and `?`; linear in the product of their lengths.
+/// Whether a text matches a pattern of `*` and `?`; takes time proportional to the product of their lengths.
 fn matches(pattern: &[char], text: &[char]) -> bool {
     let mut reached = vec![false; text.len() + 1];
     if let Some(first) = reached.first_mut() {

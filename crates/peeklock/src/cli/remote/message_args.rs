@@ -1,4 +1,4 @@
-//! A message as a command line has it.
+//! A message described on the command line.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -70,7 +70,7 @@ pub(super) struct MessageArgs {
 }
 
 impl MessageArgs {
-    /// Reads the body.
+    /// Reads the body from its source.
     pub(super) fn body(&self) -> Result<Bytes, Failure> {
         let Some(text) = &self.body else { return Ok(Bytes::new()) };
         let Some(file) = text.strip_prefix('@') else { return Ok(Bytes::copy_from_slice(text.as_bytes())) };

@@ -1,4 +1,4 @@
-//! A message as one JSON object, the same as in the broker's management API.
+//! A message as one JSON object, as in the broker's management API.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::text::shown_instant;
 
-/// Of a message that was never locked, the SDKs and the broker say so with an instant in the distant past.
+/// For a message that was never locked, the SDKs and the broker use a time in the distant past.
 const REAL_TIME_MS_MIN: i64 = 0;
 
-/// The message; of the body at most `body_bytes_max`.
+/// The message with at most `body_bytes_max` bytes of its body.
 pub(super) fn message(message: &Message, body_bytes_max: usize) -> Json {
     let properties = &message.properties;
     let time = |at_ms: Option<i64>| at_ms.filter(|at_ms| *at_ms > REAL_TIME_MS_MIN).map(shown_instant);
@@ -44,7 +44,7 @@ pub(super) fn message(message: &Message, body_bytes_max: usize) -> Json {
         let why = json!({ "reason": reason, "description": description, "source": source });
         object.insert("dead_letter".to_owned(), why);
     }
-    // What is not there is left out.
+    // Missing values are omitted.
     if let Json::Object(object) = &mut object {
         object.retain(|_, value| !value.is_null());
     }
@@ -124,7 +124,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value in the nearest form of JSON: bytes as Base64, integers beyond 53 bits and decimals as text.
+/// A value in the closest form of JSON: bytes as Base64, integers beyond 53 bits and decimals as text.
 fn plain(value: &Value) -> Json {
     const EXACT_MAX: i64 = 1 << 53;
     let whole =

@@ -1,5 +1,5 @@
-//! Commands that talk to a running namespace: most over its public protocols, so that they work against Azure as well; `connections`,
-//! `locks`, `top`, `clock` and `tail --log` by the management API that only this broker has.
+//! Commands for a running namespace: most use its public protocols, so that they work against Azure as well;
+//! `connections`, `locks`, `top`, `clock` and `tail --log` use the management API that only this broker has.
 
 mod address;
 mod apply;
@@ -164,7 +164,7 @@ async fn perform(command: RemoteCommand) -> Result<(), Failure> {
     }
 }
 
-/// There is no such entity.
+/// The failure for a missing entity.
 fn missing(path: &str) -> Failure {
     Failure::new(format!("{path} does not exist"))
         .advise("`peeklock ls` lists the queues, topics and subscriptions; `topic/Subscriptions/name` is a subscription")

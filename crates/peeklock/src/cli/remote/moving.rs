@@ -115,8 +115,8 @@ pub(in crate::cli) struct UndeferArgs {
 }
 
 impl UndeferArgs {
-    /// Where they go. A subscription's topic would give them to all its subscriptions, or to none; and nobody wants dead letters
-    /// among other messages without saying so.
+    /// The destination. A subscription's topic would send the messages to all its subscriptions, or to none; and dead
+    /// letters are not sent among other messages unless the user requests it.
     fn destination(&self) -> Result<String, Failure> {
         match &self.to {
             Some(to) => Ok(to.clone()),
@@ -146,7 +146,7 @@ pub(super) async fn move_messages(args: MoveArgs) -> Result<(), Failure> {
     transfer(&args.address, session, &args.to, &args.common, "moved").await
 }
 
-/// Dead letters belong to no session, whatever their queue requires.
+/// Dead letters belong to no session, whether or not their queue requires sessions.
 fn check_session(address: &Address, session: Option<&str>) -> Result<(), Failure> {
     match session {
         Some(_) if address.sub_queue != SubQueue::Main => {
@@ -168,7 +168,7 @@ async fn transfer(
     done: &'static str,
 ) -> Result<(), Failure> {
     let mut client = common.connection.connect().await?;
-    // First of all links, so that transactions may reach another entity.
+    // The first of all links, so that transactions may span another entity.
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
     let found = scan(&mut client, address, session, &common.selection, MessageState::Active).await?;
     if common.dry_run {
@@ -188,7 +188,7 @@ fn no_transactions(error: ClientError) -> Failure {
         .advise("the tier Basic has none: there messages can't be moved safely")
 }
 
-/// Says what was done; messages that were left are a failure.
+/// Reports the result; messages that were left are a failure.
 async fn finish(
     client: Client,
     report: &Report,
@@ -260,7 +260,7 @@ async fn take_up(
         return Ok(report);
     }
     if session.is_some() {
-        // Whoever holds a session may have its deferred messages.
+        // The holder of a session may receive its deferred messages.
         attach(client, address, session).await?;
     }
     let sender = client.sender(route.destination).await;
@@ -299,7 +299,7 @@ async fn take_up_batch(
     let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
     let moved = transact(client, sender, &received, Given::Tokens(&path, session, &tokens), route).await;
     if moved.is_err() {
-        // They stay deferred; without this their locks would end by themselves.
+        // They stay deferred; without this, their locks would only expire.
         let _ = client.abandon_by_token(&path, session, &tokens).await;
     }
     moved

@@ -23,7 +23,7 @@ Examples:
 
 /// Messages requested at a time.
 const PAGE: u32 = 250;
-/// How long to wait for new messages before looking again.
+/// How long to wait before checking for new messages.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 const BODY_CHARACTERS: usize = 60;
 
@@ -109,7 +109,7 @@ pub(super) async fn run(args: PeekArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was found and not printed yet.
+/// Messages found and not printed yet.
 struct View<'a> {
     args: &'a PeekArgs,
     shows_reasons: bool,
@@ -128,7 +128,7 @@ impl<'a> View<'a> {
         self.args.all || self.args.follow || self.shown < self.args.count
     }
 
-    /// Reads a page; whether there is no more at present.
+    /// Reads a page; returns whether there are no more at present.
     async fn page(
         &mut self,
         client: &mut Client,
@@ -196,7 +196,7 @@ pub(super) fn heading(shows_reasons: bool) -> Table {
     Table::new(&["NUMBER", "ENQUEUED", "TRIES", "ID", "SUBJECT", last, "BODY"])
 }
 
-/// A message as a row of it.
+/// A message as a row of the table.
 pub(super) fn row(message: &Message, shows_reason: bool) -> [String; 7] {
     let short = |text: Option<&str>| one_line(text.unwrap_or("-"), 36);
     let state =

@@ -150,7 +150,7 @@ async fn receive(args: PerfReceiveArgs) -> Result<(), Failure> {
         }
         let count = u64::try_from(deliveries.len()).unwrap_or(0);
         received += count;
-        // Without the last wait, in which nothing came.
+        // Excludes the last wait, in which no message arrived.
         took = start.elapsed();
         bar.inc(count);
     }

@@ -1,4 +1,4 @@
-//! What has to change so that a namespace has what a file declares.
+//! The changes that give a namespace the entities declared in a file.
 
 use peeklock_client::Options;
 use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
@@ -10,7 +10,7 @@ use crate::config::{FileConfig, SubscriptionConfig, TopicConfig, option_text, to
 /// One change.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// An entity is new.
+    /// Creates an entity.
     Create {
         /// Its path.
         path: String,
@@ -19,39 +19,39 @@ pub(super) enum Step {
         /// The first rule of a subscription.
         rule: Option<Rule>,
     },
-    /// Options change.
+    /// Changes options.
     Update {
-        /// Of which entity.
+        /// The path of the entity.
         path: String,
         /// All of its options.
         options: Options,
-        /// Name, value before and value after of each that changes.
+        /// Name, old and new value of each changed option.
         changes: Vec<String>,
     },
-    /// An entity that the file doesn't have is deleted.
+    /// Deletes an entity that the file does not declare.
     Delete {
         /// Its path.
         path: String,
     },
-    /// A rule is new.
+    /// Adds a rule.
     AddRule {
-        /// Of which subscription.
+        /// The subscription.
         path: String,
         /// The rule.
         rule: Rule,
     },
-    /// A rule changes.
+    /// Replaces a rule.
     ReplaceRule {
-        /// Of which subscription.
+        /// The subscription.
         path: String,
-        /// The rule as it shall be.
+        /// The new rule.
         rule: Rule,
-        /// What it was.
+        /// The old rule.
         before: String,
     },
-    /// A rule that the file doesn't have is removed.
+    /// Removes a rule that the file does not declare.
     RemoveRule {
-        /// Of which subscription.
+        /// The subscription.
         path: String,
         /// Its name.
         name: String,
@@ -59,7 +59,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// What happens, in one word.
+    /// The kind of change in one word.
     pub(super) fn verb(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -71,7 +71,7 @@ impl Step {
         }
     }
 
-    /// The same as a sign.
+    /// The kind of change as a sign.
     pub(super) fn sign(&self) -> char {
         match self {
             Self::Create { .. } | Self::AddRule { .. } => '+',
@@ -80,7 +80,7 @@ impl Step {
         }
     }
 
-    /// Which entity.
+    /// The path of the entity.
     pub(super) fn path(&self) -> &str {
         match self {
             Self::Create { path, .. }
@@ -92,7 +92,7 @@ impl Step {
         }
     }
 
-    /// What changes, in one line.
+    /// The change in one line.
     pub(super) fn title(&self) -> String {
         let path = self.path();
         match self {
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// More about it, line by line.
+    /// Details of the change, line by line.
     pub(super) fn details(&self) -> Vec<String> {
         let lines = |text: &str| text.lines().map(str::to_owned).collect();
         match self {
@@ -150,12 +150,12 @@ fn set_options<O: OptionSet>(options: &O) -> Vec<String> {
         .collect()
 }
 
-/// A rule as a configuration file has it, without its name; equal texts are equal rules.
+/// A rule as in a configuration file, without its name; equal texts mean equal rules.
 pub(super) fn rule_text(rule: &Rule) -> String {
     let subscription = SubscriptionConfig {
         name: "s".to_owned(),
         options: SubscriptionOptions::default(),
-        // Beside another one, so that the rule that matches everything is written as well.
+        // With a rule beside it, so that the rule that matches everything is written as well.
         rules: vec![Rule { name: "r".into(), ..rule.clone() }],
     };
     let topic = TopicConfig {
@@ -173,15 +173,15 @@ pub(super) fn rule_text(rule: &Rule) -> String {
 pub(super) struct Plan {
     /// The changes.
     pub(super) steps: Vec<Step>,
-    /// Forwarding is set when all entities exist.
+    /// Forwarding is set after all entities exist.
     last: Vec<Step>,
 }
 
 impl Plan {
-    /// Compares an entity with what it shall be.
+    /// Compares an entity with its declaration.
     ///
     /// # Errors
-    /// It can't become so.
+    /// The entity can't be changed to match it.
     pub(super) fn entity(
         &mut self,
         path: &str,
@@ -266,7 +266,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Puts all in order.
+    /// Orders the changes.
     pub(super) fn finish(&mut self) {
         let (deletions, mut steps): (Vec<Step>, Vec<Step>) =
             std::mem::take(&mut self.steps).into_iter().partition(|step| matches!(step, Step::Delete { .. }));
@@ -276,7 +276,7 @@ impl Plan {
     }
 }
 
-/// A file that declares no shared access rules doesn't remove any: keys are in few files.
+/// A file without shared access rules doesn't remove any, because few files contain keys.
 fn is_silent<O: OptionSet>(option: &EntityOption, wanted: &O) -> bool {
     match &option.kind {
         OptionKind::AuthorizationRules(at) => at.get(wanted).is_none_or(Vec::is_empty),

@@ -1,11 +1,11 @@
-//! Progress of long work, on standard error and only if that is a terminal.
+//! Progress of long operations, on standard error and only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Fewer steps than these are done before anybody could read.
+/// Fewer steps are done too quickly for a progress bar.
 const STEPS_MIN: u64 = 200;
 
-/// A bar for so many steps.
+/// A bar for this many steps.
 pub(super) fn bar(steps: u64, what: &'static str) -> ProgressBar {
     let target = if steps < STEPS_MIN { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(steps), target);

@@ -1,4 +1,4 @@
-//! Application properties as a command line has them: `name=value`, or `name:type=value`.
+//! Application properties on the command line: `name=value`, or `name:type=value`.
 
 use peeklock_wire::Value;
 
@@ -13,10 +13,10 @@ pub(super) struct Property {
 
 const TYPES: &str = "string, int, long, double, bool, uuid or time";
 
-/// Reads a property.
+/// Parses a property.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn property(text: &str) -> Result<Property, String> {
     let (head, value) =
         text.split_once('=').ok_or("write name=value, or name:int=5 for another type than text")?;
@@ -38,7 +38,7 @@ pub(super) fn property(text: &str) -> Result<Property, String> {
     Ok(Property { name: name.to_owned(), value })
 }
 
-/// A number, or one of the words `inf` and `nan`. Text becomes infinite also when the number is too large.
+/// A number, or one of the words `inf` and `nan`. Rust also parses a number that is too large as infinity.
 fn double(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("\"{text}\" is no double"))?;
     if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {

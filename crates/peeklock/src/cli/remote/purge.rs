@@ -22,7 +22,7 @@ Examples:
   peeklock purge orders --state scheduled  cancel what is scheduled
 Messages that a receiver has locked stay.";
 
-/// Messages deleted by one request: what the tier Standard allows.
+/// Messages deleted by one request: the limit of the tier Standard.
 const BATCH: u32 = 500;
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 
@@ -113,7 +113,7 @@ async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure>
     }
 }
 
-/// The broker's own operation: nothing is delivered.
+/// Uses the broker's own operation: no message is delivered.
 async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
     let until_ms = args.selection.before.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond());
     let mut report = Report::default();
@@ -131,10 +131,10 @@ async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Fai
     }
 }
 
-/// On a service that has no such operation: they are received and deleted.
+/// For a service without that operation: receives and deletes the messages.
 async fn delete_received(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
     if args.selection.before.is_some() {
-        // Only those that were found are deleted.
+        // Only the messages found are deleted.
         let found = find(client, args).await?;
         return walk(client, &args.address, None, found, Action::Delete).await;
     }
@@ -144,7 +144,7 @@ async fn delete_received(client: &mut Client, args: &PurgeArgs) -> Result<Report
     Ok(Report { done, ..Report::default() })
 }
 
-/// Receives and deletes what is there; how many that were.
+/// Receives and deletes the available messages; returns their number.
 async fn drain(client: &mut Client, link: LinkId) -> Result<u64, ClientError> {
     let mut done = 0;
     loop {
@@ -181,7 +181,7 @@ async fn delete_sessions(client: &mut Client, args: &PurgeArgs) -> Result<Report
     Ok(report)
 }
 
-/// A dead letter keeps the mark of its former state, and its number may be that of a scheduled message.
+/// A dead letter keeps its former state in an annotation, and its number may equal that of a scheduled message.
 fn check_state(args: &PurgeArgs) -> Result<(), Failure> {
     let is_inside = args.address.sub_queue != SubQueue::Main;
     if is_inside && matches!(args.state, StateArg::Scheduled) {

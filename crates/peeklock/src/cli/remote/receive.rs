@@ -21,7 +21,7 @@ Examples:
 
 /// Messages locked at a time.
 const BATCH: u64 = 100;
-/// A longer wait is made of such pieces, between which tokens are renewed.
+/// A longer wait is divided into pieces, between which tokens are renewed.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What to receive, and what becomes of it.
@@ -123,7 +123,7 @@ pub(super) async fn run(args: ReceiveArgs) -> Result<(), Failure> {
     let most = if args.all { u64::MAX } else { args.count };
     let deadline = Instant::now() + args.wait;
     let mut received = 0;
-    // What was given back comes again at once; it is released when all is received.
+    // Abandoned messages would be delivered again at once, so they are abandoned after all are received.
     let mut kept: Vec<Delivery> = Vec::new();
     while received < most {
         let left = deadline.saturating_duration_since(Instant::now()).min(WAIT_MAX);

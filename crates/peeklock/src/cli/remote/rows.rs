@@ -7,17 +7,17 @@ use super::text::one_line;
 /// Longest cell, in characters.
 const CELL_MAX: usize = 128;
 
-/// A text, or nothing.
+/// A text; empty if missing.
 pub(super) fn text<'a>(row: &'a Json, pointer: &str) -> &'a str {
     row.pointer(pointer).and_then(Json::as_str).unwrap_or_default()
 }
 
-/// A count; 0 if there is none.
+/// A count; 0 if missing.
 pub(super) fn number(row: &Json, pointer: &str) -> u64 {
     row.pointer(pointer).and_then(Json::as_u64).unwrap_or(0)
 }
 
-/// A cell: a dash for what is missing, and nothing that a terminal would obey.
+/// A cell: a dash for a missing value, without terminal control characters.
 pub(super) fn shown(row: &Json, pointer: &str) -> String {
     match row.pointer(pointer) {
         None | Some(Json::Null) => "-".to_owned(),

@@ -1,5 +1,5 @@
-//! `peeklock rule test`: which rules match a message, and what their actions make of it. The rules are read from the namespace and
-//! evaluated here, by the broker's own code.
+//! `peeklock rule test`: which rules match a message, and the results of their actions. The rules are read from the
+//! namespace and evaluated here, by the broker's own code.
 
 use clap::Args;
 use peeklock_client::Message;
@@ -39,7 +39,7 @@ pub(in crate::cli) struct RuleTestArgs {
     connection: ConnectionArgs,
 }
 
-/// What a rule makes of the message.
+/// The result of a rule for the message.
 struct Verdict {
     subscription: String,
     rule: String,
@@ -140,7 +140,7 @@ impl Verdict {
     }
 }
 
-/// What changes, by name; without a value it is removed.
+/// The changes by name; without a value the property is removed.
 fn listed(changes: &PropertyChanges) -> Vec<(String, Option<String>)> {
     let texts = changes.texts.iter();
     let mut listed: Vec<_> = texts

@@ -1,4 +1,4 @@
-//! Finds the messages that a command is about, by browsing: nothing is locked.
+//! Finds the messages for a command by browsing, without locking them.
 
 use std::collections::BTreeSet;
 
@@ -10,35 +10,35 @@ use super::{Failure, peek};
 use crate::cli::table::Table;
 
 const PAGE: u32 = 250;
-/// Messages in hand at a time.
+/// Maximum size of messages processed at a time.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// Rows of a preview.
+/// Rows of the preview.
 const ROWS_MAX: usize = 20;
 
-/// What was found.
+/// The messages found.
 pub(super) struct Scan {
     /// Their sequence numbers.
     pub(super) numbers: BTreeSet<i64>,
-    /// The size of the largest, in bytes.
+    /// The size of the largest one, in bytes.
     bytes_max: usize,
-    /// The first of them.
+    /// The first ones.
     pub(super) preview: Table,
 }
 
 impl Scan {
-    /// How many there are.
+    /// The number of messages.
     pub(super) fn len(&self) -> u64 {
         u64::try_from(self.numbers.len()).unwrap_or(u64::MAX)
     }
 
-    /// How many to have in hand at a time, at most `most`: large messages are few.
+    /// How many to process at a time, at most `most`: fewer if messages are large.
     pub(super) fn batch(&self, most: u32) -> u32 {
         let count = BATCH_BYTES_MAX / self.bytes_max.max(1);
         u32::try_from(count).unwrap_or(most).clamp(1, most)
     }
 }
 
-/// Browses a whole queue, or a session of it, for messages of a state.
+/// Browses a whole queue, or a session of it, for messages in a state.
 pub(super) async fn scan(
     client: &mut Client,
     address: &Address,
@@ -58,7 +58,7 @@ pub(super) async fn scan(
         for encoded in &page.messages {
             let message = Message::decode(encoded)?;
             from = message.sequence_number().saturating_add(1);
-            // A dead letter keeps the mark of its former state.
+            // A dead letter keeps its former state in an annotation.
             let is_state = shows_reasons || message.state() == state;
             if is_state && selection.matches(&message)? {
                 if found.numbers.len() < ROWS_MAX {

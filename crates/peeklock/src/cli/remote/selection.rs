@@ -1,4 +1,4 @@
-//! Which messages of a queue a command is about.
+//! Selects the messages of a queue for a command.
 
 use clap::Args;
 use peeklock_client::{ClientError, Message};
@@ -24,15 +24,15 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Whether every message is meant that was there before an instant.
+    /// Whether the selection is all messages enqueued before a time.
     pub(super) fn is_all(&self) -> bool {
         self.filter.is_none() && self.numbers.is_empty()
     }
 
-    /// Whether a message is meant.
+    /// Whether a message is selected.
     ///
     /// # Errors
-    /// Properties that can't be read.
+    /// Invalid properties.
     pub(super) fn matches(&self, message: &Message) -> Result<bool, ClientError> {
         if !self.numbers.is_empty() && !self.numbers.contains(&message.sequence_number()) {
             return Ok(false);

@@ -21,7 +21,7 @@ Examples:
   peeklock send baskets --body x --session red     to a queue that requires sessions
   peeklock send orders --body load --repeat 1000";
 
-/// Messages under way to the broker at a time.
+/// Maximum number of messages without an outcome yet.
 const WINDOW: usize = 256;
 
 /// What to send.

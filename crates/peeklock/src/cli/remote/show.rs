@@ -73,7 +73,7 @@ pub(super) fn rule_table(rules: &[Rule]) -> Table {
     table
 }
 
-/// A filter as people write it.
+/// A filter in human-readable form.
 pub(super) fn filter_text(filter: &Filter) -> String {
     match filter {
         Filter::True => "true".to_owned(),

@@ -29,7 +29,7 @@ const MESSAGE_INTERVAL: Duration = Duration::from_millis(500);
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 const BODY_CHARACTERS: usize = 120;
 const BODY_BYTES_MAX: usize = 65_536;
-/// Sequence numbers end below this, apart from the partition in the bits above.
+/// Sequence numbers are below this, apart from the partition in the higher bits.
 const NUMBERS_END: i64 = 1 << 48;
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
@@ -103,16 +103,16 @@ async fn follow_messages(args: &TailArgs, address: &Address) -> Result<(), Failu
     Ok(())
 }
 
-/// The number behind that of the last message, found by halving: to look through a long queue would take long.
+/// The sequence number after that of the last message, by binary search: scanning a long queue would take long.
 async fn behind_last(client: &mut Client, path: &str) -> Result<i64, ClientError> {
     let (mut behind, mut none_from) = (0, NUMBERS_END);
     while behind < none_from {
-        // Numbers begin at 1 and grow, so the end is near the beginning rather than in the middle.
+        // Numbers begin at 1 and increase, so the end is probably near the beginning rather than in the middle.
         let probe = (behind + (none_from - behind) / 2).min(2 * behind + 64);
         let page = client.peek(path, probe, 1, None).await?;
         match page.messages.first() {
             None => none_from = probe,
-            // A number of a partitioned entity has its partition in the high bits.
+            // The number of a message in a partitioned entity has the partition in its high bits.
             Some(encoded) => {
                 let found = Message::decode(encoded)?.sequence_number() & (NUMBERS_END - 1);
                 behind = found.max(probe) + 1;

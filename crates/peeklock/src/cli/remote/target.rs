@@ -1,4 +1,4 @@
-//! Where to connect: the flag, a variable, the ready file, or the local development broker.
+//! The namespace to connect to: from the flag, a variable, the ready file, or the local development broker.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::Failure;
 
-/// The variable that other programs for Service Bus use for the same purpose.
+/// The variable that other programs for Service Bus use for the connection string.
 const COMMON_VARIABLE: &str = "SERVICEBUS_CONNECTION_STRING";
 
 /// Which namespace to talk to.
@@ -37,7 +37,7 @@ struct ReadyFile {
 }
 
 impl ConnectionArgs {
-    /// The connection string in effect, and where it is from.
+    /// The connection string in use, and its source.
     fn text(&self) -> Result<(String, &'static str), Failure> {
         if let Some(text) = &self.connection {
             return Ok((text.clone(), "the connection string"));

@@ -1,4 +1,4 @@
-//! Times, durations and numbers as people write and read them.
+//! Times, durations and numbers in human-readable notation.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 use crate::config::parse_duration_ms;
 
-/// Reads `30s`, `5m`, `1 hour` or `PT1M`.
+/// Parses `30s`, `5m`, `1 hour` or `PT1M`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration_ms(text, &(0..=u64::MAX)).map(Duration::from_millis)
 }
 
-/// Reads a duration of at least a millisecond, to which a message's life is cut.
+/// Parses a duration of at least a millisecond, the unit of a message's time to live.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     if length.is_zero() {
@@ -24,7 +24,7 @@ pub(super) fn time_to_live(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// Reads an instant such as `2026-01-31T12:00:00Z`, or the word `now`; milliseconds since 1970.
+/// Parses a time such as `2026-01-31T12:00:00Z`, or the word `now`; milliseconds since 1970.
 pub(super) fn instant_ms(text: &str) -> Result<i64, String> {
     if text.eq_ignore_ascii_case("now") {
         return Ok(Timestamp::now().as_millisecond());
@@ -35,7 +35,7 @@ pub(super) fn instant_ms(text: &str) -> Result<i64, String> {
     Ok(instant.as_millisecond())
 }
 
-/// An instant in UTC with milliseconds.
+/// A time in UTC with milliseconds.
 pub(super) fn shown_instant(at_ms: i64) -> String {
     Timestamp::from_millisecond(at_ms)
         .map_or_else(|_| at_ms.to_string(), |at| at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
@@ -56,7 +56,7 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// One line, without characters that a terminal would obey, cut to so many characters.
+/// One line without terminal control characters, cut after this many characters.
 pub(super) fn one_line(text: &str, characters_max: usize) -> String {
     let mut shown: String = text
         .chars()

@@ -32,10 +32,10 @@ pub(in crate::cli) struct TokenArgs {
     connection: ConnectionArgs,
 }
 
-/// Tokens end at a whole second: one that holds for less may have ended already.
+/// Tokens expire at a whole second, so one with a shorter lifetime may be expired at once.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     if length < Duration::from_secs(1) {
@@ -45,12 +45,12 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// The path to sign, as brokers read it: a token for any other would be refused.
+/// The path to sign, as brokers normalize it: a token for any other would be refused.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with the valid form.
 fn signed_path(text: &str) -> Result<String, String> {
-    // The short names of queues inside entities are this command line's.
+    // The short names of sub-queues are specific to this command line.
     if let Ok(address) = text.parse::<Address>()
         && address.sub_queue != SubQueue::Main
     {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(lifetime("soon"), duration("soon"), "what is no duration is refused as elsewhere");
     }
 
-    /// What the text names once its short words are written out.
+    /// The node that the text names once its short names are expanded.
     fn node(text: &str) -> Result<ResolvedNode, peeklock_access::AddressError> {
         let address = text.parse::<Address>().map(|address| address.path());
         ResolvedNode::of(&address.unwrap_or_else(|_| text.to_owned()))

@@ -26,7 +26,7 @@ Examples:
 Keys: q quit, r by rate, a by active messages, d by dead letters, n by name. Where the output is no terminal, plain tables follow
 each other. Needs the right Manage on the namespace, and Peeklock: Azure tells no rates.";
 
-/// More than anybody reads.
+/// Maximum number of rows, more than is useful to a reader.
 const ROWS_MAX: usize = 10_000;
 const NAME_CHARACTERS: usize = 60;
 
@@ -101,7 +101,7 @@ pub(super) async fn run(args: TopArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Draws until q is pressed. A broker that does not answer is asked again.
+/// Redraws until q is pressed. If the broker does not answer, the request is repeated.
 async fn interactive(args: &TopArgs, api: &Api, search: &str, first: Snapshot) -> Result<(), Failure> {
     let mut screen = Screen::open();
     let (mut snapshot, mut order, mut trouble) = (first, args.sort, None);
@@ -131,7 +131,7 @@ struct Snapshot {
     rows: Vec<Row>,
 }
 
-/// Messages per second since the look before; none on the first one, and of an entity that is new.
+/// Messages per second since the previous snapshot; none in the first one, and for a new entity.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Rates {
     accepted: f64,
@@ -169,7 +169,7 @@ async fn look(api: &Api, search: &str, before: Option<&Snapshot>) -> Result<Snap
 }
 
 fn rates(before: &Json, after: &Json, seconds: f64) -> Rates {
-    // Totals begin at 0 when the broker starts.
+    // Totals start at 0 when the broker starts.
     let rate = |field: &str| {
         number(after, field).saturating_sub(number(before, field)) as f64 / seconds.max(f64::EPSILON)
     };
@@ -181,10 +181,10 @@ fn rates(before: &Json, after: &Json, seconds: f64) -> Rates {
 }
 
 impl Snapshot {
-    /// A line about the whole, and a table.
+    /// A summary line, and a table.
     fn lines(&self, order: Order) -> Vec<String> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
-        // Stable: the API's order is by name.
+        // A stable sort: the API's order is by name.
         match order {
             Order::Name => {}
             Order::Active => rows.sort_by_key(|row| std::cmp::Reverse(number(&row.found, "/counts/active"))),

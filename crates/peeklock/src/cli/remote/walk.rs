@@ -1,4 +1,4 @@
-//! Goes through a queue and deals with the messages that were chosen; all others are given back at the end.
+//! Receives the messages of a queue and processes the selected ones; all others are released at the end.
 
 use std::time::{Duration, Instant};
 
@@ -12,45 +12,45 @@ use super::address::Address;
 use super::scan::Scan;
 use super::{Failure, progress};
 
-/// Messages dealt with together; a transaction has at most 100.
+/// Messages processed together; a transaction has at most 100.
 const BATCH: u32 = 50;
-/// Messages that are not meant and are locked meanwhile, at most.
+/// Maximum number of locked messages that are not selected.
 const HELD_MAX: usize = 10_000;
-/// Less than the time of nearly every lock.
+/// Shorter than nearly every lock duration.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
-/// Locks renewed with one request.
+/// Locks renewed by one request.
 const RENEWALS: usize = 500;
 
-/// What became of the messages.
+/// The result for the messages.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// So many were dealt with.
+    /// Number of processed messages.
     pub(super) done: u64,
-    /// The others that were meant, with the reason.
+    /// The other selected messages, with the reason.
     pub(super) skipped: Vec<(i64, String)>,
 }
 
-/// What is done with a chosen message.
+/// The operation on a selected message.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Action<'a> {
-    /// It is deleted.
+    /// Deletes it.
     Delete,
-    /// It is sent there and deleted here, both or neither.
+    /// Sends it there and deletes it here, in one transaction.
     Send(Route<'a>),
 }
 
-/// Where messages go, by transactions.
+/// The destination of messages and how they are sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route<'a> {
-    /// The link to the coordinator, which is the first of the connection.
+    /// The link to the coordinator, the first link of the connection.
     pub(super) coordinator: LinkId,
-    /// Queue or topic.
+    /// The queue or topic.
     pub(super) destination: &'a str,
-    /// What id they get.
+    /// Whether messages get new ids.
     pub(super) readdress: Readdress,
 }
 
-/// A receiver that locks messages, of a session if one is named.
+/// Attaches a receiver that locks messages, of a session if one is given.
 pub(super) async fn attach(
     client: &mut Client,
     address: &Address,
@@ -68,7 +68,7 @@ pub(super) async fn attach(
     Ok(link)
 }
 
-/// Deals with the messages that were found.
+/// Processes the messages that were found.
 pub(super) async fn walk(
     client: &mut Client,
     address: &Address,
@@ -82,7 +82,7 @@ pub(super) async fn walk(
     let link = attach(client, address, session).await?;
     let sender = match action {
         Action::Delete => None,
-        // Before anything is locked: the destination may not exist.
+        // Before any message is locked, because the destination may not exist.
         Action::Send(Route { destination, .. }) => {
             let sender = client.sender(destination).await;
             Some(sender.map_err(|error| Failure::about(destination, error))?)
@@ -115,7 +115,7 @@ pub(super) async fn walk(
 struct Work {
     sender: Option<LinkId>,
     report: Report,
-    /// Locked and not meant, or refused.
+    /// Locked messages that are not selected, or were refused.
     held: Vec<Delivery>,
     renewed_at: Instant,
     bar: ProgressBar,
@@ -126,7 +126,7 @@ impl Work {
         self.held.push(delivery.without_payload());
     }
 
-    /// Keeps what is held from coming again, and from counting as a failed try.
+    /// Renews the locks of held messages, so that they are not delivered again, which would count as a failed delivery.
     async fn renew(
         &mut self,
         client: &mut Client,
@@ -139,12 +139,12 @@ impl Work {
         }
         self.renewed_at = Instant::now();
         if let Some(id) = session {
-            // Its messages are locked as long as it is.
+            // Its messages are locked as long as the session is.
             return unless_lost(client.renew_session_lock(&address.path(), id).await);
         }
         let tokens: Vec<Uuid> = self.held.iter().filter_map(Delivery::lock_token).collect();
         for tokens in tokens.chunks(RENEWALS) {
-            // A lock that was lost meanwhile has given its message back.
+            // A message whose lock was lost meanwhile is available again.
             unless_lost(client.renew_locks(&address.path(), tokens).await)?;
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Work {
         Ok(self.report)
     }
 
-    /// All of them together, or one by one if that fails: a single message that can't be dealt with must not stop the others.
+    /// Processes all of them together, or one by one if that fails: a single failing message must not stop the others.
     async fn batch(
         &mut self,
         client: &mut Client,
@@ -216,7 +216,7 @@ impl Work {
                 let moved = transact(client, sender, deliveries, Given::Deliveries(deliveries), route).await;
                 match moved {
                     Ok(()) => client.forget(deliveries),
-                    // The broker may have ended the link with the refusal.
+                    // The broker may have detached the link with the refusal.
                     Err(_) => self.sender.take().into_iter().for_each(|sender| client.detach(sender)),
                 }
                 moved
@@ -225,7 +225,7 @@ impl Work {
     }
 }
 
-/// A refusal doesn't matter, the end of the connection does.
+/// Ignores a refusal, but not the end of the connection.
 fn unless_lost(result: Result<(), ClientError>) -> Result<(), Failure> {
     match result {
         Err(error @ (ClientError::Lost(_) | ClientError::TimeOut(_))) => Err(error.into()),
@@ -233,12 +233,12 @@ fn unless_lost(result: Result<(), ClientError>) -> Result<(), Failure> {
     }
 }
 
-/// What a transaction completes.
+/// The messages completed by a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Given<'a> {
-    /// Deliveries of a link.
+    /// Deliveries on a link.
     Deliveries(&'a [Delivery]),
-    /// Deferred messages of the queue at a path, or of a session of it, by the tokens of their locks.
+    /// Deferred messages of the queue at a path, or of a session of it, by lock tokens.
     Tokens(&'a str, Option<&'a str>, &'a [Uuid]),
 }
 
@@ -254,7 +254,7 @@ impl Resend for Delivery {
     }
 }
 
-/// Sends messages and completes what they were, in one transaction.
+/// Sends messages and completes the originals, in one transaction.
 pub(super) async fn transact<M: Resend>(
     client: &mut Client,
     sender: LinkId,
@@ -267,7 +267,7 @@ pub(super) async fn transact<M: Resend>(
     match worked {
         Ok(()) => client.discharge(route.coordinator, transaction, true).await,
         Err(error) => {
-            // Without an answer it is rolled back as well: with its connection.
+            // If this is not answered, the end of the connection rolls the transaction back.
             let _ = client.discharge(route.coordinator, transaction, false).await;
             Err(error)
         }

@@ -38,7 +38,7 @@ pub(super) struct CopyArgs {
     json: bool,
 }
 
-/// What was copied, in the broker's words.
+/// Numbers of copied items.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     report: CopyReport,
@@ -106,7 +106,7 @@ async fn between(args: &CopyArgs, source: &Open, target: &Open) -> Result<Copied
     Ok(Copied { report, entities })
 }
 
-/// The records of entities and subscriptions that can be read: few and small.
+/// The readable records of entities and subscriptions: they are few and small.
 async fn read_meta(lease: &Lease) -> Result<BTreeMap<Key, Bytes>, Error> {
     let mut found = BTreeMap::new();
     for (space, partition) in lease.partitions().await? {

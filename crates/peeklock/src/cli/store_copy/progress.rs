@@ -1,4 +1,4 @@
-//! How far a copy is, on standard error and only if that is a terminal.
+//! Progress of a copy, on standard error and only if that is a terminal.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const UNBOUNDED: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 pub(super) struct Bar {
     bar: ProgressBar,
     stage: Option<CopyStage>,
-    /// About how much there is.
+    /// Approximate total size.
     bytes: Option<u64>,
     copied_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! One side of a copy: which store, opened so that no broker uses it meanwhile.
+//! Source or target of a copy, opened so that no broker uses it meanwhile.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,14 +16,14 @@ use crate::config::{self, DATA_DIR_DEFAULT, DatabaseUrl, StorageConfig, StorageE
 use crate::database::{self, Replicated};
 use crate::exit::Exit;
 
-/// Written into a data directory by its first start.
+/// A file that the first start writes into a data directory.
 const MANIFEST: &str = "MANIFEST";
-/// A lease that nobody renews is free within this.
+/// A lease that is not renewed expires within this time.
 const LEASE_WAIT: Duration = Duration::from_secs(20);
-/// A database that is silent for longer is told of.
+/// A database that does not answer for longer is reported.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// A store as the command line names it.
+/// A store on the command line.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
     place: Place,
@@ -36,7 +36,7 @@ enum Place {
     Database(DatabaseUrl),
 }
 
-/// Read or written.
+/// Whether it is read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Source,
@@ -88,7 +88,7 @@ impl Side {
         Ok(Self { place, config })
     }
 
-    /// Whether both name one store.
+    /// Whether both are the same store.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.place, &other.place) {
             (Place::Directory(one), Place::Directory(other)) => {
@@ -99,7 +99,7 @@ impl Side {
         }
     }
 
-    /// Whether it is files.
+    /// The data directory, if it is one.
     pub(super) const fn directory(&self) -> Option<&PathBuf> {
         match &self.place {
             Place::Directory(path) => Some(path),
@@ -148,21 +148,21 @@ impl Side {
     }
 }
 
-/// Takes part in the cluster like a node, so that no broker serves from the database meanwhile.
+/// Joins the cluster like a node, so that no broker serves from the database meanwhile.
 fn member(replicated: &Replicated) -> Member {
     let host = crate::config::ClusterConfig::default().node_name();
     let info = database::node(format!("store-copy-{host}-{}", std::process::id()), String::new());
     Member::start(replicated.leases(), info, Settings::default(), database::elapsed())
 }
 
-/// Which node has the lease.
+/// The node that holds the lease.
 async fn holder(replicated: &Replicated) -> String {
     let status = replicated.leases().status().await.unwrap_or_default();
     let holder = status.leases.into_iter().find_map(|(lease, _)| lease.holder);
     holder.map_or_else(String::new, |(name, _)| format!(" (node {name})"))
 }
 
-/// A store that this process has to itself.
+/// A store that only this process uses.
 pub(super) enum Open {
     Directory(Arc<LocalStore>),
     Database { name: String, replicated: Replicated, member: Member, held: Membership },
@@ -176,7 +176,7 @@ impl Open {
         }
     }
 
-    /// About how much is in it, where that is known.
+    /// Its approximate size, where known.
     pub(super) fn live_bytes(&self) -> Option<u64> {
         match self {
             Self::Directory(store) => store.figures().bytes().map(|bytes| bytes.live),
@@ -184,7 +184,7 @@ impl Open {
         }
     }
 
-    /// Tells of a database that does not answer; what is under way there waits for it. Never resolves.
+    /// Reports a database that does not answer; operations on it wait. Never resolves.
     pub(super) async fn watch(&self) -> Infallible {
         let Self::Database { name, member, .. } = self else { return std::future::pending().await };
         let mut was_silent = false;
@@ -203,12 +203,12 @@ impl Open {
         }
     }
 
-    /// Resolves when somebody else may use it.
+    /// Resolves when another process may use the store.
     pub(super) async fn lost(&self) -> Failure {
         match self {
             Self::Directory(_) => std::future::pending().await,
             Self::Database { name, held, .. } => {
-                // Nothing is handed over: the name of this node is in no configuration.
+                // A hand-over can't occur, because no configuration names this node.
                 let (Ended::Lost | Ended::HandOver(_)) = held.ended().await;
                 let reason = Error::Fenced { reason: format!("{name}: the lease was lost") };
                 Failure::data(format!("{reason}; run the command again, it goes on where it was"))
@@ -219,7 +219,7 @@ impl Open {
     pub(super) async fn close(self) {
         match self {
             Self::Directory(store) => {
-                // An error: the closing thread panicked, which it has told.
+                // On an error the closing thread has panicked, which was logged.
                 let _ = tokio::task::spawn_blocking(move || store.close()).await;
             }
             Self::Database { replicated, member, .. } => {

@@ -1,4 +1,4 @@
-//! What a copy tells: its result, or why it is not complete and what to do.
+//! Output of a copy: its result, or why it is incomplete and how to continue.
 
 use std::fmt::Write;
 
@@ -12,11 +12,11 @@ use super::super::store_failure::Failure;
 use super::{Copied, CopyArgs};
 
 const MIB: f64 = (1 << 20) as f64;
-/// Damaged values shown.
+/// Maximum number of damaged values listed.
 const SHOWN_MAX: usize = 50;
 const AGAIN: &str = "Run the same command again: it goes on where it was.";
 
-/// The failure of a copy in words.
+/// Describes the failure of a copy.
 pub(super) fn explain(args: &CopyArgs, names: Option<&StoredNames>, error: CopyError) -> Failure {
     let (from, to) = (&args.from, &args.to);
     match error {
@@ -75,7 +75,7 @@ fn damage(args: &CopyArgs, names: Option<&StoredNames>, damaged: &[DamagedValue]
     text + &advice
 }
 
-/// What a value is about.
+/// Describes what a value belongs to.
 fn describe(names: Option<&StoredNames>, key: Key) -> String {
     let Subject { entity, sequence_number, what } =
         names.map_or_else(|| StoredNames::default().describe(key), |names| names.describe(key));

@@ -1,4 +1,4 @@
-//! Queues, topics and subscriptions, with the emulator's defaults for what they don't say.
+//! Queues, topics and subscriptions, with the emulator's defaults for missing properties.
 
 use peeklock_engine::{QueueOptions, SubscriptionOptions, TopicOptions};
 
@@ -13,13 +13,13 @@ use crate::config::queue::QueueConfig;
 use crate::config::subscription::SubscriptionConfig;
 use crate::config::topic::TopicConfig;
 
-/// Where the emulator's defaults are not the service's. Its longest time to live is an hour, too; here there is no longest,
-/// unless `[limits]` sets one.
+/// Where the emulator's defaults differ from the service's. An hour is also its longest time to live; here it is
+/// unlimited, unless `[limits]` sets a maximum.
 const TIME_TO_LIVE_MS_DEFAULT: u64 = 3_600_000;
 const MAX_DELIVERY_COUNT_DEFAULT: u32 = 3;
 const HISTORY_WINDOW_MS_DEFAULT: u64 = 20_000;
 
-/// Reads the namespace with all that is in it.
+/// Reads the namespace with its entities.
 pub(super) fn read_namespace(mut namespace: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) {
     namespace.set_title("namespace: ".to_owned());
     config.namespace.name = namespace.text("Name", "sbemulatorns", parse_name);
@@ -109,7 +109,7 @@ fn read_subscription(
     Some((SubscriptionConfig { name, options, rules }, place))
 }
 
-/// The name of an object, which from then on is called after it in messages.
+/// The name of an object, which is used for it in messages from then on.
 fn named(
     object: &mut Object<'_, '_>,
     check: fn(&str) -> Result<(), String>,

@@ -1,5 +1,5 @@
-//! The `Config.json` of Microsoft's Service Bus emulator, read as it reads it: JSON with comments, its property names, its
-//! defaults (an hour to live, three deliveries), without its limits. It becomes the same entities as a file in TOML.
+//! The `Config.json` of Microsoft's Service Bus emulator, read with its syntax (JSON with comments), property names and
+//! defaults (an hour to live, three deliveries), without its limits. It results in the same entities as a file in TOML.
 
 mod entities;
 mod object;
@@ -18,10 +18,10 @@ use super::file::FileConfig;
 use super::problem::{Collector, Problem, Problems};
 use object::{Object, Reports, place};
 
-/// Where the emulator's container finds its file.
+/// The path of the file in the emulator's container.
 pub(crate) const FILE_DEFAULT: &str = "/ServiceBus_Emulator/ConfigFiles/Config.json";
 
-/// What a container is given that stands in for the emulator and has no file: as the emulator's own image, a queue
+/// The configuration of a container that replaces the emulator and has no file: as in the emulator's own image, a queue
 /// `queue.1` and a topic `topic.1`.
 pub(super) const SAMPLE: &str = include_str!("../../../../../config/emulator-sample.json");
 pub(super) const SAMPLE_NAME: &str = "config/emulator-sample.json (built in)";
@@ -29,7 +29,7 @@ pub(super) const SAMPLE_NAME: &str = "config/emulator-sample.json (built in)";
 /// The byte order mark.
 pub(super) const MARK: &str = "\u{feff}";
 
-/// Comments and trailing commas are accepted, as by the emulator; the looser forms of JSON5 are not.
+/// Comments and trailing commas are accepted, as in the emulator; other extensions of JSON5 are not.
 pub(super) const GRAMMAR: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -46,7 +46,7 @@ pub(super) const GRAMMAR: ParseOptions = ParseOptions {
 /// Reads a file.
 ///
 /// # Errors
-/// [`Problems`] with every mistake; a file that can't be read is a mistake in line 1.
+/// [`Problems`] with every error; an unreadable file is an error in line 1.
 pub(super) fn load(path: &Path, bounds: Bounds) -> Result<FileConfig, Problems> {
     let file = path.display().to_string();
     match fs::read_to_string(path) {
@@ -55,12 +55,12 @@ pub(super) fn load(path: &Path, bounds: Bounds) -> Result<FileConfig, Problems> 
     }
 }
 
-/// Reads a file's text; `file` names it in messages.
+/// Parses a file's text; `file` names it in messages.
 ///
 /// # Errors
-/// [`Problems`] with every mistake.
+/// [`Problems`] with every error.
 pub(super) fn parse(file: &str, text: &str, bounds: Bounds) -> Result<FileConfig, Problems> {
-    // Editors on Windows put it in front.
+    // Editors on Windows write it at the start.
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let reports = Reports { problems: Collector::new(text), notes: Collector::new(text) };
     let mut config = FileConfig { is_emulators: true, ..FileConfig::default() };
@@ -118,7 +118,7 @@ fn read_user(mut user: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) 
             }
         }
     }
-    // Both go where the process's log goes: to standard error, which is what a container's log is made of.
+    // Both go where the process's log goes: to standard error, which containers collect.
     if let Some(mut logging) = user.object("Logging", "Logging: ".to_owned()) {
         let _ = logging.text("Type", "Console", |_| Ok(()));
         logging.finish();

@@ -1,4 +1,4 @@
-//! Reads one JSON object property by property, with places, ranges and advice.
+//! Reads one JSON object property by property, with positions, ranges and advice.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,18 +11,18 @@ use crate::config::problem::Collector;
 use crate::config::sql::Wrong;
 use crate::config::table::closest;
 
-/// Where mistakes and remarks about one file go.
+/// Collects the errors and notes about one file.
 pub(super) struct Reports<'i> {
-    /// What keeps the file from being used.
+    /// Errors that make the file unusable.
     pub(super) problems: Collector<'i>,
-    /// What the file says in vain: the emulator, too, reads past what it doesn't know.
+    /// Settings without effect: the emulator ignores unknown ones, too.
     pub(super) notes: Collector<'i>,
 }
 
-/// An object being read. Every property asked for becomes known; [`Self::finish`] remarks on the others. Names match
-/// regardless of case, and `null` is the same as nothing.
+/// An object being read. Every property that is read becomes known; [`Self::finish`] notes the others. Names are
+/// case-insensitive, and `null` counts as missing.
 pub(super) struct Object<'a, 'i> {
-    /// How messages name the object; ends with `: ` unless it is empty.
+    /// The object's name in messages; ends with `: ` unless it is empty.
     title: String,
     object: Option<&'a ast::Object<'i>>,
     reports: &'a Reports<'i>,
@@ -35,12 +35,12 @@ impl<'a, 'i> Object<'a, 'i> {
         Self { title, object, reports, known: Vec::new() }
     }
 
-    /// An object about which the file says nothing, beside this one.
+    /// An object that the file does not contain, beside this one.
     pub(super) fn missing(&self, title: String) -> Self {
         Self::new(title, None, self.reports)
     }
 
-    /// How messages name the object.
+    /// The object's name in messages.
     pub(super) fn title(&self) -> &str {
         &self.title
     }
@@ -50,12 +50,12 @@ impl<'a, 'i> Object<'a, 'i> {
         self.title = title;
     }
 
-    /// Where the object stands; the file's start if it is missing.
+    /// The position of the object; the file's start if it is missing.
     pub(super) fn place(&self) -> Place {
         self.object.map_or(0..0, place)
     }
 
-    /// The value of a property, which becomes known. A second one of the same name is reported.
+    /// The value of a property, which becomes known. A duplicate is reported.
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'a ast::Value<'i>> {
         let is_new = !self.known.contains(&key);
         if is_new {
@@ -70,7 +70,7 @@ impl<'a, 'i> Object<'a, 'i> {
         (!matches!(first.value, ast::Value::NullKeyword(_))).then_some(&first.value)
     }
 
-    /// Reads a property with a function that gives a value or the rest of a sentence that starts with the property.
+    /// Reads a property with a function that returns a value, or the rest of a sentence that starts with the property.
     pub(super) fn read<T>(
         &mut self,
         key: &'static str,
@@ -104,7 +104,7 @@ impl<'a, 'i> Object<'a, 'i> {
         self.text(key, &duration::iso(default_ms), parse).unwrap_or(default_ms)
     }
 
-    /// A whole number within a range.
+    /// An integer within a range.
     pub(super) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
         self.read(key, |value| {
             let ast::Value::NumberLit(number) = value else {
@@ -136,7 +136,7 @@ impl<'a, 'i> Object<'a, 'i> {
         Some(Object::new(title, Some(object), self.reports))
     }
 
-    /// The objects of a list inside this one, each named by its `Name` where it has one; `None` when there is no list.
+    /// The objects of a list inside this one, each called by its `Name` if it has one; `None` when there is no list.
     pub(super) fn list(&mut self, key: &'static str) -> Option<Vec<Object<'a, 'i>>> {
         let list = self.read(key, |value| match value {
             ast::Value::Array(list) => Ok(list),
@@ -159,7 +159,7 @@ impl<'a, 'i> Object<'a, 'i> {
         Some(objects)
     }
 
-    /// The object's `Name` and where it stands; `None` when it is missing or unusable, which is reported.
+    /// The object's `Name` and its position; `None` when it is missing or invalid, which is reported.
     pub(super) fn name(&mut self, check: fn(&str) -> Result<(), String>) -> Option<(String, Place)> {
         let Some(value) = self.value("Name") else {
             self.report(&self.place(), "Name", "missing; write \"Name\": \"orders\" or the like");
@@ -169,24 +169,24 @@ impl<'a, 'i> Object<'a, 'i> {
         Some((name, place(value)))
     }
 
-    /// Takes a name for an object inside this one; `false` when it is taken, which is reported.
+    /// Registers a name for an object inside this one; `false` for a duplicate, which is reported.
     pub(super) fn take_name(&self, names: &mut Names, kind: &'static str, name: &str, place: &Place) -> bool {
         names.take(&self.title, kind, name, place, &self.reports.problems)
     }
 
-    /// Remarks that a property has no effect here.
+    /// Notes that a property has no effect here.
     pub(super) fn ignored(&mut self, key: &'static str, why: &str) {
         if let Some(value) = self.value(key) {
             self.note(&place(value), &format!("{key}: {why}"));
         }
     }
 
-    /// Reports a mistake at a property's value.
+    /// Reports an error at a property's value.
     pub(super) fn report(&self, place: &Range<usize>, key: &str, message: &str) {
         self.reports.problems.report(place, format!("{}{key}: {message}", self.title));
     }
 
-    /// Reports a mistake in the SQL of a property's value.
+    /// Reports an error in the SQL of a property's value.
     pub(super) fn report_sql(&self, place: &Range<usize>, key: &str, wrong: &Wrong) {
         wrong.report(&self.reports.problems, place, &format!("{}{key}", self.title));
     }
@@ -195,7 +195,7 @@ impl<'a, 'i> Object<'a, 'i> {
         self.reports.notes.report(place, format!("{}{message}", self.title));
     }
 
-    /// Remarks on every property that nobody asked for.
+    /// Notes every property that was not read.
     pub(super) fn finish(self) {
         for property in self.object.into_iter().flat_map(|object| &object.properties) {
             let name = property.name.as_str();
@@ -209,13 +209,13 @@ impl<'a, 'i> Object<'a, 'i> {
     }
 }
 
-/// Where something stands in the file.
+/// The position of a value in the file.
 pub(super) fn place(value: &impl Ranged) -> Place {
     let range = value.range();
     range.start..range.end
 }
 
-/// What was found instead, and what to write.
+/// The message for a value of the wrong type, with an example.
 pub(super) fn mismatch(expected: &str, found: &ast::Value<'_>, key: &str, example: &str) -> String {
     format!("expected {expected}, found {}; write \"{key}\": {example}", show(found))
 }

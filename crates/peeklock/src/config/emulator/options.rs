@@ -1,4 +1,4 @@
-//! Options as the emulator's file writes them: by Service Bus's names, with texts of their own for what is wrong.
+//! Options in the emulator's file: with Service Bus's names, and messages of their own.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use crate::config::names::Place;
 use crate::config::options::{Room, Source};
 
 const HISTORY_WINDOW: &str = "DuplicateDetectionHistoryTimeWindow";
-/// The emulator's least.
+/// The emulator's minimum.
 const HISTORY_WINDOW_MS_MIN: u64 = 5_000;
 
 impl Source for Object<'_, '_> {
@@ -31,7 +31,8 @@ impl Source for Object<'_, '_> {
         self.integer(key, default, range)
     }
 
-    /// Service Bus remembers ids for 20 seconds at least, the emulator for 5: less is understood as the least.
+    /// Service Bus remembers ids for at least 20 seconds, the emulator for 5: shorter durations are raised to the
+    /// minimum.
     fn duration_ms(&mut self, key: &'static str, default_ms: u64, range_ms: &RangeInclusive<u64>) -> u64 {
         let least_ms = if key == HISTORY_WINDOW { HISTORY_WINDOW_MS_MIN } else { *range_ms.start() };
         self.duration_ms(key, default_ms, &(least_ms..=*range_ms.end())).max(*range_ms.start())

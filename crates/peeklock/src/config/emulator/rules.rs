@@ -8,7 +8,7 @@ use crate::config::entity::check_rule_name;
 use crate::config::names::{Names, Place};
 use crate::config::sql::{self, Wrong};
 
-/// What a correlation filter compares.
+/// The fields that a correlation filter compares.
 const FIELDS: [&str; 11] = [
     "ContentType",
     "CorrelationId",
@@ -23,8 +23,8 @@ const FIELDS: [&str; 11] = [
     "To",
 ];
 
-/// The rules of a subscription: the one that every message passes if there is none in the file. An
-/// empty list says nothing either: .NET Aspire writes one for each subscription without rules.
+/// The rules of a subscription; by default the one that matches every message. An empty list means the default too:
+/// .NET Aspire writes one for each subscription without rules.
 pub(super) fn read(subscription: &mut Object<'_, '_>, limits: &RuleLimits) -> Vec<Rule> {
     let list = subscription.list("Rules").unwrap_or_default();
     if list.is_empty() {
@@ -66,7 +66,7 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str, limits: &RuleLimits) -> Opti
     Some((Rule { name: name.into(), filter: filter?, action, created_at: Timestamp::default() }, place))
 }
 
-/// What a rule tests, by `FilterType`; without it, by what is there.
+/// The filter of a rule, selected by `FilterType`, otherwise by the properties present.
 fn read_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<Filter> {
     let kind =
         properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
@@ -105,7 +105,7 @@ fn read_sql_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Opti
     filter
 }
 
-/// An empty action is none.
+/// Reads the action; an empty one means none.
 fn read_action(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<SqlAction> {
     let title = format!("{}Action: ", properties.title());
     let mut object = properties.object("Action", title)?;
@@ -118,7 +118,7 @@ fn read_action(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<S
     action.flatten()
 }
 
-/// An expression; what is wrong with it is reported where it is.
+/// Parses an expression; errors are reported at their positions.
 fn read_sql<T>(
     object: &mut Object<'_, '_>,
     example: &str,
@@ -163,14 +163,14 @@ fn is_empty(value: &ast::Value<'_>) -> bool {
     value.as_object().is_some_and(|object| object.properties.is_empty())
 }
 
-/// A field, or the other word that newer tools have for it.
+/// A field under its name, or under the other name that newer tools use.
 fn text(object: &mut Object<'_, '_>, key: &'static str, other: Option<&'static str>) -> Option<Box<str>> {
     let one = object.text(key, "order", |text| Ok(text.into()));
     let other = other.and_then(|other| object.text(other, "order", |text| Ok(text.into())));
     one.or(other)
 }
 
-/// Application properties by name; names match regardless of case.
+/// Application properties by name; names are case-insensitive.
 fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, PropertyValue)> {
     let Some(value) = correlation.value("Properties") else { return Vec::new() };
     let ast::Value::Object(fields) = value else {

@@ -1,4 +1,4 @@
-//! The emulator's file: what it means, and what is wrong with it.
+//! The emulator's file: its meaning, and its errors.
 
 mod mistakes;
 
@@ -36,7 +36,7 @@ fn rules_file(text: &str) -> String {
     )
 }
 
-/// Every property of every entity, with a value that is not its default.
+/// Every property of every entity, with a value other than its default.
 fn everything() -> String {
     let queue = r#"{"Name": "q", "Properties": {
         "AutoDeleteOnIdle": "PT10M", "DeadLetteringOnMessageExpiration": true, "DefaultMessageTimeToLive": "P14D",
@@ -150,7 +150,7 @@ fn every_property_is_understood() {
         auto_delete_on_idle_ms: Some(20 * MINUTE_MS),
         max_message_size_bytes: 2 << 20,
         max_size_bytes: 5 << 20,
-        // Five seconds are less than Service Bus knows.
+        // Five seconds are below Service Bus's minimum.
         duplicate_detection_history_time_window_ms: 20_000,
         kept: Kept { enable_express: true, support_ordering: false, ..Kept::default() },
         ..TopicOptions::default()
@@ -298,7 +298,7 @@ fn in_toml_it_declares_the_same() {
     }
 }
 
-/// The fuzz target `config_json` asks the same of more inputs.
+/// The fuzz target `config_json` tests the same with more inputs.
 #[test]
 fn mutated_files_are_survived() {
     const ROUNDS: usize = 5_000;

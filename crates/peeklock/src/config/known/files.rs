@@ -1,4 +1,4 @@
-//! Files that a configuration names.
+//! Checks the files that a configuration names.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::place::Step;
 use crate::audit::AuditTarget;
 use crate::config::{FileConfig, TlsConfig};
 
-/// Written into a data directory by its first start.
+/// A file that the first start writes into a data directory.
 const MANIFEST: &str = "MANIFEST";
 
 /// Whether a broker has used a directory before.
@@ -20,7 +20,7 @@ pub(super) fn is_store(data_dir: &Path) -> bool {
     data_dir.join(MANIFEST).exists()
 }
 
-/// Reports what a start could not read or write.
+/// Reports files that a start could not read or write.
 pub(super) fn check(file: &FileConfig, data_dir: &Path, report: &Report<'_>) {
     check_tls(&file.tls, report);
     if fs::metadata(data_dir).is_ok_and(|found| !found.is_dir()) {

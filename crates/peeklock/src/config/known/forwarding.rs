@@ -1,4 +1,4 @@
-//! Where messages are forwarded: targets that nothing declares, cycles, and chains that are too long.
+//! Checks forwarding: undeclared targets, cycles, and chains that are too long.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -10,9 +10,9 @@ use crate::config::{FileConfig, ServeArgs};
 
 /// An option that forwards messages.
 struct Edge<'a> {
-    /// How messages name what it belongs to.
+    /// The name of its entity in messages.
     title: String,
-    /// As the file calls it.
+    /// The option's name in the file.
     key: &'static str,
     /// The queue or topic whose messages it forwards.
     source: &'a str,
@@ -31,8 +31,8 @@ impl Edge<'_> {
 /// The edges that forward every message, by the key of their source's name.
 type Graph<'a, 'f> = HashMap<Box<str>, Vec<&'a Edge<'f>>>;
 
-/// Reports what a start would refuse, and what no message could ever leave. `is_stored`: there may be entities that the
-/// file does not declare.
+/// Reports forwarding that a start would refuse, and cycles, which no message ever leaves. `is_stored`: entities may
+/// exist that the file does not declare.
 pub(super) fn check(file: &FileConfig, args: &ServeArgs, is_stored: bool, report: &Report<'_>) {
     let edges = edges(file);
     check_targets(file, args, &edges, is_stored, report);
@@ -70,7 +70,7 @@ fn check_targets(
     }
 }
 
-/// Whether there are any. Each is reported where its first edge stands.
+/// Returns whether there are cycles. Each is reported at its first edge.
 fn check_cycles(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>) -> bool {
     let mut reported: HashSet<Box<str>> = HashSet::new();
     for edge in edges.iter().filter(|edge| edge.is_for_all) {
@@ -90,7 +90,7 @@ fn check_cycles(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>) 
     !reported.is_empty()
 }
 
-/// The shortest way, both ends included.
+/// The shortest path, including both ends.
 fn way<'f>(graph: &Graph<'_, 'f>, from: &'f str, to: &str) -> Option<Vec<&'f str>> {
     let mut seen = HashSet::from([name_key(from)]);
     let mut ways = VecDeque::from([vec![from]]);
@@ -108,7 +108,7 @@ fn way<'f>(graph: &Graph<'_, 'f>, from: &'f str, to: &str) -> Option<Vec<&'f str
     None
 }
 
-/// Reports chains that no message passes to the end, where they begin. There are no cycles.
+/// Reports chains that are too long for any message, at their beginning. There are no cycles.
 fn check_lengths(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>) {
     let targets: HashSet<Box<str>> =
         edges.iter().filter(|edge| edge.is_for_all).map(|edge| name_key(edge.target)).collect();
@@ -128,7 +128,7 @@ fn check_lengths(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>)
     }
 }
 
-/// In the order of the file.
+/// All edges in the order of the file.
 fn edges(file: &FileConfig) -> Vec<Edge<'_>> {
     let mut edges = Vec::new();
     let (queues, topics, subscriptions) = if file.is_emulators {

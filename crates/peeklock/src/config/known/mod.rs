@@ -1,5 +1,5 @@
-//! What can be known about a configuration without starting, beyond the meaning of each value: values that are refused
-//! together, files that it names, and where its messages are forwarded.
+//! Checks of a configuration that need no start, beyond each single value: combinations that are refused, files that it
+//! names, and forwarding.
 
 mod files;
 mod forwarding;
@@ -14,25 +14,26 @@ use super::problem::{Collector, Problem};
 use super::{Config, FileConfig, ServeArgs, StorageEngine, emulator};
 use place::{Document, Step};
 
-/// What was found, each with its place.
+/// The findings, each with its position.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
-    /// What a start would refuse.
+    /// Errors that a start would refuse.
     pub(crate) problems: Vec<Problem>,
-    /// What a start accepts, but is hardly meant, or is wrong unless an entity is stored that the file does not declare.
+    /// Settings that a start accepts but are probably not intended, or that are wrong unless an undeclared entity is
+    /// stored.
     pub(crate) notes: Vec<Problem>,
 }
 
-/// How much beside the text of the file counts.
+/// What is checked beside the text of the file.
 #[derive(Debug, Clone)]
 pub(crate) enum Reach {
     /// Nothing: for a file that is meant for another machine.
     Text,
-    /// The files that it names, whether anything is stored, and these variables, as at a start here.
+    /// The files that it names, whether the store has entities, and these variables, as at a start on this machine.
     Machine(Box<ServeArgs>),
 }
 
-/// Checks a file that was read without mistakes from `text`.
+/// Checks a file that was parsed without errors from `text`.
 pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings {
     let text = text.strip_prefix(emulator::MARK).unwrap_or(text);
     let args = match reach {
@@ -63,7 +64,7 @@ pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings 
     Findings { problems: report.problems.into_list(), notes: report.notes.into_list() }
 }
 
-/// Where the values stand that are refused together; the message names them.
+/// The positions of values that are refused together, which the message names.
 fn keys_of(message: &str) -> &'static [Step<'static>] {
     const KEYS: [(&str, &[Step<'static>]); 6] = [
         ("AMQP listens", &[Step::Key("amqp"), Step::Key("listen")]),
@@ -76,7 +77,7 @@ fn keys_of(message: &str) -> &'static [Step<'static>] {
     KEYS.iter().find(|(start, _)| message.starts_with(start)).map_or(&[], |(_, keys)| keys)
 }
 
-/// Where findings go.
+/// Collects findings.
 struct Report<'a> {
     document: Document<'a>,
     problems: Collector<'a>,
@@ -92,7 +93,7 @@ impl Report<'_> {
         self.notes.report(&self.place(steps), message);
     }
 
-    /// The start of the file for what a variable sets.
+    /// The position of a value; for one set by a variable, the start of the file.
     fn place(&self, steps: &[Step<'_>]) -> Range<usize> {
         self.document.place(steps).unwrap_or(0..0)
     }

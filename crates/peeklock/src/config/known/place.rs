@@ -1,4 +1,4 @@
-//! Where a value stands in a file, by the way to it.
+//! Finds the position of a value in a file by its path.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,25 +13,25 @@ use crate::config::emulator;
 /// One step down from the root.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step<'a> {
-    /// Into a table or object; in the emulator's file regardless of case.
+    /// To the value of a key in a table or object; case-insensitive in the emulator's file.
     Key(&'a str),
     /// To an element of a list, from 0.
     Index(usize),
 }
 
-/// A file's text, which was read without mistakes before.
+/// A file's text that was parsed without errors before.
 pub(super) struct Document<'a> {
     text: &'a str,
     is_json: bool,
 }
 
 impl<'a> Document<'a> {
-    /// Of TOML, or of the emulator's JSON.
+    /// A document in TOML, or in the emulator's JSON.
     pub(super) const fn new(text: &'a str, is_json: bool) -> Self {
         Self { text, is_json }
     }
 
-    /// The bytes of the value; `None` where the file has none.
+    /// The position of the value in bytes; `None` where the file has none.
     pub(super) fn place(&self, steps: &[Step<'_>]) -> Option<Range<usize>> {
         if self.is_json { in_json(self.text, steps) } else { in_toml(self.text, steps) }
     }

@@ -1,4 +1,4 @@
-//! What is found beyond the meaning of single values, with its places.
+//! Findings beyond single values, with their positions.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ fn examined(text: &str, reach: &Reach) -> Findings {
     examine(&config, text, reach)
 }
 
-/// On a machine whose data directory is this one.
+/// Checks on a machine with this data directory.
 fn here(data_dir: &Path) -> Reach {
     Reach::Machine(Box::new(ServeArgs { data_dir: Some(data_dir.to_owned()), ..ServeArgs::default() }))
 }

@@ -1,4 +1,4 @@
-//! Shared access rules of entities: where keys come from, and that messages never show them.
+//! Shared access rules of entities: sources of their keys, which messages never contain.
 
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What fuzzing found worth keeping, read again: the corpus of the target `config_json`.
+//! Reads the inputs that fuzzing found: the corpus of the target `config_json`.
 
 use super::*;
 use crate::config::{load, to_toml};

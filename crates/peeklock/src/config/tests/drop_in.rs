@@ -1,4 +1,4 @@
-//! The emulator's file and variables beside a file in TOML, flags and variables.
+//! The emulator's file and variables together with a file in TOML, flags and variables.
 
 use std::fs;
 

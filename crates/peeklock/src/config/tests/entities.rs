@@ -1,4 +1,4 @@
-//! Queues, topics, subscriptions and rules: good ones, bad ones, and those asked for by flag.
+//! Queues, topics, subscriptions and rules: valid ones, invalid ones, and those requested by flag.
 
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet};
 use peeklock_engine::{
@@ -74,7 +74,7 @@ fn queues_are_read_with_every_property() {
     assert_eq!(config.queues, [queue("Orders/eu", options), queue("plain", plain)]);
 }
 
-/// Options that differ from the default in this one, and only there.
+/// Options that differ from the default only in this one.
 fn with_another<O: OptionSet>(option: &EntityOption) -> O {
     const HOUR_MS: u64 = 3_600_000;
     fn set<T, O: OptionSet>(at: &Fields<T>, options: &mut O, change: impl FnOnce(&mut T)) {
@@ -95,7 +95,7 @@ fn with_another<O: OptionSet>(option: &EntityOption) -> O {
             set(at, &mut options, |text| *text = Some("other".into()));
         }
         OptionKind::Status(at) => set(at, &mut options, |status| *status = EntityStatus::Disabled),
-        // Their keys are in no output.
+        // Their keys must not be in any output.
         OptionKind::AuthorizationRules(_) => {}
     }
     options

@@ -1,10 +1,10 @@
-//! Mistakes in queues, topics, subscriptions and rules.
+//! Errors in queues, topics, subscriptions and rules.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// Each within a queue's table, from line 3 on, with the one message it must give.
+/// Each in a queue's table, from line 3 on, with the only message it must cause.
 const BAD_QUEUE: &[(&str, &str)] = &[
     (
         "lockDuration = \"PT1M\"",
@@ -115,7 +115,7 @@ const BAD_QUEUE: &[(&str, &str)] = &[
     ("requiresSession = true", "unknown key `requiresSession`; did you mean `requires_session`?"),
 ];
 
-/// As [`BAD_QUEUE`], each within a topic's table.
+/// Like [`BAD_QUEUE`], in a topic's table.
 const BAD_TOPIC: &[(&str, &str)] = &[
     ("name_ = 1", "3:1: topic \"t\": unknown key `name_`; did you mean `name`?"),
     ("max_size_in_megabytes = 0", "3:25: topic \"t\": max_size_in_megabytes: 0 is outside the range from 1"),
@@ -181,7 +181,7 @@ const BAD_TOPIC: &[(&str, &str)] = &[
     ),
 ];
 
-/// As [`BAD_QUEUE`], each within a subscription's table, from line 5 on.
+/// Like [`BAD_QUEUE`], in a subscription's table, from line 5 on.
 const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
     (
         "maxDeliveryCount = 1",
@@ -232,7 +232,7 @@ const BAD_SUBSCRIPTION: &[(&str, &str)] = &[
     ),
 ];
 
-/// As [`BAD_QUEUE`], each within a rule's table, from line 7 on.
+/// Like [`BAD_QUEUE`], in a rule's table, from line 7 on.
 const BAD_RULE: &[(&str, &str)] = &[
     (
         "",

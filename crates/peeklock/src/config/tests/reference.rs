@@ -1,5 +1,5 @@
-//! config/peeklock.toml and the README against the truth. The former's examples are commented out by a `#` without a
-//! space after it.
+//! Compares config/peeklock.toml and the README with the code. The former's examples are commented out by a `#` without
+//! a space after it.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ const REFERENCE: &str = include_str!("../../../../../config/peeklock.toml");
 const README: &str = include_str!("../../../../../README.md");
 const RULES: &str = include_str!("../../../../../docs/rules.md");
 
-/// The reference file with its examples in force.
+/// The reference file with its examples uncommented.
 fn with_examples() -> String {
     let line = |line: &'static str| match line.strip_prefix('#') {
         Some(example) if example.starts_with(|char: char| char.is_ascii_lowercase() || char == '[') => {
@@ -73,20 +73,20 @@ fn the_examples_of_rules_are_right() {
     assert!(read.topics[0].subscriptions[0].rules[0].action.is_some());
 }
 
-/// The keys that a section knows, from the message that an unknown one gives.
+/// The keys known in a section, from the error for an unknown key.
 fn known_keys(before: &str) -> Vec<String> {
     let message = only_message(&format!("{before}\nzzzzzzzzzzzz = 1"));
     let (_, keys) = message.split_once("known keys are ").unwrap();
     keys.split(", ").map(str::to_owned).collect()
 }
 
-/// An authorization rule that is complete.
+/// A complete authorization rule.
 const RULE: &str = "name = \"a\"\nrights = [\"Send\"]\nprimary_key = \"k\"\nsecondary_key = \"k\"";
 
-/// Whose JSON web tokens are accepted, but for their roles.
+/// Settings for JSON web tokens, without their roles.
 const JWT: &str = "issuer = \"https://i\"\naudience = \"a\"";
 
-/// Every section, with what must stand before a key of it.
+/// Every section, with the text that must precede a key of it.
 fn sections() -> Vec<(String, String)> {
     let names = [
         "amqp",
@@ -123,7 +123,7 @@ fn sections() -> Vec<(String, String)> {
         ("[[topics.subscriptions.rules]]", "name = \"r\"\ncorrelation.to = \"x\""),
     ] {
         write!(before, "{header}\n{first}\n").unwrap();
-        // The header of its roles is the next one.
+        // The header of its roles is the next section.
         let roles = if first == JWT { "roles = []" } else { "" };
         sections.push((header.to_owned(), format!("{before}{roles}")));
     }
@@ -158,7 +158,7 @@ fn the_reference_file_documents_every_key() {
             {
                 continue;
             }
-            // An example would need the file or the variable.
+            // An example would need the file or the variable to exist.
             if key.ends_with("_key_file") || key.ends_with("_key_env") || key == "keys_file" {
                 assert!(
                     lines.iter().any(|line| line.starts_with("# ") && line.contains(&key)),

@@ -1,4 +1,4 @@
-//! SQL in rules: what TOML says of it, and how it is written again.
+//! SQL in rules: parsed from TOML, and written again.
 
 use peeklock_engine::{Filter, PropertyValue, Rule, RuleLimits, SqlAction};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! `[namespace]`: its name, and what its tier allows.
+//! `[namespace]`: its name, and the options that its tier supports.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::config::entity::Bounds;
 
 const GIGABYTE: u64 = 1 << 30;
 
-/// What is refused in a tier, from line 5 on.
+/// Settings refused in a tier, from line 5 on.
 const BAD: &[(&str, &str, &str)] = &[
     (
         "standard",

@@ -1,16 +1,16 @@
-//! What memory the machine has, and what this process has of it.
+//! Memory of the machine, and of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory of a machine that doesn't say what it has.
+/// Assumed memory of a machine if it is unknown.
 const MACHINE_BYTES_UNKNOWN: u64 = 1024 << 20;
 
-/// The least of the machine's memory and the limits of the process's control groups; `root` is `/` but in tests.
+/// The minimum of the machine's memory and the limits of the process's control groups; `root` is `/` except in tests.
 pub(super) fn available_bytes(root: &Path) -> u64 {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().flat_map(|line| limit_files(root, line)).filter_map(|file| {
-        // "max" is no limit; version 1 says so with a number beyond every machine.
+        // "max" means no limit; version 1 uses a number beyond every machine.
         fs::read_to_string(file).ok()?.trim().parse().ok()
     });
     limits.chain(machine_bytes(root)).min().unwrap_or(MACHINE_BYTES_UNKNOWN)
@@ -23,9 +23,9 @@ fn machine_bytes(root: &Path) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Where the limits of a control group and of those above it stand; a line of `/proc/self/cgroup` is
-/// `number:controllers:path`, without controllers in version 2. In a container the path is often that of the host, and the
-/// group's own files stand at the top.
+/// Files with the limits of a control group and of its ancestors; a line of `/proc/self/cgroup` is
+/// `number:controllers:path`, without controllers in version 2. In a container the path is often that of the host, and
+/// the group's own files are at the top.
 fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -40,8 +40,8 @@ fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     path.ancestors().map(|group| root.join(top).join(group).join(file)).collect()
 }
 
-/// Memory of this process that the system can't take back, in bytes: what is in no file, also where it was moved to swap space.
-/// `None` where the system doesn't say.
+/// Memory of this process that the system can't reclaim, in bytes: pages not backed by a file, including those in swap.
+/// `None` where unknown.
 pub(super) fn process_bytes(root: &Path) -> Option<u64> {
     let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
     let kib = |name: &str| -> Option<u64> {
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(available_bytes(root), 8192 * MIB);
         write(root, "sys/fs/cgroup/slice/memory.max", "4294967296\n");
         assert_eq!(available_bytes(root), 4096 * MIB);
-        // In a container the host's path leads nowhere and the limit stands at the top.
+        // In a container the host's path does not exist and the limit is at the top.
         write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n");
         assert_eq!(available_bytes(root), 512 * MIB);
     }

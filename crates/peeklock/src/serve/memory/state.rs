@@ -1,4 +1,5 @@
-//! Measures what the broker knows of everything stored, and refuses growth before the machine or container has no memory left.
+//! Measures the memory of the state of everything stored, and refuses growth before the machine or container runs out
+//! of memory.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::machine::process_bytes;
 use crate::allocator;
 
-/// So often while more than half of the limit is used.
+/// Interval of measurements while more than half of the limit is used.
 const EVERY: Duration = Duration::from_millis(100);
-/// While less is used, one of so many measurements is enough.
+/// While less is used, only every nth measurement is made.
 const SELDOM: u32 = 10;
 
-/// Measures at once, since what was restored may be too much already, and then until the task is aborted.
+/// Measures at once, since the restored state may already exceed the limit, and then until the task is aborted.
 pub(in crate::serve) fn watch_state(budget: Budget) -> JoinHandle<()> {
     let is_measurable = measure(&budget);
     if !is_measurable {
@@ -45,12 +46,12 @@ async fn measure_again(budget: &Budget) {
     }
 }
 
-/// False if the system doesn't say what memory the process has.
+/// False if the system doesn't report the memory of the process.
 fn measure(budget: &Budget) -> bool {
     let Some(mut bytes) = process_bytes(Path::new("/")) else { return false };
     let state = budget.state();
     if state.is_full() || state_bytes(budget, bytes) >= state.limit_bytes() {
-        // What the allocator keeps for later is no reason to refuse anything.
+        // Memory retained by the allocator is no reason to refuse growth.
         allocator::give_back();
         bytes = process_bytes(Path::new("/")).unwrap_or(bytes);
     }
@@ -58,12 +59,12 @@ fn measure(budget: &Budget) -> bool {
     true
 }
 
-/// What the process has, but for messages under way.
+/// The memory of the process except for messages in transit.
 fn state_bytes(budget: &Budget, process_bytes: u64) -> usize {
     usize::try_from(process_bytes).unwrap_or(usize::MAX).saturating_sub(budget.used_bytes())
 }
 
-/// The process has so many bytes.
+/// Records the measured memory of the process, in bytes.
 fn measured(budget: &Budget, process_bytes: u64) {
     let bytes = state_bytes(budget, process_bytes);
     let limit_bytes = budget.state().limit_bytes();

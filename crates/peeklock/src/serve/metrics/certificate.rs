@@ -1,4 +1,4 @@
-//! How long the TLS certificate lasts.
+//! The remaining validity of the TLS certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ const EXPIRY: Family = Family::gauge(
     "When the TLS certificate that new connections are shown ends, since the epoch.",
 );
 
-/// See the module.
+/// The metric's source; see the module.
 #[derive(Debug)]
 pub(in crate::serve) struct CertificateMetrics(pub(in crate::serve) Arc<Tls>);
 
 impl Source for CertificateMetrics {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         let ends_at = self.0.certificate_ends_at().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        // Without a certificate there is no such series: 0 would look like one that has ended.
+        // Without a certificate there is no series: 0 would look like an expired one.
         ends_at.map_or(Ok(()), |since| page.one(&EXPIRY, since.as_secs()))
     }
 }

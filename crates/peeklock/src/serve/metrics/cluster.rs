@@ -1,4 +1,4 @@
-//! What a node of a cluster tells about its leases.
+//! Metrics of a cluster node about its leases.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const WAITING: Family = Family::gauge(
     "Other nodes that would take over now, as this node sees it.",
 );
 
-/// See the module.
+/// The metrics' source; see the module.
 #[derive(Debug)]
 pub(in crate::serve) struct LeaseFigures(pub(in crate::serve) Arc<Member>);
 

@@ -22,7 +22,7 @@ const UNAUTHENTICATED: Family = Family::gauge(
     "Open connections whose peer has not authenticated.",
 );
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::serve) enum Spoken {
     Amqp,
@@ -48,7 +48,7 @@ impl Spoken {
     }
 }
 
-/// See the module; cheap to clone.
+/// The metrics' source; see the module; cheap to clone.
 #[derive(Debug, Clone)]
 pub(in crate::serve) struct ConnectionMetrics {
     opened: Counters<1>,
@@ -57,7 +57,7 @@ pub(in crate::serve) struct ConnectionMetrics {
 }
 
 impl Default for ConnectionMetrics {
-    /// Every protocol has a series from the beginning, so that the first connection shows as an increase.
+    /// Every protocol has a series from the start, so that the first connection is visible as an increase.
     fn default() -> Self {
         let (opened, closed) = (Counters::default(), Counters::default());
         for protocol in Spoken::all() {
@@ -69,13 +69,13 @@ impl Default for ConnectionMetrics {
 }
 
 impl ConnectionMetrics {
-    /// Where unauthenticated connections are listed; set once.
+    /// Sets the list of unauthenticated connections, once.
     pub(in crate::serve) fn set_unauthenticated(&self, connections: UnauthenticatedConnections) {
-        // Nobody else sets it.
+        // It is set in one place only.
         let _ = self.unauthenticated.set(connections);
     }
 
-    /// Counts a connection as open until what this returns is dropped.
+    /// Counts a connection as open until the returned value is dropped.
     pub(in crate::serve) fn open(&self, spoken: Spoken, is_encrypted: bool) -> OpenConnection {
         let labels = [("protocol", spoken.name(is_encrypted))];
         self.opened.get_or_create(&labels).inc();
@@ -83,7 +83,7 @@ impl ConnectionMetrics {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(in crate::serve) struct OpenConnection(peeklock_metrics::Counter);
 

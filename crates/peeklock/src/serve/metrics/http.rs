@@ -13,7 +13,7 @@ const REQUEST_DURATION: Family = Family::histogram(
     "Time from the head of an HTTP request to the head of its answer, by route and status; a receive includes its wait.",
 );
 
-/// What an HTTP request is about: few words, whatever the paths are.
+/// The route of a request in the metrics: few values, whatever the paths are.
 pub(in crate::serve) fn route(path: &str) -> &'static str {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     let has = |segment: &str| path.split('/').any(|one| one.eq_ignore_ascii_case(segment));
@@ -28,12 +28,12 @@ pub(in crate::serve) fn route(path: &str) -> &'static str {
     }
 }
 
-/// See the module; cheap to clone.
+/// The metrics' source; see the module; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(in crate::serve) struct HttpMetrics(Arc<Mutex<BTreeMap<(&'static str, u16), Durations>>>);
 
 impl HttpMetrics {
-    /// A request was answered.
+    /// Counts an answered request.
     pub(in crate::serve) fn note(&self, route: &'static str, status: StatusCode, took: Duration) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);

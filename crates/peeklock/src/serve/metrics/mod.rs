@@ -1,4 +1,4 @@
-//! What `GET /metrics` answers: the registry of this process, and what the binary itself counts.
+//! The metrics of `GET /metrics`: the registry of this process, and the binary's own metrics.
 
 mod certificate;
 mod cluster;
@@ -28,7 +28,7 @@ const CONFIG_RELOADS: Family = Family::counter(
     "Times that the configuration was read again (SIGHUP), by outcome.",
 );
 
-/// What the binary counts, and the registry of everything; cheap to clone.
+/// The binary's own metrics, and the registry of all; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Monitoring {
     /// All sources.
@@ -36,17 +36,17 @@ pub(super) struct Monitoring {
     pub(super) connections: ConnectionMetrics,
     pub(super) http: HttpMetrics,
     pub(super) refusals: RefusalMetrics,
-    /// What the present term counts.
+    /// The metrics of the current term.
     pub(super) term: TermSources,
     reloads: Counters<1>,
 }
 
-/// Sources that come and go with a term; cheap to clone.
+/// Sources that are replaced with each term; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermSources(Arc<RwLock<Vec<Box<dyn Source>>>>);
 
 impl TermSources {
-    /// From now on these.
+    /// Replaces the sources.
     pub(super) fn set(&self, sources: Vec<Box<dyn Source>>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = sources;
     }
@@ -60,7 +60,7 @@ impl Source for TermSources {
 }
 
 impl Monitoring {
-    /// With what is known before the store is open.
+    /// Registers the metrics that are available before the store is open.
     pub(super) fn start(health: &Health, audit: &AuditControl) -> Self {
         let monitoring = Self::default();
         for outcome in ["ok", "refused"] {
@@ -76,7 +76,7 @@ impl Monitoring {
         monitoring
     }
 
-    /// The configuration was read again.
+    /// Counts a reload of the configuration.
     pub(super) fn reloaded(&self, is_ok: bool) {
         let outcome = if is_ok { "ok" } else { "refused" };
         self.reloads.get_or_create(&[("outcome", outcome)]).inc();

@@ -16,7 +16,7 @@ use crate::serve::health::{Health, State};
 
 const READY: Family =
     Family::gauge("peeklock_ready", Unit::None, "Whether connections are accepted and the store works.");
-/// The commit that a release was built from, as its script says.
+/// The commit that a release was built from, set by the release script.
 const REVISION: &str = match option_env!("PEEKLOCK_REVISION") {
     Some(revision) => revision,
     None => "unknown",
@@ -72,7 +72,7 @@ const CPU: Family = Family::counter(
 const STARTED_AT: Family =
     Family::gauge("process_start_time_seconds", Unit::Seconds, "When the process started, since the epoch.");
 
-/// See the module.
+/// The metrics' source; see the module.
 pub(super) struct Process(pub(super) Health);
 
 impl fmt::Debug for Process {
@@ -112,7 +112,7 @@ fn memory(budget: &Budget, page: &mut Page<'_>) -> fmt::Result {
     page.one(&STATE_MEMORY_FULL, u8::from(state.is_full()))
 }
 
-/// Under the names that Prometheus's own client libraries use. Left out where the system has no figures.
+/// With the names that Prometheus's own client libraries use. Omitted where the system has no figures.
 fn descriptors(page: &mut Page<'_>) -> fmt::Result {
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         page.one(&OPEN_FDS, open.count())?;
@@ -130,13 +130,14 @@ fn resources(page: &mut Page<'_>) -> fmt::Result {
     page.one(&STARTED_AT, started_at_seconds())
 }
 
-/// The second field, in pages.
+/// Resident memory from the second field, which is in pages.
 fn resident_bytes(statm: &str) -> Option<u64> {
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages.saturating_mul(page_size() as u64))
 }
 
-/// User and system time, the 14th and 15th fields. The second is a name in parentheses, which may hold anything.
+/// User and system time, the 14th and 15th fields. The second field is a name in parentheses, which may contain
+/// anything.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -145,7 +146,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user.saturating_add(system))
 }
 
-/// As of the first call, which is early in the life of a process.
+/// The time of the first call, which is early in the life of a process.
 fn started_at_seconds() -> f64 {
     static STARTED_AT_SECONDS: OnceLock<f64> = OnceLock::new();
     *STARTED_AT_SECONDS

@@ -1,7 +1,8 @@
-//! Who may read `/metrics`: it names entities and shows how busy they are.
+//! Access to `/metrics`: the metrics name entities and show their activity.
 //!
-//! A scraper on the same machine needs nothing; another one presents the token of `[metrics]`, or a token with the right Manage on
-//! the namespace. A request that a proxy passed on is not from the same machine, whatever its address is.
+//! A scraper on the same machine needs no token; another one presents the token of `[metrics]`, or a token with the
+//! right Manage on the namespace. A request forwarded by a proxy does not count as from the same machine, whatever its
+//! address is.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +16,7 @@ use crate::config::MetricsConfig;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// See the module; cheap to clone.
+/// The access check; see the module; cheap to clone.
 #[derive(Clone)]
 pub(in crate::serve) struct Readers {
     config: Arc<MetricsConfig>,
@@ -23,12 +24,12 @@ pub(in crate::serve) struct Readers {
 }
 
 impl Readers {
-    /// As a configuration says; until there is an [`Access`], only its token is known.
+    /// The check for a configuration; until there is an [`Access`], only its token is known.
     pub(in crate::serve) fn new(config: MetricsConfig) -> Self {
         Self { config: Arc::new(config), access: Arc::default() }
     }
 
-    /// Who knows other tokens, while entities are served.
+    /// Sets the access rules for other tokens, while entities are served.
     pub(in crate::serve) fn set_access(&self, access: Option<Access>) {
         *self.access.write().unwrap_or_else(PoisonError::into_inner) = access;
     }

@@ -1,4 +1,4 @@
-//! When keys are fetched, by a clock that stands still, and what of an issuer is not believed.
+//! When keys are fetched, with a stopped clock, and which answers of an issuer are refused.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use super::*;
 
 const KEYS: &str =
     r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
-/// `{"alg":"EdDSA","kid":"b"}`, and what need not be more than the right shape.
+/// `{"alg":"EdDSA","kid":"b"}`, and other parts that only need the right form.
 const TOKEN: &str = "eyJhbGciOiJFZERTQSIsImtpZCI6ImIifQ.e30.AAAA";
 
 struct NoRules;
@@ -36,7 +36,7 @@ fn policy(issuer: Option<&str>) -> Policy {
     Policy { json_web, ..Policy::default() }
 }
 
-/// Answers from a script, and says whom it was asked about.
+/// Returns scripted answers, and reports which issuers were queried.
 struct Issuer {
     access: Access,
     asked: watch::Receiver<Vec<(Box<str>, Instant)>>,
@@ -63,7 +63,7 @@ impl Issuer {
         Self { access, asked, works }
     }
 
-    /// After how many seconds it was asked, each since the time before, and whom last.
+    /// The intervals in seconds between the queries, and the last issuer queried.
     async fn asked(&mut self, times: usize) -> (Vec<u64>, Box<str>) {
         let asked = self.asked.wait_for(|asked| asked.len() >= times).await.unwrap().clone();
         let gaps = asked.windows(2).map(|pair| (pair[1].1 - pair[0].1).as_secs()).collect();
@@ -111,7 +111,7 @@ async fn another_issuer_is_asked_at_once_and_none_never() {
     assert_eq!(issuer.asked.borrow().len(), 2);
 }
 
-/// An issuer that says this of itself, below its own address where `{}` stands.
+/// An issuer with this discovery document, in which `{}` is replaced by its own address.
 async fn serving(discovery: &'static str) -> Box<str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let issuer = format!("http://{}", listener.local_addr().unwrap());

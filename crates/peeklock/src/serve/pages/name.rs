@@ -1,9 +1,9 @@
-//! Names of hosts and origins as browsers write them.
+//! Host names and origins in browsers' notation.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Ends of names that are not in the public DNS, or not for everybody to take: of the local machine (RFC 6761), of private
-/// networks (reserved by ICANN), of services in Kubernetes, and of Service Bus namespaces.
+/// Suffixes of names that are not in the public DNS, or that can't be registered by everyone: of the local machine (RFC
+/// 6761), of private networks (reserved by ICANN), of services in Kubernetes, and of Service Bus namespaces.
 const SAFE_ENDS: [&str; 7] = [
     ".localhost",
     ".internal",
@@ -14,7 +14,7 @@ const SAFE_ENDS: [&str; 7] = [
     ".servicebus.usgovcloudapi.net",
 ];
 
-/// The host of `HOST[:PORT]` in lower case, without brackets and final dot; `None` if it is none.
+/// The host of `HOST[:PORT]` in lower case, without brackets and final dot; `None` if it is invalid.
 pub(super) fn host(text: &str) -> Option<String> {
     let host = match text.strip_prefix('[') {
         Some(rest) => {
@@ -38,8 +38,8 @@ fn is_port(text: &str) -> bool {
         || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether nobody outside can make a browser look for this host at an address of their choice: addresses, names of one
-/// word, and the ends above.
+/// Whether an external attacker can't make a browser resolve this host to a chosen address: true for IP addresses,
+/// single-label names, and the suffixes above.
 pub(super) fn is_safe(host: &str) -> bool {
     host.parse::<Ipv4Addr>().is_ok()
         || host.parse::<Ipv6Addr>().is_ok()
@@ -47,7 +47,7 @@ pub(super) fn is_safe(host: &str) -> bool {
         || SAFE_ENDS.iter().any(|end| host.ends_with(end))
 }
 
-/// Whether a host is that of a pattern: a name, `*.` and a domain for every name below it, or `*`.
+/// Whether a host matches a pattern: a name, `*.` and a domain for every name below it, or `*`.
 pub(super) fn matches(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some("") => true,
@@ -56,8 +56,8 @@ pub(super) fn matches(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Whether an origin is the one that a request with this `Host` is sent to. The scheme does not count: a proxy may have
-/// taken TLS off.
+/// Whether an origin is the one of a request with this `Host`. The scheme is ignored, because a proxy may have
+/// terminated TLS.
 pub(super) fn is_of_host(origin: &str, host: &str) -> bool {
     let bare = |authority: &str| {
         let ports = [":80", ":443"];

@@ -1,5 +1,5 @@
-//! What browsers are answered: refusals, and what the Fetch standard asks for before a page of another origin may send a
-//! request and read its answer (CORS).
+//! Responses for browsers: refusals, and the headers that the Fetch standard requires before a page of another origin
+//! may send a request and read its answer (CORS).
 
 use axum::body::Body;
 use axum::http::header::{
@@ -12,18 +12,18 @@ use axum::response::IntoResponse;
 
 use super::{Refused, Source};
 
-/// What the two interfaces are asked with.
+/// The methods of both HTTP interfaces.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE");
-/// For how long a browser need not ask again, in seconds.
+/// How long a browser may cache the answer, in seconds.
 const MAX_AGE_S: HeaderValue = HeaderValue::from_static("600");
 /// The properties of a message received over HTTP are headers of any name.
 const EVERY_HEADER: HeaderValue = HeaderValue::from_static("*");
 const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
-/// Most of a header that is repeated in an answer, in characters.
+/// Maximum length of a header value repeated in an answer, in characters.
 const SHOWN_MAX: usize = 100;
 
-/// The answer to a request that is not let in; names the setting that would do so.
+/// The answer to a refused request; it names the setting that would allow it.
 pub(in crate::serve) fn refuse(refused: &Refused) -> Response<Body> {
     let shown = |text: &str| text.chars().take(SHOWN_MAX).collect::<String>();
     let (status, text) = match refused {
@@ -47,7 +47,7 @@ pub(in crate::serve) fn refuse(refused: &Refused) -> Response<Body> {
     (status, [(CONNECTION, "close")], text).into_response()
 }
 
-/// The answer to a browser that asks whether a page of a listed origin may send a request; `None` if it does not ask.
+/// The answer to a preflight request of a page of a listed origin; `None` for other requests.
 pub(in crate::serve) fn preflight(
     method: &Method,
     headers: &HeaderMap,

@@ -20,12 +20,12 @@ use super::counts::{Counts, Signal};
 use super::settings::{Settings, SettingsError};
 use crate::serve::openid::{authorities, chain, without_authorities};
 
-/// That of OpenTelemetry's specification.
+/// The default in OpenTelemetry's specification.
 const TIME_OUT: Duration = Duration::from_secs(10);
-/// An answer says little, and nobody reads it.
+/// Answers are short, and their contents are ignored.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Why something was not exported.
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(super) struct ExportError {
@@ -40,7 +40,7 @@ impl ExportError {
     }
 }
 
-/// See the module; cheap to clone.
+/// A client of the collector; see the module; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -65,12 +65,12 @@ impl Collector {
         Ok(Self { client, settings: Arc::new(settings.clone()), counts })
     }
 
-    /// Who exports.
+    /// The resource that exports.
     pub(super) fn resource(&self) -> Option<Resource> {
         Some(self.settings.resource.clone())
     }
 
-    /// Sends one request of a signal, and counts it.
+    /// Sends one request of a signal, and counts the result.
     ///
     /// # Errors
     /// [`ExportError`].
@@ -95,18 +95,18 @@ impl Collector {
         let answer = self.client.request(request).await;
         let answer = answer.map_err(|error| ExportError::passing(chain(&error)))?;
         let status = answer.status();
-        // Read, so that the connection can be used again.
+        // Read completely, so that the connection can be reused.
         let _ = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         if status.is_success() {
             return Ok(());
         }
-        // Those that the specification of OTLP over HTTP calls retryable.
+        // The retryable ones in the specification of OTLP over HTTP.
         let is_passing = matches!(status.as_u16(), 429 | 502 | 503 | 504);
         Err(ExportError { reason: format!("the collector answered with status {status}"), is_passing })
     }
 }
 
-/// What the telemetry is made by.
+/// The instrumentation scope of the telemetry.
 pub(super) fn scope() -> Option<InstrumentationScope> {
     let (name, version) = ("peeklock".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     Some(InstrumentationScope { name, version, ..InstrumentationScope::default() })

@@ -1,4 +1,4 @@
-//! What became of what was to be exported.
+//! Counters of exported and dropped telemetry.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const EXPORTS: Family = Family::counter(
     "Requests to the OpenTelemetry collector, by signal and outcome.",
 );
 
-/// What is exported.
+/// The kinds of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Metrics,
@@ -31,7 +31,7 @@ impl Signal {
     }
 }
 
-/// See the module; cheap to clone.
+/// The counters; see the module; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     pub(super) spans_exported: Counter,
@@ -40,7 +40,7 @@ pub(super) struct Counts {
 }
 
 impl Default for Counts {
-    /// Every series is there from the beginning, so that the first event shows as an increase.
+    /// Every series exists from the start, so that the first event is visible as an increase.
     fn default() -> Self {
         let counts = Self {
             spans_exported: Counter::default(),
@@ -57,7 +57,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// A request was answered, or failed.
+    /// Counts an answered or failed request.
     pub(super) fn exported(&self, signal: Signal, is_ok: bool) {
         self.exports.get_or_create(&labels(signal, is_ok)).inc();
     }

@@ -1,4 +1,4 @@
-//! The page of metrics in the data model of OpenTelemetry.
+//! Converts the metrics to the data model of OpenTelemetry.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ use super::client::scope;
 use super::spans::attribute;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
-/// What stands between a topic and its subscription in the label `entity`.
+/// The separator between a topic and its subscription in the label `entity`.
 const SUBSCRIPTIONS: &str = "/Subscriptions/";
 
 /// Nanoseconds since the epoch.
@@ -26,7 +26,7 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// All families as one request. Counters began at `started_ns`.
+/// All families as one request. `started_ns` is the start of counters.
 pub(super) fn request(
     families: &[ReadFamily],
     resource: Option<Resource>,
@@ -47,8 +47,8 @@ struct Moment {
     now_ns: u64,
 }
 
-/// Without the unit, unless another family has that name. The name space is before the first dot; a collector that writes for Prometheus
-/// makes the name of /metrics of it.
+/// The name without the unit, unless another family has that name. The first underscore, which ends the namespace,
+/// becomes a dot; a collector that writes for Prometheus restores the name in /metrics.
 fn name(family: &ReadFamily, families: &[ReadFamily]) -> String {
     let (suffix, _) = suffix_and_unit(family.unit);
     let stem = family.name.strip_suffix(suffix).unwrap_or(&family.name);
@@ -116,7 +116,7 @@ fn distribution(series: &Series, at: Moment) -> Option<HistogramDataPoint> {
     })
 }
 
-/// Labels under the names of the semantic conventions, where there are such.
+/// Labels with the names of the semantic conventions, where such exist.
 fn attributes(series: &Series) -> Vec<KeyValue> {
     let mut attributes = Vec::with_capacity(series.labels.len() + 1);
     let is_of_messages = series.labels.iter().any(|(name, _)| name == "entity");
@@ -132,7 +132,7 @@ fn attributes(series: &Series) -> Vec<KeyValue> {
                     subscription.map(|name| attribute("messaging.destination.subscription.name", name)),
                 );
             }
-            // That of a settlement; others have outcomes of their own.
+            // The outcome of a settlement; other operations have outcomes of their own.
             "outcome" if is_of_messages => {
                 attributes.push(attribute("messaging.servicebus.disposition_status", value.clone()));
             }

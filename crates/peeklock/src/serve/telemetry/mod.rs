@@ -1,7 +1,7 @@
-//! Metrics and spans to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
+//! Exports metrics and spans to an OpenTelemetry collector: OTLP over HTTP, as protobuf.
 //!
-//! Nothing waits for the collector. Spans go through a bounded queue, and what finds it full is counted; metrics are totals, so a
-//! page that does not arrive is made up for by the next.
+//! The export never blocks other tasks. Spans are queued, and dropped and counted if the queue is full; metrics are
+//! totals, so a lost page is compensated by the next one.
 
 mod client;
 mod counts;
@@ -27,12 +27,12 @@ use settings::Settings;
 pub(in crate::serve) use settings::SettingsError;
 use spans::Recorder;
 
-/// Spans that wait to be sent; with a kilobyte each, the memory that a collector which does not answer costs.
+/// Spans that wait to be sent; with a kilobyte each, this bounds the memory while a collector does not answer.
 const SPANS_MAX: usize = 4096;
-/// What the last export may take when the broker stops.
+/// Time-out of the last export when the broker stops.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The exporting tasks; see the module.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     tasks: JoinSet<()>,
@@ -41,7 +41,7 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins to export, if configuration or variables name a collector. Its own counters are registered in any case.
+    /// Starts exporting, if configuration or variables name a collector. Its own counters are registered in any case.
     ///
     /// # Errors
     /// [`SettingsError`].
@@ -68,16 +68,16 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Who makes spans, if anybody does.
+    /// The recorder of spans, if they are exported.
     pub(super) fn spans(&self) -> Option<Arc<dyn Spans>> {
         self.spans.clone()
     }
 
-    /// Exports what is left, once, and ends.
+    /// Exports the remaining data once, and ends.
     pub(super) async fn finish(mut self) {
         self.stop.send_replace(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        // What is not done then is lost, and only that.
+        // Data not sent by then is lost.
         let _ = tokio::time::timeout(LAST_EXPORT, all).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Where to and as whom: the configuration, and the variables of OpenTelemetry's specification, which overrule it.
+//! Destination and identity of the export: the configuration, and the variables of OpenTelemetry's specification, which
+//! override it.
 
 use std::io;
 
@@ -20,20 +21,20 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const SERVICE: &str = "peeklock";
 
-/// Why nothing can be exported as it was asked.
+/// Why the configured export is not possible.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
-    /// A variable does not hold what it should; headers are not shown, because they may be keys.
+    /// A variable is invalid; headers are not displayed, because they may contain keys.
     #[error("the variable {0}: {1}")]
     Variable(&'static str, String),
-    /// No authorities for TLS.
+    /// No certificate authorities for TLS.
     #[error(
         "no certificate authorities are known to this system for the OpenTelemetry collector ({0}); SSL_CERT_FILE names a PEM file with some"
     )]
     Authorities(io::Error),
 }
 
-/// See the module.
+/// The resolved settings; see the module.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) endpoint: Uri,
@@ -42,7 +43,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// What configuration and variables say together; `None` if nothing is to be exported.
+    /// Combines configuration and variables; `None` if nothing is to be exported.
     ///
     /// # Errors
     /// [`SettingsError::Variable`].
@@ -63,14 +64,14 @@ impl Settings {
         Ok(Some(Self { endpoint, headers: headers.unwrap_or_default(), resource }))
     }
 
-    /// Where a signal goes to, as the specification has it: a path behind the address.
+    /// The URL for a signal, as in the specification: a path appended to the address.
     pub(super) fn address(&self, signal: Signal) -> String {
         let endpoint = self.endpoint.to_string();
         format!("{}/v1/{}", endpoint.trim_end_matches('/'), signal.name())
     }
 }
 
-/// `key=value,key=value`, values percent-encoded.
+/// Parses `key=value,key=value`, with percent-encoded values.
 fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let one = |(at, entry): (usize, &str)| {
         let wrong = || format!("entry {} is no header like name=value", at + 1);
@@ -84,7 +85,8 @@ fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     text.split(',').filter(|entry| !entry.trim().is_empty()).enumerate().map(one).collect()
 }
 
-/// Who exports: the service's name and version, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`, the later before the earlier.
+/// The resource that exports: the service's name and version, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`; later
+/// ones have precedence.
 fn resource(service_name: Option<String>) -> EncodedResource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder_empty()

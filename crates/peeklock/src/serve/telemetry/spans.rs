@@ -1,4 +1,4 @@
-//! Spans of messages, in the words of OpenTelemetry's semantic conventions for messaging.
+//! Spans of messages, with OpenTelemetry's semantic conventions for messaging.
 
 use bytes::Bytes;
 use opentelemetry::Context;
@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use super::counts::Counts;
 use super::families::now_ns;
 
-/// Of W3C trace contexts: the sender's spans are recorded.
+/// Flag in W3C trace contexts: the sender's spans are recorded.
 const SAMPLED: u32 = 1;
 
-/// Makes spans of sampled messages, and hands them to whoever exports them; without room they are dropped and counted.
+/// Creates spans of sampled messages and queues them for export; if the queue is full they are dropped and counted.
 #[derive(Debug)]
 pub(super) struct Recorder {
     propagator: TraceContextPropagator,
@@ -38,7 +38,7 @@ struct Sink {
 }
 
 impl Recorder {
-    /// A message whose sender recorded its trace is sampled; of those without a trace, a share.
+    /// A message is sampled if its sender recorded its trace; of messages without a trace, a share is.
     pub(super) fn new(sampling: f64, queue: mpsc::Sender<EncodedSpan>, counts: Counts) -> Self {
         Self {
             propagator: TraceContextPropagator::new(),
@@ -49,7 +49,7 @@ impl Recorder {
     }
 }
 
-/// The properties of a message as the propagator reads them.
+/// The trace properties of a message in the form that the propagator reads.
 struct Carrier<'a>(&'a TraceContext);
 
 impl Extractor for Carrier<'_> {
@@ -174,7 +174,7 @@ fn new_span_id() -> SpanId {
     RandomIdGenerator::default().new_span_id()
 }
 
-/// An attribute that is a text.
+/// A text attribute.
 pub(super) fn attribute(key: &str, value: String) -> KeyValue {
     key_value(key, any_value::Value::StringValue(value))
 }
@@ -192,7 +192,7 @@ const fn words(operation: Operation) -> (&'static str, &'static str) {
     }
 }
 
-/// As the semantic conventions call it; they have no word for a message that is given back untouched.
+/// The disposition in the semantic conventions, which have no value for a released message.
 const fn status(disposition: Disposition) -> &'static str {
     match disposition {
         Disposition::Complete => "complete",
@@ -203,7 +203,7 @@ const fn status(disposition: Disposition) -> &'static str {
     }
 }
 
-/// The condition that clients over AMQP are told.
+/// The AMQP condition of a refusal.
 fn error_type(refusal: &Refusal) -> &'static str {
     let kind = ErrorKind::from(refusal);
     kind.row().amqp.map_or(kind.name(), |amqp| amqp.condition)

@@ -1,4 +1,4 @@
-//! The tasks that export: one for each signal, so that neither waits for the other.
+//! The exporting tasks: one for each signal, so that neither waits for the other.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::client::{Collector, scope};
 use super::counts::Signal;
 use super::families;
 
-/// Spans of one request.
+/// Maximum number of spans in one request.
 const BATCH_MAX: usize = 512;
-/// How long the first span of a batch waits for others.
+/// How long the first span of a batch waits for more.
 const BATCH_WAIT: Duration = Duration::from_millis(500);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Whether a signal gets through; logged when that changes.
+/// Whether exports of a signal succeed; changes are logged.
 #[derive(Debug)]
 struct Reach {
     signal: Signal,
@@ -52,12 +52,12 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Every `period`, and a last time when it is told to stop.
+    /// Exports every `period`, and once more at the end.
     pub(super) async fn run(self, period: Duration, mut stop: watch::Receiver<bool>) {
         let started_ns = families::now_ns();
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first one is at once.
+        // The first tick is immediate.
         ticks.tick().await;
         let mut reach = Reach::new(Signal::Metrics);
         loop {
@@ -65,7 +65,7 @@ impl Pages {
                 _ = ticks.tick() => false,
                 _ = stop.wait_for(|stop| *stop) => true,
             };
-            // Sources have no errors but a lack of memory.
+            // Sources fail only when memory is short.
             if let Ok(read) = self.registry.read() {
                 let request = families::request(&read, self.collector.resource(), started_ns);
                 reach.note(&self.collector.export(Signal::Metrics, &request).await);
@@ -84,7 +84,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// As they come, and what is left when it is told to stop.
+    /// Exports spans as they arrive, and the remaining ones at the end.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut reach = Reach::new(Signal::Traces);
         loop {
@@ -107,7 +107,8 @@ impl Batches {
         }
     }
 
-    /// Until the collector takes it, or refuses it for good; meanwhile the queue fills, and what finds it full is dropped.
+    /// Retries until the collector accepts the batch, or refuses it permanently; meanwhile the queue fills up, and
+    /// further spans are dropped.
     async fn export(&self, batch: Vec<Span>, reach: &mut Reach, stop: &mut watch::Receiver<bool>) {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let scope_spans = ScopeSpans { scope: scope(), spans: batch, ..ScopeSpans::default() };

@@ -25,10 +25,10 @@ use super::*;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// What a collector was sent: path, one header, body.
+/// A request to the collector: path, one header, body.
 type Sent = (String, Option<String>, Bytes);
 
-/// A collector that answers everything with a status.
+/// A collector that answers every request with a status.
 async fn collector(listener: TcpListener, status: StatusCode, sent: mpsc::UnboundedSender<Sent>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -196,7 +196,7 @@ async fn spans_reach_the_collector_with_what_is_left_when_the_broker_stops() {
     let trace = recorder.trace(&sampled()).unwrap();
     trace.record(&span(Operation::Publish));
     trace.record(&span(Operation::Deliver));
-    // It waits for more, and does not any longer.
+    // The task waits for more spans, until the stop.
     stop.send_replace(true);
     exporting.await.unwrap();
     let (mut names, mut service) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Performatives and SASL frames: theirs reads ours with equal fields, and ours reads what theirs writes of it.
+//! Performatives and SASL frames: theirs reads our encoding with equal fields, and ours reads theirs.
 
 use bytes::{Bytes, BytesMut};
 use fe2o3_amqp_types::performatives as theirs;
@@ -17,7 +17,7 @@ impl Tame for Performative {
     fn tame(&mut self) {
         match self {
             Self::Open(open) => {
-                // Their types do not tell a default from its absence.
+                // Their types do not distinguish a default from an absent field.
                 open.max_frame_size.get_or_insert(u32::MAX);
                 open.channel_max.get_or_insert(u16::MAX);
                 open.properties.tame();
@@ -78,7 +78,7 @@ impl Tame for DeliveryState {
     }
 }
 
-/// Their reading of our encoding, checked, and our reading of their encoding of that.
+/// Checks their decoding of our encoding, and decodes their encoding of that.
 fn there_and_back<T: DeserializeOwned + Serialize>(performative: &Performative, check: impl Fn(&T)) {
     let mut output = BytesMut::new();
     encode_frame(0, performative, 0, &mut output);

@@ -13,7 +13,7 @@ use crate::transaction::Control;
 /// The descriptor of an `amqp-value` section.
 const SECTION: &[u8] = &[0x00, 0x53, 0x77];
 
-/// Their reading of our encoding, and our reading of their encoding of that.
+/// Decodes our encoding with theirs, and theirs with ours.
 fn there_and_back<T: Serialize + DeserializeOwned>(control: &Control) -> T {
     let ours = control.encode();
     let their: T = serde_amqp::from_slice(ours.strip_prefix(SECTION).unwrap()).unwrap();

@@ -57,7 +57,7 @@ fn true_and_false_travel_as_sql_and_stay_sql() {
     assert_eq!(fields[0], expected, "a SQL filter with its text");
 }
 
-/// Each type that the codec knows comes back as it was given.
+/// Each type that the codec knows is returned unchanged.
 #[test]
 fn values_of_correlation_filters_keep_their_types() {
     let given = [

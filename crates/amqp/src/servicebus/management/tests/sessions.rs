@@ -1,4 +1,4 @@
-//! Operations on sessions, and where operations make sense.
+//! Operations on sessions, and the entities that operations apply to.
 
 use super::*;
 use crate::servicebus::errors::condition;
@@ -19,7 +19,7 @@ const ALL: [&str; 13] = [
     "enumerate-rules",
 ];
 
-/// The operations of [`ALL`] that a node knows, by position.
+/// The operations of [`ALL`] that apply to a node, by position.
 fn known_at(path: &str) -> Vec<usize> {
     let entity = entity(path);
     let known = |name: &&str| Operation::parse(name).unwrap().check(&entity).is_ok();

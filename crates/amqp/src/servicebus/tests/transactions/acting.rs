@@ -1,4 +1,4 @@
-//! What a client with transactions does, and what the engine says to it.
+//! Actions of a client with transactions, and answers of the engine.
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
@@ -24,7 +24,7 @@ pub(super) fn in_transaction(txn_id: &Bytes, outcome: Option<DeliveryState>) -> 
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: outcome.map(Box::new) }
 }
 
-/// The condition with which a state refuses; of a transactional state, its outcome's.
+/// The condition of a state's error; for a transactional state, of its outcome.
 pub(super) fn condition(state: &DeliveryState) -> String {
     match state {
         DeliveryState::Rejected(Some(error)) => error.condition.to_string(),
@@ -46,7 +46,7 @@ impl Harness {
         link
     }
 
-    /// Says something to the coordinator and gives the outcome, if it comes at once.
+    /// Sends a message to the coordinator and returns the outcome, if it comes at once.
     pub(super) fn control(&mut self, coordinator: LinkId, control: &Control) -> Option<DeliveryState> {
         self.send(coordinator, false, 0, control.encode());
         self.outcome()
@@ -68,7 +68,7 @@ impl Harness {
         self.control(coordinator, &Control::Discharge { txn_id: txn_id.clone(), fail })
     }
 
-    /// Asks for the commit: its tag and what it consists of.
+    /// Requests the commit; returns its tag and its parts.
     pub(super) fn commit(&mut self, coordinator: LinkId, txn_id: &Bytes) -> (u64, Vec<Work>) {
         assert_eq!(self.discharge(coordinator, txn_id, false), None, "not before it is durable");
         let mut commits = self.commits();
@@ -80,7 +80,7 @@ impl Harness {
         self.answer(Some(tag), Response::Done(result));
     }
 
-    /// Sends a message as work of a transaction.
+    /// Sends a message in a transaction.
     pub(super) fn send_work(&mut self, link: LinkId, txn_id: &Bytes, text: &str) {
         self.send_work_of(link, txn_id, message(text));
     }
@@ -92,7 +92,7 @@ impl Harness {
         self.pump();
     }
 
-    /// The one command that the engine was asked about.
+    /// The only command that the engine got.
     pub(super) fn asked(&mut self) -> (Option<u64>, Command) {
         match self.command() {
             (tag, Command::Provisional(command)) => (tag, *command),
@@ -100,14 +100,14 @@ impl Harness {
         }
     }
 
-    /// The engine could carry out what it was asked about.
+    /// Lets the engine answer that the provisional command would succeed.
     pub(super) fn agree(&mut self) -> Command {
         let (tag, command) = self.asked();
         self.answer(tag, Response::Provisional(Ok(SmallVec::new())));
         command
     }
 
-    /// The same with numbers for what is scheduled.
+    /// [`Self::agree`] with sequence numbers for scheduled messages.
     pub(super) fn agree_with(&mut self, numbers: &[u64]) -> Command {
         let (tag, command) = self.asked();
         let numbers = numbers.iter().copied().map(SequenceNumber).collect();
@@ -115,20 +115,20 @@ impl Harness {
         command
     }
 
-    /// The engine could not carry it out.
+    /// Lets the engine refuse the provisional command.
     pub(super) fn object(&mut self, refusal: Refusal) {
         let (tag, _) = self.asked();
         self.answer(tag, Response::Provisional(Err(refusal)));
     }
 
-    /// A message sent as work of a transaction and accepted.
+    /// Sends a message in a transaction, which is accepted.
     pub(super) fn sent_work(&mut self, link: LinkId, txn_id: &Bytes, text: &str) {
         self.send_work(link, txn_id, text);
         self.agree();
         assert_eq!(self.outcome(), Some(in_transaction(txn_id, Some(DeliveryState::Accepted))));
     }
 
-    /// The client's stand on a delivery, unsettled as the SDKs send it.
+    /// Sends the client's outcome for a delivery, unsettled as the SDKs do.
     pub(super) fn stand(&mut self, id: IncomingId, state: DeliveryState) {
         self.client.update_incoming(id, state);
         self.pump();
@@ -150,7 +150,7 @@ impl Harness {
         id
     }
 
-    /// A stand on a delivery as work of a transaction, and the answer that is not settled.
+    /// Sends an outcome for a delivery in a transaction; the answer is not settled.
     pub(super) fn settled_work(
         &mut self,
         id: IncomingId,
@@ -171,7 +171,7 @@ impl Harness {
         }
     }
 
-    /// The states in which the broker has settled deliveries to us, and outcomes of ours, in the order of arrival.
+    /// The states with which the broker settled its deliveries and our outcomes, in the order of arrival.
     pub(super) fn settled(&mut self) -> Vec<DeliveryState> {
         let events = self.events().into_iter().filter_map(|event| match event {
             Event::Settled { state, .. } | Event::Disposition { state, settled: true, .. } => state,

@@ -1,4 +1,4 @@
-//! The coordinator: declare, discharge, whom transactions belong to.
+//! The coordinator: declare, discharge, owners of transactions.
 
 use bytes::Bytes;
 use peeklock_engine::Tier;
@@ -13,7 +13,7 @@ use crate::wire::Value;
 use crate::wire::performative::{DeliveryState, Role, Target};
 use crate::wire::transaction::Control;
 
-/// Declares until that is refused: how many transactions there are, and the condition.
+/// Declares transactions until one is refused: their number, and the condition.
 fn declare_until_refused(harness: &mut Harness, coordinator: LinkId) -> (usize, String) {
     for declared in 0.. {
         match harness.control(coordinator, &Control::Declare { global_id: Value::Null }) {
@@ -25,7 +25,7 @@ fn declare_until_refused(harness: &mut Harness, coordinator: LinkId) -> (usize, 
     unreachable!()
 }
 
-/// Point 1: the scope enlists before any link or put-token on that connection.
+/// Point 1: the scope enlists before any link is attached or token put on that connection.
 #[test]
 fn point_1_a_coordinator_link_takes_no_token() {
     let mut harness = Harness::with(access(), &Peer::default());
@@ -103,7 +103,7 @@ fn open_transactions_are_bounded_and_discharged_ones_do_not_count() {
 fn point_9_an_id_of_another_connection_is_unknown_and_its_own_side_commits() {
     let (mut one, mut other) = (Harness::new(), Harness::new());
     let (coordinator, _) = (one.coordinator(), other.coordinator());
-    // Ids are drawn: let the connections differ as they do with seeds of the operating system.
+    // Ids are random: different seeds make the connections differ as in production.
     other.broker.random = rand::SeedableRng::seed_from_u64(2);
     let sender = one.sender("q");
     let txn_id = one.declare(coordinator);
@@ -140,7 +140,7 @@ fn point_9_an_id_that_was_discharged_or_never_declared_is_unknown() {
 fn what_is_neither_declare_nor_discharge_is_refused_and_the_link_lives() {
     let mut harness = Harness::new();
     let coordinator = harness.coordinator();
-    // A discharge without txn-id, as the .NET client sent it once.
+    // A discharge without txn-id, as the .NET client once sent it.
     let without_id = Bytes::from_static(&[0x00, 0x53, 0x77, 0x00, 0x53, 0x32, 0xc0, 3, 2, 0x40, 0x42]);
     for payload in [without_id, message("hello"), Bytes::new()] {
         harness.send(coordinator, false, 0, payload);
@@ -152,7 +152,7 @@ fn what_is_neither_declare_nor_discharge_is_refused_and_the_link_lives() {
     harness.declare(coordinator);
 }
 
-/// Point 15: a connection that drops mid-way rolls back.
+/// Point 15: a connection that breaks rolls back.
 #[test]
 fn point_15_the_end_of_the_coordinator_link_rolls_back() {
     let mut harness = Harness::new();

@@ -32,7 +32,7 @@ fn a_plain_client_can_not_span_entities() {
     assert_eq!(condition(&outcome), "amqp:transaction:rollback");
 }
 
-/// Point 10: never raised outside a transaction of a plain client, nor for generic clients with one session for all.
+/// Point 10: no error outside a transaction of a plain client, nor for generic clients with one session for all links.
 #[test]
 fn point_10_entities_may_be_mixed_on_sessions_without_a_coordinator() {
     let mut harness = Harness::new();
@@ -49,7 +49,7 @@ fn point_10_entities_may_be_mixed_on_sessions_without_a_coordinator() {
     assert!(harness.refusal().is_none(), "the coordinator came later than the first entity");
 }
 
-/// Point 11: the first entity's link is the root; later senders go by way of it, later receivers are refused.
+/// Point 11: the first entity's link is the root; later senders send by way of it, later receivers are refused.
 #[test]
 fn point_11_a_session_with_a_coordinator_has_one_entity_to_receive_from() {
     let mut harness = Harness::new();

@@ -1,4 +1,4 @@
-//! Deliveries that the peer has settled in a transaction, as JMS does: it has no hand in them after a roll-back.
+//! Deliveries that the peer has settled in a transaction, as JMS does: it can't settle them after a rollback.
 
 use peeklock_engine::{LockToken, Refusal, Settlement};
 

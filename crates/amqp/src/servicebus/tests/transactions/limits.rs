@@ -50,7 +50,7 @@ fn work_that_is_answered_after_the_time_out_is_refused() {
     assert_eq!(condition(&harness.outcome().unwrap()), TIMEOUT);
 }
 
-/// A commit that is under way has begun in time.
+/// A commit in progress was requested in time.
 #[test]
 fn a_commit_under_way_does_not_time_out() {
     let mut harness = Harness::new();
@@ -134,7 +134,7 @@ fn what_a_transaction_keeps_counts_as_memory_and_goes_when_that_is_short() {
     assert_eq!(harness.broker.unanswered().kept_bytes, 0);
     let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
     assert_eq!(condition(&outcome), "amqp:transaction:rollback");
-    // While a commit is under way, it waits for the engine.
+    // While a commit is in progress, it waits for the engine.
     let txn_id = harness.declare(coordinator);
     harness.sent_work(sender, &txn_id, &text);
     let (tag, _) = harness.commit(coordinator, &txn_id);

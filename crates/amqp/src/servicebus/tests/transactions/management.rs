@@ -1,4 +1,5 @@
-//! Point 5: schedule, cancel, update-disposition and set-session-state are work of a transaction; the rest is not.
+//! Point 5: schedule, cancel, update-disposition and set-session-state are part of a transaction; other operations are
+//! not.
 
 use bytes::Bytes;
 use peeklock_engine::{ReceiveMode, Refusal, SequenceNumber, SettleFailure, Settlement, Timestamp};
@@ -17,7 +18,7 @@ fn string(text: &str) -> Value {
 }
 
 impl Harness {
-    /// Asks a management node as .NET does: settled, with the state of the transaction.
+    /// Sends a management request as .NET does: settled, with the state of the transaction.
     fn request_work(&mut self, link: LinkId, txn_id: &Bytes, operation: &str, body: &[(&str, Value)]) {
         let entries = body.iter().map(|(key, value)| (string(key), value.clone())).collect();
         let operation = string(&format!("com.microsoft:{operation}"));
@@ -28,7 +29,7 @@ impl Harness {
         self.pump();
     }
 
-    /// Status, error condition and body of the one response.
+    /// Status, error condition and body of the only response.
     fn response(&mut self) -> (Value, Option<Value>, Value) {
         let messages = self.messages();
         assert_eq!(messages.len(), 1);
@@ -50,7 +51,7 @@ fn scheduled(at: Timestamp) -> Value {
     Value::Map(vec![(string("message"), Value::Binary(message.freeze()))])
 }
 
-/// Schedules a message as work of a transaction.
+/// Schedules a message in a transaction.
 pub(super) fn schedule(harness: &mut Harness, link: LinkId, txn_id: &Bytes) {
     let messages = Value::List(vec![scheduled(NOW.plus_ms(9))]);
     harness.request_work(link, txn_id, "schedule-message", &[("messages", messages)]);
@@ -85,7 +86,7 @@ fn point_5_a_cancelled_message_stays_until_the_commit() {
     harness.request_work(management, &txn_id, "cancel-scheduled-message", &[("sequence-numbers", numbers)]);
     harness.agree();
     assert_eq!(harness.response().0, Value::Int(200));
-    // A peek bypasses the transaction, as .NET's does, also when it carries the state.
+    // A peek bypasses the transaction even if its transfer carries the state, as .NET's does.
     let peek = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1))];
     harness.request_work(management, &txn_id, "peek-message", &peek);
     let (tag, Command::Peek { .. }) = harness.command() else { panic!("a peek") };
@@ -126,7 +127,7 @@ fn point_5_update_disposition_and_set_session_state_are_work() {
     );
 }
 
-/// Point 4: while the session is held, what a second complete finds lost is the message's lock, in a transaction or not.
+/// Point 4: while the session is held, the lock lost to a second complete is the message's, in a transaction or not.
 #[test]
 fn point_4_another_complete_in_a_session_that_is_held_is_message_lock_lost() {
     let mut harness = Harness::new();
@@ -174,7 +175,7 @@ fn point_5_locks_are_renewed_and_deferred_messages_received_outside() {
     assert!(matches!(command, Command::ReceiveDeferred { mode: ReceiveMode::PeekLock, .. }));
     harness.answer(tag, Response::Received(Ok(Vec::new())));
     harness.response();
-    // What can't be undone is refused, and the transaction is as before.
+    // An operation that can't be undone is refused, and the transaction is unchanged.
     harness.request_work(management, &txn_id, "receive-by-sequence-number", &receive(0));
     let (status, condition, _) = harness.response();
     assert_eq!((status, condition), (Value::Int(400), Some(Value::Symbol("amqp:not-allowed".into()))));
@@ -201,7 +202,7 @@ fn a_refused_request_fails_the_transaction() {
         condition(&harness.discharge(coordinator, &txn_id, false).unwrap()),
         "amqp:transaction:rollback"
     );
-    // One whose arguments make no sense never reaches the engine.
+    // A request with invalid arguments never reaches the engine.
     let txn_id = harness.declare(coordinator);
     harness.request_work(management, &txn_id, "cancel-scheduled-message", &[]);
     assert_eq!(harness.response().0, Value::Int(400));

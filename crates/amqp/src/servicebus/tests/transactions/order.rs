@@ -1,4 +1,4 @@
-//! Point 2: frames that follow a discharge on the connection see it done.
+//! Point 2: frames that follow a discharge on the connection are handled after it.
 
 use peeklock_engine::SequenceNumber;
 use smallvec::SmallVec;
@@ -76,7 +76,7 @@ fn point_2_transactions_do_not_wait_for_each_other() {
     }
 }
 
-/// It waits for no later one, so a connection that commits without a pause can't hold it up, nor does it hold up commits.
+/// It waits for no later commit, so a connection that commits continuously can't block it, nor does it block commits.
 #[test]
 fn plain_work_waits_for_the_commits_before_it_and_no_later_one() {
     let mut harness = Harness::new();
@@ -96,7 +96,7 @@ fn plain_work_waits_for_the_commits_before_it_and_no_later_one() {
     assert_eq!(contents(harness.commands()), [message("after the second")]);
 }
 
-/// Plain work keeps its order, whichever commit is done first.
+/// Operations outside transactions keep their order, whichever commit is done first.
 #[test]
 fn plain_work_on_one_entity_is_not_overtaken() {
     let mut harness = Harness::new();
@@ -115,7 +115,7 @@ fn plain_work_on_one_entity_is_not_overtaken() {
     assert_eq!(contents(harness.commands()), [message("one"), message("two")]);
 }
 
-/// A discharge comes after the work that the client put into its transaction before it.
+/// A discharge is handled after earlier operations in its transaction.
 #[test]
 fn a_discharge_waits_for_requests_of_its_transaction_that_wait() {
     let mut harness = Harness::new();
@@ -134,7 +134,7 @@ fn a_discharge_waits_for_requests_of_its_transaction_that_wait() {
     assert_eq!((commits.len(), commits[0].1.len()), (1, 1), "with the scheduled message");
 }
 
-/// What a commit brings is delivered whenever it comes; only a drain asks what there is now.
+/// Messages from a commit are delivered whenever they arrive; only a drain asks for the current state.
 #[test]
 fn credit_does_not_wait_but_a_drain_does() {
     let mut harness = Harness::new();
@@ -180,7 +180,7 @@ fn what_waits_counts_and_the_end_of_the_connection_lets_it_go_ahead() {
     assert_eq!(contents(harness.commands()), [message("after it")]);
 }
 
-/// An answer that comes after the roll-back finds no transaction.
+/// An answer that comes after the rollback finds no transaction.
 #[test]
 fn an_answer_for_a_transaction_that_is_gone_refuses_the_work() {
     let mut harness = Harness::new();

@@ -1,4 +1,4 @@
-//! Sends and settlements as work of a transaction.
+//! Sends and settlements in a transaction.
 
 use peeklock_engine::{LockToken, Property, Refusal, Settlement};
 
@@ -46,7 +46,7 @@ fn point_3_a_roll_back_carries_out_nothing() {
     assert_eq!(harness.broker.unanswered().kept_bytes, 0);
 }
 
-/// Point 4: a settlement is answered unsettled; after the roll-back the same delivery is settled.
+/// Point 4: a settlement is answered unsettled; after the rollback the same delivery is settled.
 #[test]
 fn point_4_after_a_roll_back_the_delivery_is_as_before() {
     let mut harness = Harness::new();
@@ -74,7 +74,7 @@ fn point_4_a_commit_settles_its_deliveries_before_the_discharge_is_answered() {
     harness.on_a_session_of_its_own();
     let (link, receiver) = harness.receiver("q");
     let ids = [3, 4].map(|number| harness.received(link, receiver, number));
-    // The coordinator's session has something to write first.
+    // The coordinator's session comes first in writing order.
     harness.session -= 1;
     let coordinator = harness.coordinator();
     let txn_id = harness.declare(coordinator);
@@ -161,7 +161,7 @@ fn every_outcome_is_a_settlement() {
     }
 }
 
-/// Point 16: .NET takes a `rejected` with an error for a refusal and rolls back.
+/// Point 16: .NET treats a `rejected` with an error as a refusal and rolls back.
 #[test]
 fn point_16_the_answer_to_a_dead_letter_does_not_echo_its_error() {
     let mut harness = Harness::new();
@@ -227,7 +227,7 @@ fn point_7_a_transaction_touches_several_sessions() {
     assert_eq!(harness.settled().len(), 3);
 }
 
-/// Point 8: after an operation that was refused the locks stand, and both messages can be completed.
+/// Point 8: after a refused operation the locks remain, and both messages can be completed.
 #[test]
 fn point_8_what_is_refused_keeps_its_tag_and_the_transaction_can_only_be_rolled_back() {
     let mut harness = Harness::new();
@@ -295,7 +295,7 @@ fn a_malformed_message_fails_the_transaction() {
     assert_eq!(condition(&outcome), "amqp:transaction:rollback");
 }
 
-/// A discharge that comes before work is answered waits for it.
+/// A discharge that arrives before the answer to an operation waits for it.
 #[test]
 fn a_discharge_waits_for_the_work_before_it() {
     let mut harness = Harness::new();
@@ -313,7 +313,7 @@ fn a_discharge_waits_for_the_work_before_it() {
     assert_eq!(commits[0].1.len(), 1);
 }
 
-/// Another settlement of the same lock wins; the engine lets the commit fail.
+/// Another settlement of the same lock comes first; the engine makes the commit fail.
 #[test]
 fn a_delivery_settled_outside_meanwhile_is_not_settled_twice() {
     let mut harness = Harness::new();

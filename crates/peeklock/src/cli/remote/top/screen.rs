@@ -1,4 +1,4 @@
-//! A terminal that is drawn again and again while keys are read.
+//! A terminal that is redrawn repeatedly while keys are read.
 
 use std::io::{Write, stdout};
 use std::thread;
@@ -6,32 +6,32 @@ use std::thread;
 use console::{Key as Pressed, Term};
 use tokio::sync::mpsc;
 
-/// The screen of its own that terminals have beside their lines, and the way back.
+/// Control sequences that switch to the alternate screen of the terminal, and back.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 const HOME: &str = "\u{1b}[H";
 const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_BELOW: &str = "\u{1b}[J";
 
-/// What was pressed.
+/// A key that was pressed.
 pub(super) enum Key {
-    /// q, Escape or Ctrl+C, or nothing more will come.
+    /// q, Escape or Ctrl+C, or the end of input.
     Quit,
     /// Another key.
     Other(char),
 }
 
-/// The terminal is as it was once this is dropped.
+/// Restores the terminal when dropped.
 pub(super) struct Screen {
     term: Term,
     keys: mpsc::Receiver<Key>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Switches the terminal to the alternate screen.
     pub(super) fn open() -> Self {
         let (sender, keys) = mpsc::channel(8);
-        // Reading a key can't be interrupted: the thread ends with the key that ends the program.
+        // Reading a key can't be interrupted, so the thread ends with the key that ends the program.
         thread::spawn(move || {
             let term = Term::stdout();
             loop {
@@ -51,12 +51,12 @@ impl Screen {
         screen
     }
 
-    /// Resolves with the next key.
+    /// Resolves to the next key.
     pub(super) async fn key(&mut self) -> Key {
         self.keys.recv().await.unwrap_or(Key::Quit)
     }
 
-    /// Draws as many lines as there is room for, and what is wrong at present.
+    /// Draws as many lines as fit, and the current error.
     pub(super) fn draw(&self, lines: &[String], trouble: Option<&str>) {
         let (height, width) = self.term.size();
         let (height, width) = (usize::from(height), usize::from(width));
@@ -75,7 +75,7 @@ impl Screen {
 
     fn write(&self, text: &str) {
         let mut output = stdout();
-        // A terminal that is gone ends the reader of keys as well.
+        // If the terminal was closed, the reader of keys ends as well.
         let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     }
 }

@@ -1,10 +1,10 @@
-//! What is refused, and how.
+//! Invalid input and its messages.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// Queues, each with the one message it gives.
+/// Queues, each with the only message it causes.
 const BAD_QUEUES: &[(&str, &str)] = &[
     ("5", "3:1: Queues: holds objects, found 5; write [ { \"Name\": ... } ]"),
     ("{}", "3:1: Queues: Name: missing; write \"Name\": \"orders\""),
@@ -21,7 +21,7 @@ const BAD_QUEUES: &[(&str, &str)] = &[
     ),
 ];
 
-/// As [`BAD_QUEUES`], each within the properties of a queue, from line 4 on.
+/// Like [`BAD_QUEUES`], in the properties of a queue, from line 4 on.
 const BAD_PROPERTIES: &[(&str, &str)] = &[
     (
         "\"LockDuration\": \"PT4S\"",
@@ -67,7 +67,7 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// As [`BAD_QUEUES`], for topics.
+/// Like [`BAD_QUEUES`], for topics.
 const BAD_TOPICS: &[(&str, &str)] = &[
     ("{}", "6:1: Topics: Name: missing"),
     (
@@ -96,7 +96,7 @@ const BAD_TOPICS: &[(&str, &str)] = &[
     ),
 ];
 
-/// As [`BAD_QUEUES`], for rules.
+/// Like [`BAD_QUEUES`], for rules.
 const BAD_RULES: &[(&str, &str)] = &[
     ("{}", "8:1: topic \"t\", subscription \"s\": Rules: Properties: missing; write"),
     (
@@ -181,7 +181,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("{UserConfig: {}}", "1:2: not JSON: "),
 ];
 
-/// A whole file around a mistake.
+/// Builds a whole file around an error.
 type Make<'a> = &'a dyn Fn(&str) -> String;
 
 #[test]
