@@ -46,19 +46,19 @@ impl Proof for Signed {
 
 /// A key that was shown, as it came and percent-decoded: clients that are given a URL with a password encode it, and some
 /// send it so.
-pub(crate) struct Shown<'k> {
+pub(crate) struct PresentedCredential<'k> {
     plain: &'k str,
     decoded: Option<String>,
 }
 
-impl<'k> Shown<'k> {
+impl<'k> PresentedCredential<'k> {
     pub(crate) fn new(plain: &'k str) -> Self {
         let decoded = plain.contains('%').then(|| percent_decode_str(plain).decode_utf8().ok());
         Self { plain, decoded: decoded.flatten().map(String::from) }
     }
 }
 
-impl Proof for Shown<'_> {
+impl Proof for PresentedCredential<'_> {
     fn is_of(&self, key: &str) -> bool {
         let plain = is_same_secret(key, self.plain);
         let decoded = self.decoded.as_deref().is_some_and(|decoded| is_same_secret(key, decoded));

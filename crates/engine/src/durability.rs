@@ -21,7 +21,7 @@ impl Event {
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
                 Durability::Volatile
             }
-            Self::TraceErased { .. } | Self::NumbersReserved { .. } => Durability::Lazy,
+            Self::TombstoneRemoved { .. } | Self::NumbersReserved { .. } => Durability::Lazy,
             Self::Accepted { .. }
             | Self::Published(_)
             | Self::Activated { .. }

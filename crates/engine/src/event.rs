@@ -266,7 +266,7 @@ pub enum Event {
         next: SequenceNumber,
     },
     /// A tombstone of a forwarded message, left in the store by an earlier version, is removed.
-    TraceErased {
+    TombstoneRemoved {
         /// The queue of the message.
         queue: QueueId,
         /// The number of the message.
@@ -355,7 +355,7 @@ impl Event {
     #[must_use]
     pub fn removed_bodies(&self) -> &[BodyRef] {
         match self {
-            Self::Removed { body, .. } | Self::TraceErased { body, .. } => body.as_slice(),
+            Self::Removed { body, .. } | Self::TombstoneRemoved { body, .. } => body.as_slice(),
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_some() => {
                 std::slice::from_ref(&published.body)
             }

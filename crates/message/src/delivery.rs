@@ -78,7 +78,7 @@ pub struct Encoder {
 /// Fresh parts are carved from blocks of this size.
 const FRESH_BLOCK_BYTES: usize = 16 * 1024;
 
-/// Room one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 47 and 135 bytes of annotations.
+/// CopyBlocks one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 47 and 135 bytes of annotations.
 const FRESH_PART_BYTES: usize = 256;
 
 impl Encoder {

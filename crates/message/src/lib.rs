@@ -5,9 +5,9 @@
 //! [`trace_context`] is what a sender says of its trace.
 
 pub mod annotation;
+pub mod copy_blocks;
 pub mod decimal;
 pub mod delivery;
-pub mod room;
 pub mod rule_properties;
 pub mod selection;
 pub mod submission;

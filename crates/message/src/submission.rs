@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::Unfit;
 use crate::annotation::{self, Annotated};
-use crate::room::Room;
+use crate::copy_blocks::CopyBlocks;
 use crate::{decimal, rule_properties};
 use peeklock_wire::message::{Header, IdView, Places, PropertiesView, Sections, Summary};
 use peeklock_wire::{DecodeError, Value};
@@ -46,7 +46,7 @@ impl RequiredProperties {
 /// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
 ///
 /// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
-/// id given on acceptance stays the same for every reader. Such a message is copied, into `room`.
+/// id given on acceptance stays the same for every reader. Such a message is copied, into `blocks`.
 ///
 /// # Errors
 /// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
@@ -55,11 +55,11 @@ pub fn read_transfer(
     payload: &Bytes,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
-    room: &mut Room,
+    blocks: &mut CopyBlocks,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     match message_format {
-        0 => Ok(smallvec![read_one(payload, wanted, next_id, room)?]),
-        BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id, room),
+        0 => Ok(smallvec![read_one(payload, wanted, next_id, blocks)?]),
+        BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id, blocks),
         other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
     }
 }
@@ -68,7 +68,7 @@ fn read_batch(
     payload: &Bytes,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
-    room: &mut Room,
+    blocks: &mut CopyBlocks,
 ) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
     let messages =
         Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
@@ -78,7 +78,7 @@ fn read_batch(
     if messages.len() > BATCH_MESSAGES_MAX {
         return Err(Unfit::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
     }
-    messages.iter().map(|message| read_one(message, wanted, next_id, room)).collect()
+    messages.iter().map(|message| read_one(message, wanted, next_id, blocks)).collect()
 }
 
 /// Reads one encoded message.
@@ -90,25 +90,25 @@ pub fn read_message(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<NewMessage, Unfit> {
-    read_one(payload, wanted, next_id, &mut Room::default())
+    read_one(payload, wanted, next_id, &mut CopyBlocks::default())
 }
 
 fn read_one(
     payload: &Bytes,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
-    room: &mut Room,
+    blocks: &mut CopyBlocks,
 ) -> Result<NewMessage, Unfit> {
     if payload.is_empty() {
         return Err(Unfit::Malformed("it is empty".to_owned()));
     }
     let mut summary = Summary::default();
     if summary.read_usual(payload) {
-        return new_message(payload, &summary, wanted, next_id, room);
+        return new_message(payload, &summary, wanted, next_id, blocks);
     }
     let kept = form_to_keep(payload)?;
     let summary = Summary::of_checked(&kept).map_err(malformed)?;
-    new_message(&kept, &summary, wanted, next_id, room)
+    new_message(&kept, &summary, wanted, next_id, blocks)
 }
 
 /// What is stored of a message that is checked and in the form to keep.
@@ -117,7 +117,7 @@ fn new_message(
     summary: &Summary<'_>,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
-    room: &mut Room,
+    blocks: &mut CopyBlocks,
 ) -> Result<NewMessage, Unfit> {
     let Summary { header, properties, places } = summary;
     check_ids(properties)?;
@@ -133,7 +133,7 @@ fn new_message(
         digits = hexadecimal(next_id());
         let message_id = IdView::String(std::str::from_utf8(&digits).unwrap_or_default());
         let properties = PropertiesView { message_id, ..*properties };
-        (with_properties(payload, places, &properties, room), properties)
+        (with_properties(payload, places, &properties, blocks), properties)
     } else {
         (payload.clone(), *properties)
     };
@@ -300,11 +300,11 @@ fn with_properties(
     payload: &Bytes,
     places: &Places,
     properties: &PropertiesView<'_>,
-    room: &mut Room,
+    blocks: &mut CopyBlocks,
 ) -> Bytes {
     let before = places.header.len() + places.delivery_annotations.len() + places.message_annotations.len();
     let after = before + places.properties.len();
-    room.write(payload.len() + 64, |content| {
+    blocks.write(payload.len() + 64, |content| {
         content.extend_from_slice(payload.get(..before).unwrap_or_default());
         properties.encode(content);
         content.extend_from_slice(payload.get(after..).unwrap_or_default());

@@ -102,11 +102,11 @@ impl<H: Serve> Ports<H> {
         if let Err(failure) = socket.set_nodelay(true) {
             tracing::debug!(error = %failure, %address, "TCP_NODELAY could not be set");
         }
-        self.look(socket, address, unauthenticated).await;
+        self.detect_and_serve(socket, address, unauthenticated).await;
     }
 
     /// Detects the protocol of a stream, and serves it. Boxes large futures, so that silent connections stay small.
-    async fn look<S: ByteStream>(
+    async fn detect_and_serve<S: ByteStream>(
         &self,
         mut socket: S,
         address: SocketAddr,
@@ -121,20 +121,20 @@ impl<H: Serve> Ports<H> {
         match found {
             FirstBytes::Plain(protocol) if self.options.tls_required => {
                 tracing::info!(%address, ?protocol, "sent away: TLS is required (tls.required)");
-                Box::pin(self.send_away(socket, protocol, &mut unauthenticated)).await;
+                Box::pin(self.refuse_plaintext(socket, protocol, &mut unauthenticated)).await;
             }
             FirstBytes::Plain(protocol) => {
                 let incoming = Incoming { stream: socket, first_bytes, protocol, peer, unauthenticated };
                 Box::pin(self.handler.serve(incoming)).await;
             }
             FirstBytes::Tls => {
-                Box::pin(self.look_inside(ReadAhead::new(first_bytes, socket), peer, unauthenticated)).await;
+                Box::pin(self.accept_tls(ReadAhead::new(first_bytes, socket), peer, unauthenticated)).await;
             }
             FirstBytes::Undecided => {}
         }
     }
 
-    async fn look_inside<S: ByteStream>(
+    async fn accept_tls<S: ByteStream>(
         &self,
         socket: S,
         mut peer: Peer,
@@ -183,7 +183,7 @@ impl<H: Serve> Ports<H> {
         }
     }
 
-    async fn send_away(
+    async fn refuse_plaintext(
         &self,
         mut socket: impl ByteStream,
         protocol: Protocol,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{
-    Asked, EntityRef, Mailbox, Namespace, NamespaceOptions, Output, Request, Response, SystemClock,
+    EntityRef, Mailbox, Namespace, NamespaceOptions, Output, Request, Response, SystemClock, TaggedCommand,
 };
 use peeklock_engine::{
     Command, CreditLimit, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, Settlement,
@@ -43,7 +43,7 @@ async fn rounds(rounds: u64) {
         // In parcels, as a turn of a connection hands its requests over.
         let sends = (0..ROUND).map(|_| {
             let messages = smallvec![NewMessage { content: content.clone(), ..NewMessage::default() }];
-            Asked { tag: Some(0), command: Command::Send { messages } }
+            TaggedCommand { tag: Some(0), command: Command::Send { messages } }
         });
         partition.submit_all(mailbox.clone(), sends.collect());
         let limit = CreditLimit { messages: round * ROUND, bytes: u64::MAX };
@@ -61,7 +61,7 @@ async fn rounds(rounds: u64) {
                 Output::Delivery(delivery) => {
                     let tokens = smallvec![delivery.message.lock.unwrap().token];
                     let command = Command::Settle { queue, tokens, settlement: Settlement::Complete };
-                    settles.push(Asked { tag: Some(0), command });
+                    settles.push(TaggedCommand { tag: Some(0), command });
                 }
                 Output::Response { response: Response::Settled(failures), .. } => {
                     assert!(failures.is_empty());

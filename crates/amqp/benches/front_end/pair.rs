@@ -142,7 +142,7 @@ impl Pair {
             self.broker.end_of_turn(&mut self.server, 0);
             self.server.poll_transmit(&mut self.slices, usize::MAX, 0);
             self.broker.after_transmit(&mut self.server);
-            self.broker.hand_over();
+            self.broker.submit_commands();
             if !self.server.has_input_work(&self.to_server) {
                 break;
             }

@@ -44,7 +44,7 @@ pub struct Withdrawn {
 }
 
 impl LinkOut {
-    /// Makes deliveries wait for [`Connection::let_go`].
+    /// Makes deliveries wait for [`Connection::release_reserved`].
     fn set_gate(&mut self) {
         self.gate = Some(Box::default());
     }
@@ -98,7 +98,7 @@ impl LinkOut {
 }
 
 impl Connection {
-    /// From now on, deliveries on this link are sent only after [`Self::let_go`].
+    /// From now on, deliveries on this link are sent only after [`Self::release_reserved`].
     pub fn gate(&mut self, link: LinkId) {
         if let Some(side) = self.side_out(link) {
             side.set_gate();
@@ -107,7 +107,7 @@ impl Connection {
 
     /// Reserves room for the next deliveries of a gated link that link credit and session window allow, as long as at
     /// most `messages_max` deliveries and about `bytes_max` bytes are leaving. Returns the number of deliveries, for
-    /// which [`Self::let_go`] must follow.
+    /// which [`Self::release_reserved`] must follow.
     pub fn reserve(&mut self, link: LinkId, messages_max: usize, bytes_max: usize) -> usize {
         let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
         let Some(key) = self.links.key(link) else { return 0 };
@@ -140,7 +140,7 @@ impl Connection {
 
     /// Releases the next `count` deliveries for which room is reserved, except those at the positions `dropped` among
     /// them (in ascending order), which are discarded.
-    pub fn let_go(&mut self, link: LinkId, count: usize, dropped: &[usize]) {
+    pub fn release_reserved(&mut self, link: LinkId, count: usize, dropped: &[usize]) {
         let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
         let Some(key) = self.links.key(link) else { return };
         let Some(state) = self.links.get_mut(key) else { return };

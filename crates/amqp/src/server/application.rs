@@ -70,7 +70,7 @@ pub trait ApplicationFactory: Send + Sync + 'static {
 /// 4. [`Self::end_of_turn`], once;
 /// 5. the connection's output is taken for one vectored write;
 /// 6. [`Self::after_transmit`], once;
-/// 7. [`Self::hand_over`], once, at the end of the turn.
+/// 7. [`Self::submit_commands`], once, at the end of the turn.
 ///
 /// No method may block or wait. The connection is changed only by these methods, through the reference they are given,
 /// so an id from an event stays valid until the event that ends it (`Detached`, `SessionEnded`, `Closed`). Calls for a
@@ -99,7 +99,7 @@ pub trait Application: Send {
     }
 
     /// The end of a turn: sends the requests that the application has collected for the engine.
-    fn hand_over(&mut self) {}
+    fn submit_commands(&mut self) {}
 
     /// Handles the application's own deadline, which has passed. Disarm before acting.
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {

@@ -234,12 +234,12 @@ where
         if woken.any {
             return Poll::Ready(woken);
         }
-        self.poll_rarely(context, woken)
+        self.poll_secondary_sources(context, woken)
     }
 
     /// Polls the rarer sources when nothing else is pending: time, the application's own wake-up, and the signal to
     /// stop.
-    fn poll_rarely(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
+    fn poll_secondary_sources(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
         let deadline = self.deadline();
         if self.timer.poll(deadline, context).is_ready() {
             woken.any = true;
@@ -309,7 +309,7 @@ where
         }
         self.report_memory(now);
         self.drain_events(now);
-        self.application.hand_over();
+        self.application.submit_commands();
         self.connection.set_reading(self.may_read(), now);
     }
 

@@ -52,7 +52,7 @@ pub(super) fn to_sender(attach: Attach, node: Option<Kind>) -> Attach {
     // A delivery is settled together with its outcome, so P's request for a second step is not honoured.
     reply.rcv_settle_mode = ReceiverSettleMode::First;
     match &mut reply.target {
-        Some(Target::Node(target)) => promise_what_holds(target, node),
+        Some(Target::Node(target)) => keep_honoured_fields(target, node),
         Some(Target::Coordinator(capabilities)) => {
             capabilities.retain(|capability| COORDINATOR_CAPABILITIES.contains(&&**capability));
         }
@@ -65,7 +65,7 @@ pub(super) fn to_sender(attach: Attach, node: Option<Kind>) -> Attach {
 pub(super) fn to_receiver(attach: Attach, node: Kind) -> Attach {
     let mut reply = echo(attach);
     if let Some(source) = &mut reply.source {
-        promise_what_holds(source, Some(node));
+        keep_honoured_fields(source, Some(node));
         if !source.outcomes.is_empty() {
             source.outcomes.retain(|outcome| OUTCOMES.contains(&&**outcome));
         }
@@ -81,7 +81,7 @@ pub(super) fn to_reader_of_responses(attach: Attach) -> Attach {
     let mut reply = echo(attach);
     reply.snd_settle_mode = SenderSettleMode::Settled;
     if let Some(source) = &mut reply.source {
-        promise_what_holds(source, None);
+        keep_honoured_fields(source, None);
         source.outcomes.clear();
         source.default_outcome = Value::Null;
     }
@@ -89,7 +89,7 @@ pub(super) fn to_reader_of_responses(attach: Attach) -> Attach {
 }
 
 /// Removes requested properties of our terminus that are not in effect. Nothing is added.
-fn promise_what_holds(terminus: &mut Terminus, node: Option<Kind>) {
+fn keep_honoured_fields(terminus: &mut Terminus, node: Option<Kind>) {
     terminus.durable = 0;
     terminus.timeout_s = 0;
     if terminus.expiry_policy.is_some() {

@@ -102,7 +102,7 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) -> Result<(), Fault> {
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
-        entity.check_takes()?;
+        entity.check_send_allowed()?;
         entity.check_enabled_for_sending()?;
         let destination = self.transfer_destination(&attach, &entity)?;
         let root = self.enter_session(session, &entity, false)?;
@@ -150,7 +150,7 @@ impl ConnectionHandler {
                 if is_consumer(source, &entity) {
                     return self.attach_consumer(link, session, &entity, attach);
                 }
-                entity.check_gives()?;
+                entity.check_receive_allowed()?;
                 self.check_owned(&entity)?;
                 // Durable JMS consumers use "copy" too: each subscription has its copies.
                 let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);

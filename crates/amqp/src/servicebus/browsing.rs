@@ -108,7 +108,7 @@ impl ConnectionHandler {
         let (from, source) = (browser.next, browser.entity.source());
         let command = Command::Peek { from, count_max, bytes_max, source, session: None };
         let partition = browser.entity.partition.clone();
-        self.count_question(0);
+        self.request_started(0);
         self.unanswered.answer_bytes += bytes_max;
         self.ask(&partition, command, Pending::Page { link, answer_bytes: bytes_max });
     }
@@ -121,7 +121,7 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
-        self.count_answer(0);
+        self.request_finished(0);
         self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
         let now = self.entities.now();
         let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
@@ -169,7 +169,7 @@ impl ConnectionHandler {
     }
 
     /// Requests the next page of browsers whose last page has been written.
-    pub(super) fn tend_browsers(&mut self, connection: &mut Connection) {
+    pub(super) fn process_browsers(&mut self, connection: &mut Connection) {
         for link in std::mem::take(&mut self.browsing) {
             let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { continue };
             if connection.transmitted(link).0 < browser.sent {

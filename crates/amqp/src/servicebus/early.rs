@@ -74,7 +74,7 @@ impl ConnectionHandler {
             return Err(no_response_link());
         }
         if request.delivery.is_none() {
-            self.count_question(bytes);
+            self.request_started(bytes);
         }
         self.early.push(self.now.saturating_add(WAIT_MS), request);
         Ok(())
@@ -108,7 +108,7 @@ impl ConnectionHandler {
 
     fn forget_early(&mut self, delivery: Option<IncomingId>, payload: &Bytes) {
         if delivery.is_none() {
-            self.count_answer(payload.len());
+            self.request_finished(payload.len());
         }
     }
 }

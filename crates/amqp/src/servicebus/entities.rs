@@ -161,7 +161,7 @@ impl Entity {
         let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
         let is_temporary = options.is_temporary();
         let max_message_size_bytes = options.max_message_size_bytes();
-        let is_enabled_for_sending = options.status().takes();
+        let is_enabled_for_sending = options.status().allows_send();
         let (node, resource) = (node(&address), address.resource());
         let root = name_key(&address.name).into();
         Self {
@@ -191,7 +191,7 @@ impl Entity {
         // Clients can't send to it.
         let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
         let max_message_size_bytes = topic.max_message_size_bytes();
-        let is_enabled_for_sending = topic.status().takes();
+        let is_enabled_for_sending = topic.status().allows_send();
         let (node, resource) = (node(&address), address.resource());
         let root = name_key(&address.name).into();
         Self {
@@ -243,7 +243,7 @@ impl Entity {
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
-    pub(crate) fn check_takes(&self) -> Result<(), Fault> {
+    pub(crate) fn check_send_allowed(&self) -> Result<(), Fault> {
         if self.kind == Kind::Subscription {
             return Err(Fault::NotAllowed("Messages can't be sent to a subscription: send to its topic."));
         }
@@ -265,7 +265,7 @@ impl Entity {
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
-    pub(crate) fn check_gives(&self) -> Result<(), Fault> {
+    pub(crate) fn check_receive_allowed(&self) -> Result<(), Fault> {
         match self.kind {
             Kind::Queue | Kind::Subscription => Ok(()),
             Kind::Topic => Err(Fault::NotAllowed(
@@ -278,11 +278,11 @@ impl Entity {
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
-    pub(crate) fn check_browses(&self) -> Result<(), Fault> {
+    pub(crate) fn check_browse_allowed(&self) -> Result<(), Fault> {
         if self.kind == Kind::Topic && self.address.sub_queue == SubQueue::Main {
             return Ok(());
         }
-        self.check_gives()
+        self.check_receive_allowed()
     }
 
     /// Maps a refusal of the engine for a link to this entity: a deleted entity is reported as not found, with a text

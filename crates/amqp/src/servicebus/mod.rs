@@ -53,7 +53,7 @@ use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Response};
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
-use peeklock_message::room::Room;
+use peeklock_message::copy_blocks::CopyBlocks;
 use peeklock_message::{delivery, rule_properties, submission};
 use rand::rngs::{StdRng, SysRng};
 use rand::{RngExt, SeedableRng};
@@ -100,8 +100,8 @@ pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
     outbox: Outbox,
-    /// Room for messages of this turn that have to be re-encoded.
-    room: Room,
+    /// CopyBlocks for messages of this turn that have to be re-encoded.
+    copy_blocks: CopyBlocks,
     random: StdRng,
     peer: Peer,
     authorization: Authorization,
@@ -174,7 +174,7 @@ impl ConnectionHandler {
             entities,
             config,
             outbox: Outbox::new(mailbox),
-            room: Room::default(),
+            copy_blocks: CopyBlocks::default(),
             random,
             hostname: "localhost".into(),
             client: Client::default(),
@@ -252,7 +252,7 @@ impl ConnectionHandler {
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
             Pending::Management { reply_to, finish, bytes, answer_bytes } => {
-                self.count_answer(bytes);
+                self.request_finished(bytes);
                 self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
                 let result = finish(response, &mut self.encoder);
                 self.respond(&reply_to, &result, connection);
@@ -260,12 +260,12 @@ impl ConnectionHandler {
         }
     }
 
-    fn count_question(&mut self, bytes: usize) {
+    fn request_started(&mut self, bytes: usize) {
         self.unanswered.messages += 1;
         self.unanswered.bytes += bytes;
     }
 
-    fn count_answer(&mut self, bytes: usize) {
+    fn request_finished(&mut self, bytes: usize) {
         self.unanswered.messages = self.unanswered.messages.saturating_sub(1);
         self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
     }
@@ -326,9 +326,9 @@ impl Application for ConnectionHandler {
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
         self.go_on(connection);
         self.submit_completions();
-        self.tend_authorization(connection, now);
+        self.update_authorization(connection, now);
         self.answer_watchers(connection, now);
-        self.outbox.hand_over();
+        self.outbox.submit_commands();
     }
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
@@ -360,14 +360,14 @@ impl Application for ConnectionHandler {
 
     fn after_transmit(&mut self, connection: &mut Connection) {
         self.ask_parked(connection);
-        self.tend_receivers(connection);
-        self.tend_browsers(connection);
-        self.outbox.hand_over();
+        self.process_receivers(connection);
+        self.process_browsers(connection);
+        self.outbox.submit_commands();
     }
 
-    fn hand_over(&mut self) {
-        self.outbox.hand_over();
-        self.room.clear();
+    fn submit_commands(&mut self) {
+        self.outbox.submit_commands();
+        self.copy_blocks.clear();
     }
 
     fn set_room(&mut self, bytes: usize) {

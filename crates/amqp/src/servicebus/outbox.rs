@@ -1,14 +1,14 @@
 //! Commands of a turn for the engine: those for one partition are submitted together.
 
 use peeklock_engine::Command;
-use peeklock_engine::runtime::{Asked, Mailbox, Parcels, PartitionHandle};
+use peeklock_engine::runtime::{Mailbox, Parcels, PartitionHandle, TaggedCommand};
 
 /// See the module. Commands for one partition are submitted in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// The return address.
     mailbox: Mailbox,
-    parcels: Parcels<PartitionHandle, Asked>,
+    parcels: Parcels<PartitionHandle, TaggedCommand>,
 }
 
 impl Outbox {
@@ -18,29 +18,29 @@ impl Outbox {
 
     /// Adds a command; with a tag, an answer is expected.
     pub(super) fn add(&mut self, partition: &PartitionHandle, tag: Option<u64>, command: Command) {
-        self.parcels.add(partition, Asked { tag, command }, submit(&self.mailbox));
+        self.parcels.add(partition, TaggedCommand { tag, command }, submit(&self.mailbox));
     }
 
     /// Submits the added commands.
-    pub(super) fn hand_over(&mut self) {
-        self.parcels.hand_over(submit(&self.mailbox));
+    pub(super) fn submit_commands(&mut self) {
+        self.parcels.send_all(submit(&self.mailbox));
     }
 
     /// The return address, for requests to other recipients than partitions; commands added before are submitted first.
     pub(super) fn return_address(&mut self) -> Mailbox {
-        self.hand_over();
+        self.submit_commands();
         self.mailbox.clone()
     }
 }
 
-fn submit(mailbox: &Mailbox) -> impl FnMut(PartitionHandle, Vec<Asked>) {
+fn submit(mailbox: &Mailbox) -> impl FnMut(PartitionHandle, Vec<TaggedCommand>) {
     |partition, asked| partition.submit_all(mailbox.clone(), asked)
 }
 
 /// The last commands of an ending connection close its receivers.
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.hand_over();
+        self.submit_commands();
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
         let (partition, mut requests) = PartitionHandle::new();
         outbox.add(&partition, None, close(1));
         assert!(numbers(&mut requests).is_empty());
-        outbox.hand_over();
+        outbox.submit_commands();
         assert_eq!(numbers(&mut requests), [1]);
         outbox.add(&partition, None, close(2));
         let _address = outbox.return_address();

@@ -77,7 +77,7 @@ pub(crate) struct Receiver {
     /// How many waiting messages are removed or being removed.
     reserved: usize,
     /// How many of these may be sent.
-    let_go: usize,
+    release_reserved: usize,
     /// Deliveries transmitted at the last withdrawal: from there the window grows as the peer reads.
     slow_since: Option<u64>,
     /// The peer has requested a drain.
@@ -113,7 +113,7 @@ impl Receiver {
             withdrawn: CreditLimit::default(),
             waiting: VecDeque::new(),
             reserved: 0,
-            let_go: 0,
+            release_reserved: 0,
             slow_since: None,
             draining: false,
             drains_in_flight: 0,
@@ -158,16 +158,16 @@ impl Receiver {
 
     /// Marks `count` messages as removed, except those at the positions `dropped` among them (in order), which are not
     /// sent. Returns the locks of the latter.
-    pub(crate) fn let_go(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
+    pub(crate) fn release_reserved(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
         let mut tokens = SmallVec::new();
         for position in dropped.iter().rev() {
-            if let Some(waiting) = self.waiting.remove(self.let_go + position) {
+            if let Some(waiting) = self.waiting.remove(self.release_reserved + position) {
                 self.reserved -= 1;
                 self.forget(&waiting);
                 tokens.push(waiting.token);
             }
         }
-        self.let_go += count.saturating_sub(dropped.len());
+        self.release_reserved += count.saturating_sub(dropped.len());
         tokens
     }
 
@@ -226,7 +226,7 @@ impl Receiver {
             self.transmitted.messages += 1;
             self.transmitted.bytes += u64::from(written.bytes);
             self.reserved = self.reserved.saturating_sub(1);
-            self.let_go = self.let_go.saturating_sub(1);
+            self.release_reserved = self.release_reserved.saturating_sub(1);
         }
         if self.drains_in_flight > 0 {
             return None;

@@ -35,7 +35,7 @@ impl ConnectionHandler {
 
     pub(super) fn grant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
         if drain {
-            self.count_question(0);
+            self.request_started(0);
         }
         if let Some(receiver) = self.receivers.get(&id) {
             self.outbox.add(&receiver.entity.partition, None, Command::Credit { receiver: id, limit, drain });
@@ -104,7 +104,7 @@ impl ConnectionHandler {
             receiver.listed = true;
             self.busy.push(id);
         }
-        self.count_answer(0);
+        self.request_finished(0);
     }
 
     /// Removes a receiver and its outstanding deliveries.
@@ -119,7 +119,7 @@ impl ConnectionHandler {
         self.unsettled = self.unsettled.saturating_sub(receiver.unsettled);
         self.watched.messages_out = self.watched.messages_out.saturating_add(receiver.messages());
         for _ in 0..receiver.drains_in_flight() {
-            self.count_answer(0);
+            self.request_finished(0);
         }
         Some(receiver)
     }
@@ -289,7 +289,7 @@ impl ConnectionHandler {
     }
 
     /// Moves the windows of links that wrote something, and requests the removal of messages that can be sent next.
-    pub(super) fn tend_receivers(&mut self, connection: &mut Connection) {
+    pub(super) fn process_receivers(&mut self, connection: &mut Connection) {
         if self.busy.is_empty() {
             return;
         }

@@ -22,11 +22,11 @@ enum Attempt {
     /// A SASL exchange with the peer's identity.
     Sasl(Result<Option<Grant>, ()>),
     /// A token put to `$cbs`.
-    Token(Box<Shown>),
+    Token(Box<PresentedCredential>),
 }
 
 /// A token put to `$cbs`.
-struct Shown {
+struct PresentedCredential {
     /// The destination of the response.
     reply_to: ReplyTo,
     result: Result<Verified, Fault>,
@@ -80,7 +80,7 @@ impl ConnectionHandler {
 
     /// Handles a token, valid or not; `missing` is the answer to a valid one whose entity does not exist. Attempts of
     /// an authenticated peer are not delayed.
-    pub(super) fn show_token(
+    pub(super) fn handle_token(
         &mut self,
         reply_to: ReplyTo,
         result: Result<Verified, Fault>,
@@ -88,7 +88,7 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let has_failed = matches!(&result, Err(Fault::Denied(denied)) if denied.may_be_guess());
-        let attempt = Attempt::Token(Box::new(Shown { reply_to, result, missing }));
+        let attempt = Attempt::Token(Box::new(PresentedCredential { reply_to, result, missing }));
         if self.authorization.is_unauthenticated() {
             self.attempt(attempt, has_failed, connection);
         } else {
@@ -130,7 +130,7 @@ impl ConnectionHandler {
                 }
             }
             Attempt::Token(token) => {
-                let Shown { reply_to, result, missing } = *token;
+                let PresentedCredential { reply_to, result, missing } = *token;
                 let answer = result.and_then(|verified| {
                     // Kept although its entity is missing: the peer has authenticated.
                     self.authorization.keep(verified);

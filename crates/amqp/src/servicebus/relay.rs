@@ -59,7 +59,7 @@ impl ConnectionHandler {
             return Err(Fault::NotAllowed("Messages can only be sent to a queue or topic."));
         };
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
-        entity.check_takes()?;
+        entity.check_send_allowed()?;
         entity.check_enabled_for_sending()?;
         let root = self.enter_session(session, &entity, false)?;
         Ok(Sender::new(entity, root))

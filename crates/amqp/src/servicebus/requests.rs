@@ -65,7 +65,7 @@ impl ConnectionHandler {
         accept(delivery, connection);
         let result = cbs::verify(&request, &self.authorization);
         let missing = result.as_ref().ok().and_then(|verified| self.missing_entity(&request, verified));
-        self.show_token(reply_to, result, missing, connection);
+        self.handle_token(reply_to, result, missing, connection);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl ConnectionHandler {
             Ok(Understood { prepared, txn_id, sender }) => {
                 let (bytes, entity, reply_to) =
                     (payload.len(), Arc::clone(&target.entity), Box::new(reply_to));
-                self.count_question(bytes);
+                self.request_started(bytes);
                 let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
                 self.parked.push_back(Parked { request, txn_id });
                 self.ask_parked(connection);
@@ -140,7 +140,7 @@ impl ConnectionHandler {
             let Some(Parked { request, txn_id }) = self.parked.pop_front() else { return };
             // No event of this connection would ever trigger another attempt.
             if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
-                self.count_answer(request.bytes);
+                self.request_finished(request.bytes);
                 self.respond(&request.reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
                 continue;
             }

@@ -49,7 +49,7 @@ fn next_change(mut changes: watch::Receiver<u64>) -> Pin<Box<dyn Future<Output =
 }
 
 impl ConnectionHandler {
-    /// Wakes the connection when a rule changes; [`Self::tend_authorization`] checks.
+    /// Wakes the connection when a rule changes; [`Self::update_authorization`] checks.
     pub(super) fn poll_change(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let woken = self.revocation.change.as_mut().poll(context);
         if woken.is_ready() {
@@ -61,7 +61,7 @@ impl ConnectionHandler {
     }
 
     /// Detaches links that lost their rights by a changed rule; called once per turn.
-    pub(super) fn tend_authorization(&mut self, connection: &mut Connection, now: NowMs) {
+    pub(super) fn update_authorization(&mut self, connection: &mut Connection, now: NowMs) {
         if self.authorization.revoke() {
             self.detach_unpermitted(connection);
             self.revocation.is_due = true;

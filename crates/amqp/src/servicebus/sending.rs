@@ -106,7 +106,7 @@ impl ConnectionHandler {
         let messages = self.read(&sender.entity, message_format, payload)?;
         let bytes = payload.len();
         if delivery.is_none() {
-            self.count_question(bytes);
+            self.request_started(bytes);
         }
         if sender.asked_via().is_some() {
             self.send_via(sender, messages, delivery, bytes);
@@ -125,7 +125,7 @@ impl ConnectionHandler {
         payload: &Bytes,
     ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
         check_size(entity, message_format, payload.len())?;
-        let (random, room) = (&mut self.random, &mut self.room);
+        let (random, room) = (&mut self.random, &mut self.copy_blocks);
         let messages =
             read_transfer(message_format, payload, entity.wanted(), &mut || random.random(), room)?;
         self.check_rates(entity, messages.len())?;
@@ -148,7 +148,7 @@ impl ConnectionHandler {
             (None, Some(delivery)) => connection.settle_incoming(delivery, DeliveryState::Accepted),
             (Some(fault), Some(_)) => self.reject(delivery, &fault, connection),
             (fault, None) => {
-                self.count_answer(bytes);
+                self.request_finished(bytes);
                 if let Some(fault) = fault {
                     let fault = fault.to_string();
                     tracing::warn!(

@@ -1,6 +1,6 @@
 //! Operations on messages beside the API.
 
-use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, Request as Asked};
+use peeklock_engine::runtime::{Mailbox, MailboxReceiver, Output, Request as EngineRequest};
 use peeklock_engine::{
     Command, CreditLimit, DeadLetter, LockToken, QueueId, QueuePath, ReceiverId, ReceiverOptions, Settlement,
     SubQueue,
@@ -21,7 +21,7 @@ impl Broker {
             (Some(1), Command::OpenReceiver { receiver, options, session: None }),
             (None, Command::Credit { receiver, limit, drain: false }),
         ] {
-            entity.partition.submit(Asked { mailbox: mailbox.clone(), tag, command });
+            entity.partition.submit(EngineRequest { mailbox: mailbox.clone(), tag, command });
         }
         (entity.queue, receiver, mailbox, outputs)
     }
@@ -41,7 +41,7 @@ impl Broker {
         let tokens = [lock(&mut outputs).await].into_iter().collect();
         let partition = self.namespace.entity(queue).unwrap().partition;
         partition.ask(Command::Settle { queue: id, tokens, settlement }).await.unwrap();
-        partition.submit(Asked { mailbox, tag: None, command: Command::CloseReceiver { receiver } });
+        partition.submit(EngineRequest { mailbox, tag: None, command: Command::CloseReceiver { receiver } });
     }
 
     pub(super) async fn dead_letter(&self, queue: &str, reason: &str) {

@@ -31,13 +31,13 @@ impl EntityStatus {
 
     /// Whether messages may be sent to it.
     #[must_use]
-    pub const fn takes(self) -> bool {
+    pub const fn allows_send(self) -> bool {
         matches!(self, Self::Active | Self::ReceiveDisabled)
     }
 
     /// Whether its messages may be received, browsed and settled.
     #[must_use]
-    pub const fn gives(self) -> bool {
+    pub const fn allows_receive(self) -> bool {
         matches!(self, Self::Active | Self::SendDisabled)
     }
 }

@@ -63,7 +63,7 @@ impl State {
             Event::Remembered { .. } | Event::Forgotten { .. } => self.apply_to_duplicates(event),
             Event::OptionsChanged { options } => self.change_options(options),
             Event::Ended => self.ended = true,
-            Event::TraceErased { queue, number, .. } => self.erase_trace(*queue, *number),
+            Event::TombstoneRemoved { queue, number, .. } => self.remove_tombstone(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
             Event::NumbersReserved { next } => self.reserve_numbers(*next),
             Event::Published(published) => self.published(published),
@@ -114,7 +114,7 @@ impl State {
     }
 
     fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
-        self.queue_mut(*self.homes.get(&receiver)?)
+        self.queue_mut(*self.receiver_queues.get(&receiver)?)
     }
 
     fn open(&mut self, receiver: ReceiverId, options: ReceiverOptions) {
@@ -125,11 +125,11 @@ impl State {
             if forwards {
                 *queue.forwarders.get_mut(options.source.sub_queue) = Some(receiver);
             }
-            self.homes.insert(receiver, options.source.queue);
+            self.receiver_queues.insert(receiver, options.source.queue);
         }
     }
 
-    fn erase_trace(&mut self, queue: QueueId, number: SequenceNumber) {
+    fn remove_tombstone(&mut self, queue: QueueId, number: SequenceNumber) {
         if let Some((body, content_bytes)) = self.traces.remove(&(queue, number)) {
             self.unrefer(body, content_bytes);
         }
@@ -152,7 +152,7 @@ impl State {
             }
             queue.receivers.close(receiver);
             queue.forwarders.let_go(receiver);
-            self.homes.remove(&receiver);
+            self.receiver_queues.remove(&receiver);
         }
         self.watchers.remove(&receiver);
     }

@@ -77,7 +77,7 @@ impl Step<'_> {
             // A forwarder's commands don't count as use.
             Uses::SourceOf(receiver) if self.state().is_forwarder(receiver) => Use::Nothing,
             Uses::SourceOf(receiver) => {
-                self.state().homes.get(&receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
+                self.state().receiver_queues.get(&receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
             }
         }
     }
@@ -109,7 +109,7 @@ impl Step<'_> {
     }
 
     /// Records that a queue is in use, or was until now, or ends it if it was idle for long enough.
-    pub(super) fn tend_idleness(&mut self, id: QueueId) {
+    pub(super) fn update_idle_timer(&mut self, id: QueueId) {
         let state = self.state();
         let Some(queue) = state.queue(id) else { return };
         if !queue.ends_when_idle() && !state.entity.ends_when_idle() {

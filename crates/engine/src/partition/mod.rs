@@ -213,13 +213,15 @@ impl Partition {
         }
         let mut found = Vec::new();
         // An entity whose status forbids receiving forwards nothing.
-        if !self.state.options.status().gives() {
+        if !self.state.options.status().allows_receive() {
             return Some(found);
         }
         if let EntityOptions::Queue(queue) = &*self.state.options {
             note_targets(self.state.entity.id, &queue.forwarding, &mut found);
         }
-        for subscription in self.subscriptions().filter(|subscription| subscription.options.status.gives()) {
+        for subscription in
+            self.subscriptions().filter(|subscription| subscription.options.status.allows_receive())
+        {
             note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
         }
         Some(found)
@@ -334,7 +336,7 @@ impl Partition {
     /// The queue or subscription that an open receiver reads from.
     #[must_use]
     pub fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
-        self.state.homes.get(&receiver).copied()
+        self.state.receiver_queues.get(&receiver).copied()
     }
 
     /// Whether the messages of a queue or subscription are received by session, in order within each session.

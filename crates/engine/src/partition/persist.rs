@@ -123,7 +123,7 @@ impl<'a> TurnChanges<'a> {
                 });
             }
             Event::NumbersReserved { next } => self.next_number = self.next_number.max(Some(next.0)),
-            Event::Removed { queue, number, body, .. } | Event::TraceErased { queue, number, body } => {
+            Event::Removed { queue, number, body, .. } | Event::TombstoneRemoved { queue, number, body } => {
                 self.gone(*queue, *number);
                 self.without_content(body.as_slice());
             }

@@ -56,7 +56,7 @@ pub(crate) struct Extra {
 
 impl Extra {
     /// Sets the fields that a forwarded message brings from its source.
-    pub(crate) fn bring_along(&mut self, origin: Origin) {
+    pub(crate) fn set_forwarding_fields(&mut self, origin: Origin) {
         self.changes = origin.changes;
         self.modified = origin.modified;
         self.dead_letter = origin.dead_letter;

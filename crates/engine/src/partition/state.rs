@@ -41,7 +41,7 @@ pub(super) struct State {
     /// Locks held.
     pub(super) locks: Locks,
     /// The queue or subscription of each open receiver.
-    pub(super) homes: BTreeMap<ReceiverId, QueueId>,
+    pub(super) receiver_queues: BTreeMap<ReceiverId, QueueId>,
     /// Links to be notified when their entity is deleted.
     pub(super) watchers: BTreeMap<ReceiverId, Watched>,
     /// Queues to be processed before the command is done.
@@ -68,7 +68,7 @@ pub(super) struct State {
     pub(super) latest_restored: Timestamp,
     /// Number of times that a queue was processed.
     #[cfg(test)]
-    pub(super) times_looked_after: usize,
+    pub(super) times_processed: usize,
 }
 
 impl State {
@@ -82,7 +82,7 @@ impl State {
             options,
             size_bytes: 0,
             locks: Locks::default(),
-            homes: BTreeMap::new(),
+            receiver_queues: BTreeMap::new(),
             watchers: BTreeMap::new(),
             touched: Vec::new(),
             changed: Vec::new(),
@@ -96,7 +96,7 @@ impl State {
             credible: Credible::ALL,
             latest_restored: Timestamp::default(),
             #[cfg(test)]
-            times_looked_after: 0,
+            times_processed: 0,
         }
     }
 
@@ -127,7 +127,7 @@ impl State {
 
     /// The queue that a receiver reads from.
     pub(super) fn home(&self, receiver: ReceiverId) -> Option<&Queue> {
-        self.queue(*self.homes.get(&receiver)?)
+        self.queue(*self.receiver_queues.get(&receiver)?)
     }
 
     /// Whether a receiver is a forwarder.
@@ -220,10 +220,10 @@ impl State {
     }
 
     /// Marks a queue as processed.
-    pub(super) fn looked_after(&mut self, id: QueueId) {
+    pub(super) fn processed(&mut self, id: QueueId) {
         #[cfg(test)]
         {
-            self.times_looked_after += 1;
+            self.times_processed += 1;
         }
         match self.touched.last() {
             Some(last) if *last == id => drop(self.touched.pop()),

@@ -88,7 +88,7 @@ impl<'a> Step<'a> {
         self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
             self.look_after(queue);
-            self.state.looked_after(queue);
+            self.state.processed(queue);
         }
     }
 
@@ -161,10 +161,10 @@ impl<'a> Step<'a> {
         self.detach_receivers(queue);
         let is_plain = |queue: &Queue| queue.sessions.is_none() && queue.receivers.are_quiet();
         if self.state.queue(queue).is_some_and(is_plain) {
-            return self.tend_idleness(queue);
+            return self.update_idle_timer(queue);
         }
         if self.sessions(queue).is_some() {
-            self.look_after_sessions(queue);
+            self.process_sessions(queue);
             if self.state.queue(queue).is_some_and(|queue| queue.forwarders.get(SubQueue::Main).is_some()) {
                 self.dispatch(QueuePath::main(queue));
             }
@@ -177,7 +177,7 @@ impl<'a> Step<'a> {
         }
         self.dispatch_selected(queue);
         self.finish_drains(queue);
-        self.tend_idleness(queue);
+        self.update_idle_timer(queue);
     }
 
     /// The rules for a queue's messages; those of the entity if the queue is deleted.
@@ -201,7 +201,7 @@ impl<'a> Step<'a> {
         for queue in self.state.touch_due(self.now) {
             self.free_held_back(queue);
             self.fire_session_timers(queue);
-            self.tend_idleness(queue);
+            self.update_idle_timer(queue);
         }
     }
 

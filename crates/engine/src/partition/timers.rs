@@ -76,7 +76,7 @@ impl Partition {
 impl Step<'_> {
     /// Fires due lock ends and activations, in order of time.
     pub(super) fn fire_due_timers(&mut self) {
-        self.erase_traces();
+        self.remove_tombstones();
         for _ in 0..TIMERS_PER_CALL_MAX {
             match self.state().next_timer() {
                 Some((at, timer)) if at <= self.now => match timer {

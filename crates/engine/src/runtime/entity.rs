@@ -233,11 +233,11 @@ impl Entity {
     }
 
     /// Makes the actor read its state again after the clock was set back.
-    pub(super) fn see_the_time(&self) {
+    pub(super) fn check_set_back(&self) {
         self.handle();
         if let ActorState::Running { control, .. } = &*self.actor() {
             // An actor that has ended needs no state.
-            let _ = control.send(Control::SeeTheTime);
+            let _ = control.send(Control::CheckSetBack);
         }
     }
 

@@ -190,7 +190,7 @@ pub struct Request {
 
 /// A request of a parcel without the reply address, which all requests of the parcel share.
 #[derive(Debug)]
-pub struct Asked {
+pub struct TaggedCommand {
     /// See [`Request::tag`].
     pub tag: Option<u64>,
     /// The command.

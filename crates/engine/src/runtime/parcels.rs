@@ -30,7 +30,7 @@ impl<To, Item> Parcels<To, Item> {
     }
 
     /// Sends all parcels, with one call of `deliver` for each receiver.
-    pub fn hand_over(&mut self, mut deliver: impl FnMut(To, Vec<Item>)) {
+    pub fn send_all(&mut self, mut deliver: impl FnMut(To, Vec<Item>)) {
         for (to, items) in self.open.drain(..) {
             self.usual = items.len();
             deliver(to, items);
@@ -53,7 +53,7 @@ impl<To: Addressee, Item> Parcels<To, Item> {
     /// Starts a parcel and returns its index.
     fn begin(&mut self, to: &To, deliver: impl FnMut(To, Vec<Item>)) -> usize {
         if self.open.len() >= PARCELS_MAX {
-            self.hand_over(deliver);
+            self.send_all(deliver);
         }
         self.open.push((to.clone(), Vec::with_capacity(self.usual.min(ROOM_MAX))));
         self.open.len() - 1
@@ -87,7 +87,7 @@ mod tests {
                 }
             }
         }
-        parcels.hand_over(|to, items| arrived[to].extend(items));
+        parcels.send_all(|to, items| arrived[to].extend(items));
         for items in arrived {
             assert_eq!(items, [0, 1, 2, 3, 4, 5, 6, 7]);
         }
@@ -101,8 +101,8 @@ mod tests {
             parcels.add(&to, item, nothing);
         }
         let mut arrived = Vec::new();
-        parcels.hand_over(|to, items| arrived.push((to, items)));
+        parcels.send_all(|to, items| arrived.push((to, items)));
         assert_eq!(arrived, [(1, vec!['a', 'c']), (2, vec!['b'])]);
-        parcels.hand_over(|_, _| panic!("handed over twice"));
+        parcels.send_all(|_, _| panic!("handed over twice"));
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::joint::LoanRequest;
 use super::parcels::Addressee;
-use super::{Asked, Mailbox, Output, Request, Response, answer};
+use super::{Mailbox, Output, Request, Response, TaggedCommand, answer};
 use crate::{Command, ReceiverId, Refusal};
 
 /// Handle for sending requests to a partition, wherever its actor runs; cheap to clone.
@@ -30,7 +30,7 @@ enum Transport {
 #[derive(Debug)]
 struct Parcel {
     mailbox: Mailbox,
-    asked: vec::IntoIter<Asked>,
+    asked: vec::IntoIter<TaggedCommand>,
 }
 
 /// State shared by all handles of one actor.
@@ -67,11 +67,11 @@ impl PartitionHandle {
     /// [`Output::ReceiverClosed`] instead.
     pub fn submit(&self, request: Request) {
         let Request { mailbox, tag, command } = request;
-        self.submit_all(mailbox, vec![Asked { tag, command }]);
+        self.submit_all(mailbox, vec![TaggedCommand { tag, command }]);
     }
 
     /// Queues commands in order, like [`Self::submit`], but cheaper than one by one.
-    pub fn submit_all(&self, mailbox: Mailbox, asked: Vec<Asked>) {
+    pub fn submit_all(&self, mailbox: Mailbox, asked: Vec<TaggedCommand>) {
         let Transport::Local { requests, .. } = &self.transport;
         if let Err(refused) = requests.send(Parcel { mailbox, asked: asked.into_iter() }) {
             let refusal = self.subject.gone.get().unwrap_or(&Refusal::Unavailable);
@@ -134,7 +134,7 @@ impl Iterator for Parcel {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {
-        let Asked { tag, command } = self.asked.next()?;
+        let TaggedCommand { tag, command } = self.asked.next()?;
         Some(Request { mailbox: self.mailbox.clone(), tag, command })
     }
 }

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 use super::StartError;
 use super::damage::{Damages, Unreadable};
-use super::patience::{Patience, unread_now};
+use super::retry_backoff::{RetryBackoff, unread_now};
 use crate::layout::{HeadSubject, META_FIRST};
 use crate::partition::{Credible, Partition, RestoreError};
 use crate::{EntityOptions, QueueId};
@@ -32,7 +32,7 @@ impl FirstPages {
 }
 
 /// Restores a partition's state from the requested pages and those that follow. Damage to single messages is recorded in
-/// `damages` and affects only these; so do records of single messages that the device can't return, once `patience` is used
+/// `damages` and affects only these; so do records of single messages that the device can't return, once `backoff` is used
 /// up.
 ///
 /// # Errors
@@ -44,14 +44,14 @@ pub(super) async fn restore(
     credible: Credible,
     first: FirstPages,
     damages: &Damages,
-    patience: Patience,
+    backoff: RetryBackoff,
 ) -> Result<Partition, StartError> {
     let id = QueueId(partition.0);
     let mut damaged = Vec::new();
     let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
         Partition::restore_credible(id, options, credible, meta, head)
     };
-    let mut restored = take_in(shard, partition, first, (&mut damaged, patience), fill).await?;
+    let mut restored = take_in(shard, partition, first, (&mut damaged, backoff), fill).await?;
     let subscriptions: Vec<PartitionId> =
         restored.subscriptions().map(|subscription| PartitionId(subscription.queue.0)).collect();
     for some in subscriptions.chunks(PARTITIONS_AT_A_TIME) {
@@ -61,7 +61,7 @@ pub(super) async fn restore(
             let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
                 restored.restore_subscription(id, meta, head).map(|()| restored)
             };
-            restored = take_in(shard, *partition, pages, (&mut damaged, patience), fill).await?;
+            restored = take_in(shard, *partition, pages, (&mut damaged, backoff), fill).await?;
         }
     }
     restored.restored();
@@ -104,13 +104,13 @@ async fn take_in(
     shard: &dyn Shard,
     partition: PartitionId,
     first: FirstPages,
-    (damaged, patience): (&mut Vec<(QueueId, DamagedEntry)>, Patience),
+    (damaged, backoff): (&mut Vec<(QueueId, DamagedEntry)>, RetryBackoff),
     restore: impl FnOnce(Vec<Entry>, &mut dyn Iterator<Item = Entry>) -> Restored + Send + 'static,
 ) -> Result<Partition, StartError> {
     let meta = scan_all(shard, Space::Meta, partition, first.meta.await?).await?;
     let mut head = first.head.await?;
     let mut note = |page: &mut Page| {
-        if !patience.is_over() {
+        if !backoff.is_over() {
             unread_now(page)?;
         }
         let some = std::mem::take(&mut page.damaged);

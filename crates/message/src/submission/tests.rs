@@ -301,7 +301,7 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         &batch(&[good.clone(), good.clone()]),
         RequiredProperties::default(),
         next,
-        &mut Room::default(),
+        &mut CopyBlocks::default(),
     )
     .unwrap();
     assert_eq!(read.iter().map(|message| &message.content).collect::<Vec<_>>(), [&good, &good]);
@@ -316,11 +316,11 @@ fn a_batch_is_taken_whole_or_not_at_all() {
         good.clone(),
     ] {
         let wanted = RequiredProperties::default();
-        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, wanted, next, &mut Room::default());
+        let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, wanted, next, &mut CopyBlocks::default());
         assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
     }
     assert!(matches!(
-        read_transfer(7, &good, RequiredProperties::default(), next, &mut Room::default()),
+        read_transfer(7, &good, RequiredProperties::default(), next, &mut CopyBlocks::default()),
         Err(Unfit::NotImplemented(_))
     ));
 }
@@ -335,7 +335,7 @@ proptest! {
     fn never_panics_on_rubbish(bytes in prop::collection::vec(any::<u8>(), 0..200), format in prop_oneof![
         Just(0), Just(BATCH_MESSAGE_FORMAT)
     ]) {
-        let (wanted, room) = (RequiredProperties::default(), &mut Room::default());
+        let (wanted, room) = (RequiredProperties::default(), &mut CopyBlocks::default());
         let _ = read_transfer(format, &Bytes::from(bytes), wanted, &mut || 1, room);
     }
 
@@ -346,7 +346,7 @@ proptest! {
         let mut bytes = payload.to_vec();
         let index = at % bytes.len();
         bytes[index] = with;
-        let (wanted, room) = (RequiredProperties::default(), &mut Room::default());
+        let (wanted, room) = (RequiredProperties::default(), &mut CopyBlocks::default());
         let _ = read_transfer(0, &Bytes::from(bytes), wanted, &mut || 1, room);
     }
 }

@@ -18,7 +18,7 @@ use super::{TlsError, pem, provider};
 #[derive(Debug, Clone)]
 pub enum Trust {
     /// Any: for a broker on this machine, to which no secret is sent.
-    Anybody,
+    AnyCertificate,
     /// One issued by a CA of this PEM file, for the host connected to.
     Authority(PathBuf),
 }
@@ -48,7 +48,7 @@ fn config(trust: &Trust) -> Result<ClientConfig, TlsError> {
     let builder =
         builder.map_err(|error| TlsError::content("TLS", "versions".as_ref(), error.to_string()))?;
     Ok(match trust {
-        Trust::Anybody => builder
+        Trust::AnyCertificate => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyCertificate))
             .with_no_client_auth(),

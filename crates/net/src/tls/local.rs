@@ -89,13 +89,13 @@ impl Local {
         };
         let (certificate, key) = (self.directory.join(SERVER_FILE), self.directory.join(SERVER_KEY_FILE));
         match Identity::read(&certificate, &key) {
-            Ok(stored) if self.will_do(&stored, now) => Ok(stored),
+            Ok(stored) if self.is_server_certificate_usable(&stored, now) => Ok(stored),
             _ => self.make_server(&authority, now),
         }
     }
 
     /// Whether a server certificate has our names, is issued by our CA, and is not about to expire.
-    fn will_do(&self, stored: &Identity, now: SystemTime) -> bool {
+    fn is_server_certificate_usable(&self, stored: &Identity, now: SystemTime) -> bool {
         let authority = pem::certificates("CA certificate", &self.authority()).ok();
         let authority = authority.as_ref().and_then(|chain| chain.first());
         let (Some(own), Some(authority)) = (stored.chain.first(), authority) else { return false };
@@ -123,9 +123,9 @@ impl Local {
             TlsError::content("CA key", &key, reason)
         };
         let stored = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
-        let identity = match self.take_back_previous(&stored, now)? {
+        let identity = match self.restore_previous_authority(&stored, now)? {
             Some(previous) => previous,
-            None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.succeed(now).map(Some),
+            None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.renew_authority(now).map(Some),
             None => stored,
         };
         let pair = KeyPair::try_from(&identity.key).map_err(|error| advice(error.to_string()))?;
@@ -137,14 +137,18 @@ impl Local {
 
     /// Restores the CA that was replaced last, if it is valid and the current one is not, or was made by a clock that
     /// was ahead. The two are swapped.
-    fn take_back_previous(&self, current: &Identity, now: SystemTime) -> Result<Option<Identity>, TlsError> {
+    fn restore_previous_authority(
+        &self,
+        current: &Identity,
+        now: SystemTime,
+    ) -> Result<Option<Identity>, TlsError> {
         let (certificate, key) = (previous(CA_FILE), previous(CA_KEY_FILE));
         let identity = Identity::read(&self.directory.join(&certificate), &self.directory.join(&key));
         let is_wanted = |previous: &Identity| {
             is_good(previous, now)
                 && (!is_good(current, now)
                     || (lasts(previous, now, CA_DAYS_LEFT_MIN + CLOCK_DAYS_AHEAD_MIN)
-                        && gave_way_at_its_end(previous, current)))
+                        && was_replaced_near_expiry(previous, current)))
         };
         let Some(identity) = identity.ok().filter(is_wanted) else { return Ok(None) };
         self.replace_authority(&self.text(&key)?, &self.text(&certificate)?)?;
@@ -165,7 +169,7 @@ impl Local {
     }
 
     /// Replaces the CA by a new one.
-    fn succeed(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
+    fn renew_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let file = self.authority();
         tracing::warn!(file = %file.display(), "the CA has ended or is about to; a new one is made: tell clients");
         let pair = KeyPair::generate()?;
@@ -257,7 +261,7 @@ fn lasts(authority: &Identity, now: SystemTime, days: u32) -> bool {
 
 /// Whether `previous` was about to expire when `current` was made. If it is not about to expire now, the clock was
 /// ahead then, because time that passed would have brought its end nearer.
-fn gave_way_at_its_end(previous: &Identity, current: &Identity) -> bool {
+fn was_replaced_near_expiry(previous: &Identity, current: &Identity) -> bool {
     let end = |authority: &Identity| authority.chain.first().and_then(certificate_fields::end);
     let (Some(ended), Some(ends)) = (end(previous), end(current)) else { return false };
     ended <= ends - CA_DAYS * DAY + CA_DAYS_LEFT_MIN * DAY

@@ -169,7 +169,7 @@ impl EmulatorArgs {
     }
 
     /// Whether the variables that the emulator requires are set.
-    pub(super) const fn stands_in(&self) -> bool {
+    pub(super) const fn replaces_emulator(&self) -> bool {
         self.accept_eula.is_some() && self.sql_server.is_some()
     }
 }

@@ -148,7 +148,7 @@ pub(crate) struct Config {
     /// Settings of the namespace.
     pub(crate) namespace: NamespaceConfig,
     /// Whether this broker replaces the Service Bus emulator.
-    pub(crate) stands_in: bool,
+    pub(crate) replaces_emulator: bool,
     /// Settings in a file without effect, each with its position.
     pub(crate) notes: Vec<String>,
 }
@@ -173,12 +173,12 @@ impl Config {
         let file = args.config.as_deref().map(load).transpose()?;
         let asks = !args.queues.is_empty() || !args.topics.is_empty();
         let is_told = file.is_some() || asks;
-        let stands_in = args.emulator.stands_in();
+        let replaces_emulator = args.emulator.replaces_emulator();
         let file = file.unwrap_or_default();
         let bounds = Bounds::of(&file);
         let emulators = match args.emulator.file() {
             Some(path) => Some(emulator::load(path, bounds)?),
-            None if stands_in && !is_told => {
+            None if replaces_emulator && !is_told => {
                 Some(emulator::parse(emulator::SAMPLE_NAME, emulator::SAMPLE, bounds)?)
             }
             None => None,
@@ -206,7 +206,7 @@ impl Config {
         if let Some(port) = args.emulator.emulator_http_port {
             http_listen = http_listen.with_port(port);
         }
-        let stands_in = file.is_emulators || args.emulator.stands_in();
+        let replaces_emulator = file.is_emulators || args.emulator.replaces_emulator();
         let tier = file.namespace.tier;
         if let (false, Some(asked)) = (tier.has_topics(), topics_if_missing.first()) {
             return Err(ConfigError::Combination(format!(
@@ -249,7 +249,7 @@ impl Config {
             topics_if_missing,
             undeclared,
             namespace: file.namespace,
-            stands_in,
+            replaces_emulator,
             notes: file.notes,
         };
         config.check_combinations()?;

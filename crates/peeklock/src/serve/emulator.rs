@@ -18,7 +18,7 @@ pub(super) fn explain(config: &Config) {
     for note in &config.notes {
         tracing::warn!("{note}");
     }
-    if !config.stands_in {
+    if !config.replaces_emulator {
         return;
     }
     for name in WITHOUT_EFFECT.iter().filter(|name| env::var_os(name).is_some()) {
@@ -28,8 +28,8 @@ pub(super) fn explain(config: &Config) {
 }
 
 /// Prints the line that tools for the emulator wait for.
-pub(super) fn greet(config: &Config) {
-    if config.stands_in {
+pub(super) fn print_ready_line(config: &Config) {
+    if config.replaces_emulator {
         output::line(UP);
     }
 }

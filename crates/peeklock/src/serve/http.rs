@@ -31,7 +31,7 @@ use tower::ServiceExt;
 
 use super::metrics::{ConnectionMetrics, HttpMetrics, Monitoring, Spoken, route};
 use super::pages::{self, Pages};
-use super::patient::{Patient, PatientBody};
+use super::stall_timeout::{StallTimeoutBody, StallTimeoutStream};
 
 /// Deadline for the head of the first request.
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -47,18 +47,18 @@ pub(super) struct Http {
     /// Connections that may finish when the broker stops hold a receiver.
     leaving: watch::Sender<bool>,
     regulars: Arc<Semaphore>,
-    guesses: Arc<Guesses>,
+    guesses: Arc<FailedAttempts>,
     metrics: HttpMetrics,
     connections: ConnectionMetrics,
 }
 
 /// Throttling of failed authentication attempts.
-struct Guesses {
+struct FailedAttempts {
     failures: Failures,
     started_at: Instant,
 }
 
-impl Guesses {
+impl FailedAttempts {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -66,13 +66,13 @@ impl Guesses {
 
 /// A connection that is upgraded to a WebSocket.
 pub(super) struct WebSocketAsked<S> {
-    pub(super) socket: WebSocket<Patient<Rewind<S>>>,
+    pub(super) socket: WebSocket<StallTimeoutStream<Rewind<S>>>,
     pub(super) peer: Peer,
     pub(super) unauthenticated: UnauthenticatedConnection,
 }
 
 /// State shared by the requests of one connection.
-struct Visit {
+struct ConnectionState {
     router: Router,
     pages: Arc<Pages>,
     peer: Peer,
@@ -80,7 +80,7 @@ struct Visit {
     regulars: Arc<Semaphore>,
     /// Held while the connection is protected from eviction as an authenticated one.
     regular: OnceLock<OwnedSemaphorePermit>,
-    guesses: Arc<Guesses>,
+    guesses: Arc<FailedAttempts>,
     /// Whether a complete request head has arrived.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
@@ -97,7 +97,7 @@ impl Http {
         monitoring: &Monitoring,
     ) -> Arc<Self> {
         let regulars = Arc::new(Semaphore::new(authenticated_max.min(Semaphore::MAX_PERMITS)));
-        let guesses = Arc::new(Guesses { failures: Failures::default(), started_at: Instant::now() });
+        let guesses = Arc::new(FailedAttempts { failures: Failures::default(), started_at: Instant::now() });
         let (metrics, connections) = (monitoring.http.clone(), monitoring.connections.clone());
         let leaving = watch::Sender::new(false);
         Arc::new(Self { router, pages, leaving, regulars, guesses, metrics, connections })
@@ -111,7 +111,7 @@ impl Http {
         peer: Peer,
         mut unauthenticated: UnauthenticatedConnection,
     ) -> Option<WebSocketAsked<S>> {
-        let visit = Arc::new(Visit {
+        let visit = Arc::new(ConnectionState {
             router: self.router.clone(),
             pages: Arc::clone(&self.pages),
             peer: peer.clone(),
@@ -124,11 +124,11 @@ impl Http {
             metrics: self.metrics.clone(),
         });
         let open = self.connections.open(Spoken::Http, peer.encrypted);
-        let io = TokioIo::new(Patient::new(Rewind::new(first_bytes, stream)));
+        let io = TokioIo::new(StallTimeoutStream::new(Rewind::new(first_bytes, stream)));
         self.converse(io, &visit, &mut unauthenticated).await?;
         drop(open);
         let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let parts = upgrade.await.ok()?.downcast::<TokioIo<Patient<Rewind<S>>>>().ok()?;
+        let parts = upgrade.await.ok()?.downcast::<TokioIo<StallTimeoutStream<Rewind<S>>>>().ok()?;
         let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
         Some(WebSocketAsked { socket, peer, unauthenticated })
     }
@@ -137,7 +137,7 @@ impl Http {
     async fn converse<S: ByteStream>(
         &self,
         io: TokioIo<S>,
-        visit: &Arc<Visit>,
+        visit: &Arc<ConnectionState>,
         unauthenticated: &mut UnauthenticatedConnection,
     ) -> Option<()> {
         let service = |request| {
@@ -216,7 +216,7 @@ impl Asked {
     }
 }
 
-impl Visit {
+impl ConnectionState {
     async fn measure(self: Arc<Self>, request: Request<Received>) -> Response<Body> {
         let (route, started_at) = (route(request.uri().path()), Instant::now());
         let metrics = self.metrics.clone();
@@ -251,7 +251,7 @@ impl Visit {
         let (router, this) = (self.router.clone(), Arc::clone(&self));
         request.extensions_mut().insert(Admission::new(move || self.admit()));
         let (head, body) = request.into_parts();
-        let (body, unread) = PatientBody::wrap(body);
+        let (body, unread) = StallTimeoutBody::wrap(body);
         let mut response = match router.oneshot(Request::from_parts(head, body)).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -25,12 +25,12 @@ mod node;
 mod openid;
 mod pages;
 mod parts;
-mod patient;
 mod process;
 mod ready;
 mod reload;
 mod routes;
 mod signals;
+mod stall_timeout;
 mod standby;
 mod store;
 mod subscriptions;
@@ -55,7 +55,7 @@ use process::Process;
 use signals::Signals;
 pub(crate) use store::local_options;
 use store::{OpenStore, Shards};
-use term::{Over, Term};
+use term::{Term, TermEnd};
 
 /// Serves until a signal, or until serving is no longer possible. `args` is the source of the configuration, which is
 /// resolved again on SIGHUP.
@@ -123,8 +123,8 @@ async fn serve_directory(
     let store = OpenStore::open(config, &Shards::Local).await?;
     let term = Term::start(process, store, None).await?;
     match term.serve(process, signals).await? {
-        Over::Lost(lost) => Err(exit_without(lost)),
-        Over::Stopped | Over::LeaseLost | Over::Moved(_) => term.drain(process).await,
+        TermEnd::Lost(lost) => Err(exit_without(lost)),
+        TermEnd::Stopped | TermEnd::LeaseLost | TermEnd::Moved(_) => term.drain(process).await,
     }
 }
 

@@ -12,7 +12,7 @@ use super::process::Process;
 use super::signals::Signals;
 use super::standby::{Held, Standby};
 use super::store::{Cluster, OpenStore, SHARD, Shards};
-use super::term::{Over, Term};
+use super::term::{Term, TermEnd};
 use super::{end, supervisor};
 use crate::config::Config;
 
@@ -70,21 +70,21 @@ impl Node<'_> {
                 }
             };
             match term.serve(process, signals).await? {
-                Over::Stopped if self.standby.has_relief().await => {
+                TermEnd::Stopped if self.standby.has_relief().await => {
                     supervisor::stopping("another node takes over");
                     tracing::info!("another node takes over");
                     return term.hand_over(process).await;
                 }
-                Over::Stopped => return term.drain(process).await,
-                Over::Moved(to) => {
+                TermEnd::Stopped => return term.drain(process).await,
+                TermEnd::Moved(to) => {
                     tracing::info!(%to, "handing over");
                     term.hand_over(process).await?;
                 }
-                Over::Lost(lost) => {
+                TermEnd::Lost(lost) => {
                     tracing::warn!(%lost, "this node stands by");
                     term.abandon(process).await?;
                 }
-                Over::LeaseLost => {
+                TermEnd::LeaseLost => {
                     tracing::warn!("another node may have the shard; this one stands by");
                     term.abandon(process).await?;
                 }

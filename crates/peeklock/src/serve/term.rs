@@ -36,7 +36,7 @@ const SETTLE_WITHIN: Duration = Duration::from_millis(300);
 
 /// Why a term has ended.
 #[derive(Debug)]
-pub(super) enum Over {
+pub(super) enum TermEnd {
     /// A stop was requested by a signal.
     Stopped,
     /// Nothing more can be stored, or another node has the shard.
@@ -98,7 +98,7 @@ impl Term {
         // Last: programs that wait for the ready file use all of the above at once.
         let ready_file = process.announce(&config, &namespace)?;
         let watchdog = supervised(&namespace, &store, held.is_some());
-        emulator::greet(&config);
+        emulator::print_ready_line(&config);
         let (lasting, lasts) = watch::channel(());
         in_force.served = Some(Served { namespace: namespace.clone(), access, limits, lasting: lasts });
         let reporting = tokio::spawn(dead_letters::report(namespace.clone()));
@@ -124,13 +124,13 @@ impl Term {
         &self,
         process: &mut Process,
         signals: &mut Signals,
-    ) -> Result<Over, ServeError> {
+    ) -> Result<TermEnd, ServeError> {
         tokio::select! {
-            () = signals.stop() => Ok(Over::Stopped),
-            lost = self.namespace.shard_lost() => Ok(Over::Lost(lost)),
+            () = signals.stop() => Ok(TermEnd::Stopped),
+            lost = self.namespace.shard_lost() => Ok(TermEnd::Lost(lost)),
             ended = self.lease_ended() => Ok(match ended {
-                Ended::Lost => Over::LeaseLost,
-                Ended::HandOver(node) => Over::Moved(node),
+                Ended::Lost => TermEnd::LeaseLost,
+                Ended::HandOver(node) => TermEnd::Moved(node),
             }),
             ended = process.network.ended() => Err(ServeError::listener_ended(ended)),
         }

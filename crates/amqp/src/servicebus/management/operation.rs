@@ -118,13 +118,13 @@ impl Operation {
     /// [`Fault::NotAllowed`].
     pub(crate) fn check(self, entity: &Entity) -> Result<(), Fault> {
         match self {
-            Self::Schedule | Self::CancelScheduled => entity.check_takes(),
+            Self::Schedule | Self::CancelScheduled => entity.check_send_allowed(),
             Self::RenewLock if entity.has_sessions() => Err(Fault::NotAllowed(
                 "Messages of a session have no locks of their own: renew the lock of the session.",
             )),
-            Self::Peek => entity.check_browses(),
+            Self::Peek => entity.check_browse_allowed(),
             Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition | Self::BatchDelete => {
-                entity.check_gives()
+                entity.check_receive_allowed()
             }
             Self::RenewSessionLock
             | Self::GetSessionState

@@ -135,9 +135,9 @@ fn what_was_not_removed_does_not_leave_and_counts_no_longer() {
     hand_over(&mut receiver, 5, 10);
     assert_eq!(receiver.reserve(3)[..], [0, 1, 2].map(LockToken));
     assert_eq!(receiver.reserve(1)[..], [LockToken(3)]);
-    assert_eq!(receiver.let_go(3, &[0, 2])[..], [2, 0].map(LockToken));
+    assert_eq!(receiver.release_reserved(3, &[0, 2])[..], [2, 0].map(LockToken));
     assert_eq!(receiver.untransmitted().collect::<Vec<_>>(), [LockToken(4)]);
-    assert_eq!(receiver.let_go(1, &[])[..], []);
+    assert_eq!(receiver.release_reserved(1, &[])[..], []);
     let grant = receiver.transmitted(2, window).unwrap();
     assert_eq!(grant.limit.messages, 7, "two more in place of those that did not leave");
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use rand::RngExt;
 
-use super::forgotten::Forgotten;
+use super::forgotten::PeerSettledLocks;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
@@ -31,7 +31,7 @@ pub(in crate::servicebus) struct Committing {
     id: TxnId,
     delivery: Option<IncomingId>,
     staged: Vec<Staged>,
-    forgotten: Vec<Forgotten>,
+    forgotten: Vec<PeerSettledLocks>,
     /// See [`super::order`].
     pub(super) number: u64,
     pub(super) bytes: usize,
@@ -65,7 +65,7 @@ impl ConnectionHandler {
     pub(in crate::servicebus) fn coordinator_detached(&mut self, link: LinkId) {
         self.transactions.coordinators = self.transactions.coordinators.saturating_sub(1);
         let forgotten = self.transactions.table.end_coordinator(link);
-        self.give_back_forgotten(forgotten);
+        self.abandon_peer_settled(forgotten);
     }
 
     /// Handles a message for the coordinator.
@@ -121,7 +121,7 @@ impl ConnectionHandler {
         let Open { step, staged, forgotten, touched, bytes, failure, .. } = open;
         if fail || failure.is_some() {
             // Its deliveries stay unsettled, except those that the peer has forgotten.
-            self.give_back_forgotten(forgotten);
+            self.abandon_peer_settled(forgotten);
             let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
             return self.discharged(delivery, result, connection);
         }
@@ -150,7 +150,7 @@ impl ConnectionHandler {
                 self.settle_staged(id, staged, connection);
             }
         } else {
-            self.give_back_forgotten(forgotten);
+            self.abandon_peer_settled(forgotten);
         }
         self.discharged(delivery, result, connection);
     }

@@ -12,15 +12,15 @@ use crate::servicebus::entities::Entity;
 
 /// Locks that only the transaction still knows.
 #[derive(Debug)]
-pub(super) struct Forgotten {
+pub(super) struct PeerSettledLocks {
     pub(super) entity: Arc<Entity>,
     pub(super) tokens: SmallVec<[LockToken; 1]>,
 }
 
 impl ConnectionHandler {
     /// Abandons the deliveries of a transaction that is not committed.
-    pub(super) fn give_back_forgotten(&mut self, forgotten: Vec<Forgotten>) {
-        for Forgotten { entity, tokens } in forgotten {
+    pub(super) fn abandon_peer_settled(&mut self, forgotten: Vec<PeerSettledLocks>) {
+        for PeerSettledLocks { entity, tokens } in forgotten {
             let settlement = Settlement::Abandon { modify: Vec::new() };
             self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
         }

@@ -120,12 +120,12 @@ impl ConnectionHandler {
     /// Rolls back all open transactions at the end of the connection.
     pub(super) fn end_transactions(&mut self) {
         let table = std::mem::take(&mut self.transactions.table);
-        self.give_back_forgotten(table.into_forgotten());
+        self.abandon_peer_settled(table.into_forgotten());
     }
 
     /// Rolls back the transactions that have timed out.
     pub(super) fn expire_transactions(&mut self, now: crate::endpoint::NowMs) {
         let forgotten = self.transactions.table.expire(now);
-        self.give_back_forgotten(forgotten);
+        self.abandon_peer_settled(forgotten);
     }
 }

@@ -7,7 +7,7 @@ use peeklock_engine::runtime::PartitionHandle;
 use peeklock_engine::{Command, NewMessage, SequenceNumber};
 use smallvec::SmallVec;
 
-use super::forgotten::Forgotten;
+use super::forgotten::PeerSettledLocks;
 use super::one_partition::OnePartition;
 use super::weight::{Weight, bytes_of};
 use super::{Discharge, JointStep, Place, Staged, TxnId};
@@ -42,7 +42,7 @@ pub(super) struct Open {
     /// Number of operations without an answer yet.
     asked: usize,
     pub(super) staged: Vec<Staged>,
-    pub(super) forgotten: Vec<Forgotten>,
+    pub(super) forgotten: Vec<PeerSettledLocks>,
     /// Set by the first operation.
     deadline: Option<NowMs>,
     /// Why it can only be rolled back.
@@ -189,7 +189,7 @@ impl Table {
     }
 
     /// Adds deliveries that the peer has settled; returned if the transaction no longer exists.
-    pub(super) fn forget(&mut self, id: TxnId, forgotten: Forgotten) -> Option<Forgotten> {
+    pub(super) fn forget(&mut self, id: TxnId, forgotten: PeerSettledLocks) -> Option<PeerSettledLocks> {
         match self.open.get_mut(&id).filter(|open| open.is_alive()) {
             Some(open) => {
                 open.forgotten.push(forgotten);
@@ -218,7 +218,7 @@ impl Table {
     }
 
     /// Fails the transactions that have timed out; returns the deliveries to be abandoned.
-    pub(super) fn expire(&mut self, now: NowMs) -> Vec<Forgotten> {
+    pub(super) fn expire(&mut self, now: NowMs) -> Vec<PeerSettledLocks> {
         let mut forgotten = Vec::new();
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
@@ -252,14 +252,14 @@ impl Table {
     }
 
     /// Rolls back the transactions that an ended coordinator link declared.
-    pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<Forgotten> {
+    pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<PeerSettledLocks> {
         let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.forgotten).collect()
     }
 
     /// The deliveries to be abandoned when all transactions are rolled back.
-    pub(super) fn into_forgotten(self) -> Vec<Forgotten> {
+    pub(super) fn into_forgotten(self) -> Vec<PeerSettledLocks> {
         self.open.into_values().flat_map(|open| open.forgotten).collect()
     }
 

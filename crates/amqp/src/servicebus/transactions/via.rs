@@ -77,12 +77,12 @@ impl ConnectionHandler {
         let Some(address) = destination(attach)? else { return Ok(None) };
         let send = Need::Right(Right::Send);
         self.authorization.permit(&entity.resource, send, &entity.uri)?;
-        entity.check_takes()?;
+        entity.check_send_allowed()?;
         let Node::Entity(destination) = self.resolve(&address)? else {
             return Err(Fault::NotAllowed("Messages can only be transferred to a queue or topic."));
         };
         self.authorization.permit(&destination.resource, send, &destination.uri)?;
-        destination.check_takes()?;
+        destination.check_send_allowed()?;
         let root = roots::find(&*self.entities, entity)
             .ok_or_else(|| Fault::EntityNotFound { uri: entity.uri.clone() })?;
         let via = Via { root, asked: Some(Arc::clone(entity)) };

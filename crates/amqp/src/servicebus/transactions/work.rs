@@ -7,7 +7,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
-use super::forgotten::Forgotten;
+use super::forgotten::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
@@ -38,7 +38,7 @@ enum Answer {
     /// A disposition.
     Disposition(Staged),
     /// A disposition of a peer that has settled.
-    Forgotten(Forgotten),
+    PeerSettledLocks(PeerSettledLocks),
     /// A management request.
     Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
 }
@@ -107,7 +107,7 @@ impl ConnectionHandler {
             return self.answer_transfer(txn_id, delivery, added, connection);
         }
         if delivery.is_none() {
-            self.count_question(bytes);
+            self.request_started(bytes);
         }
         let (entity, command) = (Arc::clone(&sender.entity), Command::Send { messages });
         self.ask_provisionally(Asked {
@@ -148,18 +148,19 @@ impl ConnectionHandler {
                 Err(fault)
             }
         });
-        let forgotten = settled.then(|| Forgotten { entity: Arc::clone(&entity), tokens: tokens.clone() });
+        let forgotten =
+            settled.then(|| PeerSettledLocks { entity: Arc::clone(&entity), tokens: tokens.clone() });
         match requested {
             Ok((id, RequestedSettlement::Apply { settlement, reply })) => {
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 let staged = Staged { link, first, count, reply };
-                let answer = forgotten.map_or(Answer::Disposition(staged), Answer::Forgotten);
+                let answer = forgotten.map_or(Answer::Disposition(staged), Answer::PeerSettledLocks);
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
             Ok((_, RequestedSettlement::Wait)) => {}
             Err(fault) if settled => {
                 tracing::debug!(%fault, "settled disposition of a transaction refused");
-                self.give_back_forgotten(forgotten.into_iter().collect());
+                self.abandon_peer_settled(forgotten.into_iter().collect());
             }
             Err(fault) => self.refuse_disposition(txn_id, (link, first, count), &fault, connection),
         }
@@ -182,7 +183,7 @@ impl ConnectionHandler {
                 self.ask_provisionally(Asked { id, entity, sender, command, bytes, answer });
             }
             Err(fault) => {
-                self.count_answer(bytes);
+                self.request_finished(bytes);
                 self.respond(&reply_to, &Err(fault), connection);
             }
         }
@@ -243,18 +244,18 @@ impl ConnectionHandler {
         match answer {
             Answer::Transfer(delivery) => {
                 if delivery.is_none() {
-                    self.count_answer(bytes);
+                    self.request_finished(bytes);
                 }
                 self.answer_transfer(&txn_id, delivery, result.map(drop), connection);
             }
             Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
             // It is released with the others of the transaction, if that still exists.
-            Answer::Forgotten(forgotten) => {
+            Answer::PeerSettledLocks(forgotten) => {
                 let left = self.transactions.table.forget(id, forgotten);
-                self.give_back_forgotten(left.into_iter().collect());
+                self.abandon_peer_settled(left.into_iter().collect());
             }
             Answer::Request { reply_to, finish, answer_bytes } => {
-                self.count_answer(bytes);
+                self.request_finished(bytes);
                 self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
                 let result = result.and_then(|numbers| {
                     let response = match (sends, settles) {

@@ -39,7 +39,7 @@ impl Step<'_> {
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
         let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
-        self.check_gives(source.queue)?;
+        self.check_receive_allowed(source.queue)?;
         numbers.iter().map(|shown| actionable_one(queue, source.sub_queue, *shown, action)).collect()
     }
 

@@ -31,8 +31,8 @@ impl Step<'_> {
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
         // Cancelling is also possible where sending is disabled (azure-sdk-for-net 22454).
-        if !self.takes() {
-            self.check_gives(self.state().entity.id)?;
+        if !self.allows_send() {
+            self.check_receive_allowed(self.state().entity.id)?;
         }
         let scheduled = |number: &SequenceNumber| {
             let messages = self.state().entity.messages.get(SubQueue::Main);

@@ -7,7 +7,7 @@ use crate::{CreditLimit, ReceiverId};
 impl Step<'_> {
     /// Ignored if the receiver is not open: its peer may not know yet that it was closed.
     pub(in crate::partition) fn set_credit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
-        if self.state().homes.contains_key(&receiver) {
+        if self.state().receiver_queues.contains_key(&receiver) {
             self.emit(Event::CreditSet { receiver, limit, drain });
         }
     }

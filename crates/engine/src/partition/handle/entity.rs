@@ -18,7 +18,7 @@ impl Step<'_> {
             self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
         }
         let state = self.state();
-        let attached: Vec<_> = state.homes.keys().chain(state.watchers.keys()).copied().collect();
+        let attached: Vec<_> = state.receiver_queues.keys().chain(state.watchers.keys()).copied().collect();
         self.emit(Event::Ended);
         for receiver in attached {
             self.emit(Event::ReceiverClosed { receiver });

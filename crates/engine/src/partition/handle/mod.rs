@@ -42,7 +42,7 @@ impl Step<'_> {
             ));
         }
         let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
-        self.check_gives(id)?;
+        self.check_receive_allowed(id)?;
         Ok(queue)
     }
 }

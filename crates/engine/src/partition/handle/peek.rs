@@ -47,7 +47,7 @@ impl Step<'_> {
     /// A queue or subscription, or a topic, whose browsable messages are those scheduled on it (azure-service-bus 352).
     fn browsable(&self, id: QueueId) -> Result<&Queue, Refusal> {
         let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
-        self.check_gives(id)?;
+        self.check_receive_allowed(id)?;
         Ok(queue)
     }
 }

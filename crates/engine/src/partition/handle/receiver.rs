@@ -14,14 +14,14 @@ impl Step<'_> {
         options: ReceiverOptions,
         session: Option<SessionRequest>,
     ) {
-        let checked = if self.state().homes.contains_key(&receiver) {
+        let checked = if self.state().receiver_queues.contains_key(&receiver) {
             Err(Refusal::InvalidArgument(format!("Receiver {} is open already.", receiver.0)))
         } else if let Err(refusal) = self.check_forwarding(options) {
             Err(refusal)
         } else if options.mode == ReceiveMode::Forward {
             Ok(())
         } else {
-            self.check_session_wish(options, session.as_ref())
+            self.check_session_request(options, session.as_ref())
         };
         match (checked, session) {
             (Err(refusal), _) => self.reply(request, Reply::Opened(Err(refusal))),
@@ -37,7 +37,7 @@ impl Step<'_> {
     pub(in crate::partition) fn watch(&mut self, watcher: ReceiverId, queue: QueueId, sends: bool) {
         let refusal = match self.state().queue(queue) {
             None => Refusal::EntityDeleted,
-            Some(_) if sends && !self.takes() => Refusal::EntityDisabled,
+            Some(_) if sends && !self.allows_send() => Refusal::EntityDisabled,
             Some(_) => return self.emit(Event::Watched { watcher, queue, sends }),
         };
         self.effect(Effect::ReceiverClosed { receiver: watcher, refusal });
@@ -48,7 +48,7 @@ impl Step<'_> {
         self.leave_session(receiver);
         self.release_all_of_forwarder(receiver);
         let state = self.state();
-        if state.homes.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
+        if state.receiver_queues.contains_key(&receiver) || state.watchers.contains_key(&receiver) {
             self.emit(Event::ReceiverClosed { receiver });
         }
     }

@@ -18,7 +18,7 @@ impl Step<'_> {
 
     fn try_renew_locks(&mut self, queue: QueueId, tokens: &[LockToken]) -> Result<Vec<Timestamp>, Refusal> {
         check_list_length(tokens.len())?;
-        self.check_gives(queue)?;
+        self.check_receive_allowed(queue)?;
         for token in tokens {
             if self.held(queue, *token)?.in_session {
                 return Err(Refusal::InvalidArgument(

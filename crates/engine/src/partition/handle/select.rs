@@ -22,7 +22,7 @@ impl Step<'_> {
 
     /// Ignored if the receiver was closed meanwhile.
     pub(in crate::partition) fn examined(&mut self, receiver: ReceiverId, matching: Vec<SequenceNumber>) {
-        if self.state().homes.contains_key(&receiver) {
+        if self.state().receiver_queues.contains_key(&receiver) {
             self.emit(Event::Selection { receiver, change: SelectionChange::Examined(matching) });
         }
     }

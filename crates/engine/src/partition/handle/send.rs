@@ -92,7 +92,7 @@ impl Step<'_> {
         }
         // Forwarded messages are accepted whatever the status is (azure-service-bus 666, 743).
         if messages.iter().any(|message| message.origin.is_none()) {
-            self.check_takes()?;
+            self.check_send_allowed()?;
         }
         self.check_partition_keys(messages)?;
         let limit_bytes = self.state().options.max_message_size_bytes().min(u64::from(u32::MAX));
@@ -178,7 +178,7 @@ impl Step<'_> {
             });
         }
         if let Some(origin) = message.origin {
-            record.edit_extra(|extra| extra.bring_along(*origin));
+            record.edit_extra(|extra| extra.set_forwarding_fields(*origin));
         }
         self.emit(Event::Accepted { number, is_reserved, record, content: message.content });
         number

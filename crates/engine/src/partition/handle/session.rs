@@ -12,7 +12,7 @@ const SESSION_ID_CHARACTERS_MAX: usize = 128;
 
 impl Step<'_> {
     /// Checks that a receiver requests a session if and only if the queue requires one.
-    pub(super) fn check_session_wish(
+    pub(super) fn check_session_request(
         &self,
         options: ReceiverOptions,
         requested: Option<&SessionRequest>,

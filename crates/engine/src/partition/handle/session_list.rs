@@ -19,7 +19,7 @@ impl Step<'_> {
         let listed = match self.state().queue(queue).map(|queue| queue.sessions.as_deref()) {
             None => Err(Refusal::EntityDeleted),
             Some(None) => Err(Refusal::NotAllowed("Only an entity that requires sessions can list them.")),
-            Some(Some(_)) if let Err(refusal) = self.check_gives(queue) => Err(refusal),
+            Some(Some(_)) if let Err(refusal) = self.check_receive_allowed(queue) => Err(refusal),
             Some(Some(sessions)) => Ok(list(sessions, updated_after, skip as usize, top as usize)),
         };
         self.reply(request, Reply::Sessions(listed));

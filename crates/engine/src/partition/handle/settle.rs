@@ -78,7 +78,7 @@ impl Step<'_> {
     ) -> Result<(LockedMessage, Record), Refusal> {
         // A message that never reached its receiver can be released whatever the status is.
         if *settlement != Settlement::Release {
-            self.check_gives(queue)?;
+            self.check_receive_allowed(queue)?;
         }
         let held = self.held(queue, token)?;
         let message = self.state().record(held.queue, held.sub_queue, held.number);

@@ -15,7 +15,7 @@ impl Step<'_> {
     }
 
     /// Processes the sessions of a main queue after a change.
-    pub(in crate::partition) fn look_after_sessions(&mut self, queue: QueueId) {
+    pub(in crate::partition) fn process_sessions(&mut self, queue: QueueId) {
         self.return_in_flight(queue);
         self.sweep_sessions(queue);
         self.grant_to_waiters(queue);

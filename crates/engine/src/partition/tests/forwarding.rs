@@ -72,7 +72,7 @@ fn a_trace_that_an_earlier_version_left_goes_with_its_content() {
     assert_eq!(partition.counts().size_bytes, 10);
     let (mut random, mut outputs) = (StdRng::seed_from_u64(1), Outputs::default());
     partition.handle(Timestamp(1), &mut random, None, Command::Tick, &mut outputs);
-    let erased = Event::TraceErased { queue: QUEUE, number: SequenceNumber(7), body: Some(BodyRef(5)) };
+    let erased = Event::TombstoneRemoved { queue: QUEUE, number: SequenceNumber(7), body: Some(BodyRef(5)) };
     assert!(outputs.events.contains(&erased), "{:?}", outputs.events);
     assert_eq!((partition.counts().size_bytes, partition.next_deadline()), (0, None));
 }

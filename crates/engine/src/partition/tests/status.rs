@@ -21,10 +21,10 @@ fn is_allowed(status: EntityStatus, happening: Happening) -> bool {
         // Timers, restarts, and releases by the broker.
         Happening::LockEnds | Happening::Restart | Happening::Release => true,
         // Cancelling is refused only if the entity is fully disabled (azure-sdk-for-net 22454).
-        Happening::Cancel => status.takes() || status.gives(),
+        Happening::Cancel => status.allows_send() || status.allows_receive(),
         // Listening and renewing are needed for it.
-        Happening::Expires => status.gives(),
-        _ => status.gives(),
+        Happening::Expires => status.allows_receive(),
+        _ => status.allows_receive(),
     }
 }
 
@@ -32,7 +32,7 @@ fn is_allowed(status: EntityStatus, happening: Happening) -> bool {
 fn every_status_answers_every_happening_as_the_table_says() {
     for status in STATUSES {
         for (at, happening) in STATES.iter().flat_map(|at| HAPPENINGS.map(|happening| (*at, happening))) {
-            let renews = happening == Happening::Expires && !status.gives();
+            let renews = happening == Happening::Expires && !status.allows_receive();
             if renews {
                 continue;
             }
@@ -52,7 +52,7 @@ fn every_status_answers_every_happening_as_the_table_says() {
             if !passive.contains(&happening) {
                 assert_eq!(accepted, changed.is_some(), "{status:?}: {at:?} × {happening:?}");
             }
-            if happening == Happening::Renew && !status.gives() {
+            if happening == Happening::Renew && !status.allows_receive() {
                 assert!(!accepted, "{status:?}: {at:?} × {happening:?}");
             }
         }
@@ -66,7 +66,7 @@ fn sending_and_scheduling_need_a_status_that_takes() {
         let scheduled = NewMessage { scheduled_enqueue_time: Some(rig.now.plus_ms(5)), ..message("b") };
         for one in [message("a"), scheduled] {
             let sent = rig.try_send(vec![one]);
-            assert_eq!(sent.is_ok(), status.takes(), "{status:?}: {sent:?}");
+            assert_eq!(sent.is_ok(), status.allows_send(), "{status:?}: {sent:?}");
             assert!(sent.is_ok() || sent == Err(Refusal::EntityDisabled));
         }
     }
@@ -92,20 +92,20 @@ fn who_can_do_nothing_any_more_is_detached_and_nobody_else() {
         rig.handle(None, Command::Watch { watcher: asker, queue: QUEUE, sends: false });
         let told = set_status(&mut rig, status);
         let mut detached = Vec::new();
-        if !status.gives() {
+        if !status.allows_receive() {
             detached.extend(receivers);
         }
-        if !status.takes() {
+        if !status.allows_send() {
             detached.push(sender);
         }
         let closed = |receiver| Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDisabled };
         assert_eq!(told, detached.iter().copied().map(closed).collect::<Vec<_>>(), "{status:?}");
         // Links that are opened later are refused.
         let late = rig.handle(None, Command::Watch { watcher: ReceiverId(52), queue: QUEUE, sends: true });
-        assert_eq!(late.len(), usize::from(!status.takes()), "{status:?}");
+        assert_eq!(late.len(), usize::from(!status.allows_send()), "{status:?}");
         assert_eq!(
             rig.try_attach(SubQueue::Main, ReceiveMode::PeekLock).is_ok(),
-            status.gives(),
+            status.allows_receive(),
             "{status:?}"
         );
     }

@@ -79,7 +79,7 @@ impl State {
         }
         self.forwarding_changed = true;
         self.locks.remove_of(id);
-        self.homes.retain(|_, home| *home != id);
+        self.receiver_queues.retain(|_, home| *home != id);
         self.watchers.retain(|_, watched| watched.queue != id);
     }
 
@@ -108,7 +108,7 @@ impl State {
     /// The receivers and watchers of a queue.
     pub(in crate::partition) fn attached_to(&self, id: QueueId) -> Vec<ReceiverId> {
         let watchers = self.watchers.iter().map(|(watcher, watched)| (watcher, &watched.queue));
-        let attached = self.homes.iter().chain(watchers).filter(|(_, queue)| **queue == id);
+        let attached = self.receiver_queues.iter().chain(watchers).filter(|(_, queue)| **queue == id);
         attached.map(|(receiver, _)| *receiver).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::Partition;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
-use super::original::on_its_way;
+use super::original::with_arrival;
 use crate::{Arrival, NewMessage, RuleProperties, Subject, Timestamp};
 
 impl Partition {
@@ -37,7 +37,7 @@ impl Partition {
             size_bytes: message.content.len() as u64,
             dead_letter_source: None,
         };
-        let arrival = on_its_way(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
+        let arrival = with_arrival(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
         let subject =
             Subject { rule_properties: message.rule_properties.as_deref().unwrap_or(&nothing), arrival };
         let (mut verdicts, mut ids) = (Vec::new(), Ids(number.into()));

@@ -32,7 +32,7 @@ impl Step<'_> {
             ..Extra::default()
         };
         if let Some(origin) = message.origin {
-            extra.bring_along(*origin);
+            extra.set_forwarding_fields(*origin);
         }
         let copies = self.copies(&Original {
             number,

@@ -67,7 +67,7 @@ impl BufferPool {
 
 impl Actor {
     /// Returns the buffers to the pool when nothing is under way, because there may be thousands of idle actors.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn return_buffers(&mut self) {
         if self.commits.is_empty() && self.lane.is_empty() {
             self.requests.shrink_to(IDLE_CAPACITY_MAX);
             let is_empty = self.outputs.events.is_empty() && self.replies.is_empty();
@@ -85,7 +85,7 @@ impl Actor {
     }
 
     /// Takes buffers from the pool if the actor has none.
-    pub(super) fn equip(&mut self) {
+    pub(super) fn take_buffers(&mut self) {
         let has_room = self.outputs.events.capacity() > 0 || !self.replies.is_empty();
         if !has_room && let Some(buffers) = self.shared.buffers.take() {
             let Buffers { outputs, accessed, event_ends, replies } = buffers;

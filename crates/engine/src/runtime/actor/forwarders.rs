@@ -31,7 +31,7 @@ impl Forwarders {
 
 impl Actor {
     /// Starts forwarders, updates their targets, or ends them, after a change of options.
-    pub(super) fn see_to_forwarders(&mut self) {
+    pub(super) fn update_forwarders(&mut self) {
         let Some(wanted) = self.owned.partition.take_forwarding() else { return };
         if wanted.is_empty() && self.forwarders.0.is_empty() {
             return;

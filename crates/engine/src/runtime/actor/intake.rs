@@ -26,7 +26,7 @@ impl Actor {
                     let was_due = self.is_due(requested.until);
                     self.catch_ups.push(requested, was_due);
                 }
-                Poll::Ready(Some(Control::SeeTheTime)) => work = true,
+                Poll::Ready(Some(Control::CheckSetBack)) => work = true,
                 Poll::Ready(Some(Control::Lose)) => self.is_lost = true,
                 // A namespace dropped without `Stop` stops its actors as well.
                 Poll::Ready(Some(Control::Stop) | None) => {

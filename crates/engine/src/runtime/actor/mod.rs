@@ -44,7 +44,7 @@ use self::catch_up::CatchUps;
 pub(super) use self::catch_up::{CatchUp, CaughtUp};
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
-use self::lane::DeliveryLane;
+use self::lane::DeliveryQueue;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::outgoing::Outgoing;
 use self::reads::Source;
@@ -112,7 +112,7 @@ pub(super) enum Control {
     /// Asks for a notification when nothing due is left to do.
     CatchUp(CatchUp),
     /// The clock was set back: read it again.
-    SeeTheTime,
+    CheckSetBack,
     /// Finish the work under way, then end.
     Stop,
     /// The shard is lost: refuse everything and end.
@@ -176,7 +176,7 @@ pub(super) struct Actor {
     commits: Commits,
     replies: VecDeque<PendingReply>,
     outgoing: Outgoing,
-    lane: DeliveryLane,
+    lane: DeliveryQueue,
     browses: Browses,
     forwarders: Forwarders,
     cache: BodyCache,
@@ -248,7 +248,7 @@ impl Actor {
             commits: Commits::default(),
             replies: VecDeque::new(),
             outgoing: Outgoing::default(),
-            lane: DeliveryLane::new(id, shared.cache.process()),
+            lane: DeliveryQueue::new(id, shared.cache.process()),
             browses: Browses::new(id),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),
@@ -272,7 +272,7 @@ impl Actor {
     pub(super) async fn run(mut self: Box<Self>) {
         let _guard = self.shared.scope.clone().guard();
         self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
-        self.see_to_forwarders();
+        self.update_forwarders();
         while !self.is_done() {
             let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
                 Wake::Lost => {
@@ -280,7 +280,7 @@ impl Actor {
                     self.release_before_refusing();
                     break;
                 }
-                Wake::Work if self.see_the_time() => match self.lend_if_asked().await {
+                Wake::Work if self.check_set_back() => match self.lend_if_asked().await {
                     Ok(()) => {
                         if self.turn() {
                             tokio::task::yield_now().await;
@@ -303,7 +303,7 @@ impl Actor {
     }
 
     /// Reads the clock for a turn; false if it was set back since the state was read from the store.
-    fn see_the_time(&mut self) -> bool {
+    fn check_set_back(&mut self) -> bool {
         let (now, set_backs) = self.shared.clock.reading();
         self.now = now.max(self.travelled);
         set_backs.count == self.owned.set_backs
@@ -353,7 +353,7 @@ impl Actor {
         if work || self.is_done() {
             return Poll::Ready(Wake::Work);
         }
-        self.rest();
+        self.return_buffers();
         Poll::Pending
     }
 }

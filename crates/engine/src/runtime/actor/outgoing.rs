@@ -19,7 +19,7 @@ impl Outgoing {
 
     /// Sends all parcels.
     pub(super) fn send(&mut self) {
-        self.parcels.hand_over(deliver(&mut self.undeliverable));
+        self.parcels.send_all(deliver(&mut self.undeliverable));
     }
 
     /// Returns the outputs that could not be delivered since the last call.

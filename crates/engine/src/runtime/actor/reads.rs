@@ -12,7 +12,7 @@ use peeklock_storage::{Error, Key, Read, Shard};
 use super::limits::{READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_BYTES_MIN};
 use crate::runtime::Clock;
 use crate::runtime::damage::Unreadable;
-use crate::runtime::patience::Patience;
+use crate::runtime::retry_backoff::RetryBackoff;
 
 /// A body, or why it can't be read.
 pub(super) type Content = Result<Bytes, Unreadable>;
@@ -57,7 +57,7 @@ pub(super) struct Reads {
 struct Reading {
     keys: Vec<Key>,
     bytes: usize,
-    patience: Patience,
+    backoff: RetryBackoff,
     state: State,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Debug for State {
 
 impl Reading {
     fn new(shard: &dyn Shard, keys: Vec<Key>, bytes: usize) -> Self {
-        Self { state: State::Asked(shard.read(keys.clone())), keys, bytes, patience: Patience::default() }
+        Self { state: State::Asked(shard.read(keys.clone())), keys, bytes, backoff: RetryBackoff::default() }
     }
 
     fn poll(
@@ -159,18 +159,18 @@ impl Reads {
         error: Error,
         contents: &mut Vec<Content>,
     ) {
-        if reading.patience.allows_for(&error) {
-            if reading.patience.is_fresh() {
+        if reading.backoff.allows_for(&error) {
+            if reading.backoff.is_fresh() {
                 tracing::warn!(%error, "contents of messages are read again after a pause");
             }
-            let until = source.clock.now().plus_ms(reading.patience.next_pause_ms());
+            let until = source.clock.now().plus_ms(reading.backoff.next_pause_ms());
             reading.state = State::Pausing(source.clock.sleep_until(until));
             reading.bytes = 0;
             self.queue.push_front(reading);
         } else if reading.keys.len() > 1 {
             for key in reading.keys.into_iter().rev() {
                 let one = Reading::new(source.shard, vec![key], 0);
-                self.queue.push_front(Reading { patience: reading.patience, ..one });
+                self.queue.push_front(Reading { backoff: reading.backoff, ..one });
             }
         } else {
             contents.extend(reading.keys.first().map(|_| Err(Unreadable::from(error))));

@@ -6,7 +6,7 @@ use peeklock_storage::{Error, PartitionId};
 use tokio::sync::mpsc;
 
 use super::commits::Commits;
-use super::lane::DeliveryLane;
+use super::lane::DeliveryQueue;
 use super::{Actor, Browses};
 use crate::command::Link;
 use crate::partition::{Credible, Partition, Watched};
@@ -14,8 +14,8 @@ use crate::runtime::StartError;
 use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::joint::LoanRequest;
-use crate::runtime::patience::Patience;
 use crate::runtime::restore::{FirstPages, restore};
+use crate::runtime::retry_backoff::RetryBackoff;
 use crate::runtime::{Mailbox, Output, Request};
 use crate::{Command, EntityOptions, QueueId, Refusal, Timestamp};
 
@@ -82,7 +82,7 @@ impl Actor {
             // The entity is about to be deleted and must accept nothing; a state read back would not know that it ended.
             return Ok(());
         }
-        let restored = self.restore_patiently().await?;
+        let restored = self.restore_with_retries().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
         self.owned.partition = restored.with_numbers_of(&self.owned.partition);
         // Subscriptions whose deletion was in a refused batch exist again.
@@ -96,15 +96,15 @@ impl Actor {
         };
         self.internal.extend(watching.into_iter().map(watch));
         // A subscription whose deletion was refused forwards again.
-        self.see_to_forwarders();
+        self.update_forwarders();
         self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         Ok(())
     }
 
     /// Reads the state from the store, repeatedly while the device fails: only a wrong checksum proves damage. Requests
     /// that arrive meanwhile are refused as retryable.
-    async fn restore_patiently(&mut self) -> Result<Partition, Option<Error>> {
-        let mut patience = Patience::default();
+    async fn restore_with_retries(&mut self) -> Result<Partition, Option<Error>> {
+        let mut backoff = RetryBackoff::default();
         loop {
             // Timestamps in the store that are later than now count as now.
             let credible = Credible::until(self.now.max(self.travelled));
@@ -112,15 +112,15 @@ impl Actor {
             let subject = (self.owned.id, self.owned.name.as_str());
             let options = EntityOptions::clone(&self.owned.options);
             let first = FirstPages::ask(shard, self.owned.id);
-            let reading = restore(shard, subject, options, credible, first, damages, patience);
+            let reading = restore(shard, subject, options, credible, first, damages, backoff);
             match refusing_loans(&mut self.loans, reading).await {
                 Ok(restored) => return Ok(restored),
                 Err(StartError::Storage(error)) if error.may_pass() => {
-                    if patience.is_fresh() {
+                    if backoff.is_fresh() {
                         let (entity, error) = (&self.owned.name, &error);
                         tracing::warn!(entity, %error, "the entity is not available until it can be read back");
                     }
-                    self.refuse_for(patience.next_pause_ms()).await?;
+                    self.refuse_for(backoff.next_pause_ms()).await?;
                 }
                 Err(error) => return Err(self.set_damaged(error)),
             }
@@ -153,7 +153,7 @@ impl Actor {
             return Err(None);
         }
         // If the clock was set back meanwhile, the next turn handles it.
-        self.see_the_time();
+        self.check_set_back();
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Actor {
         }
         self.outgoing.send();
         self.loan = None;
-        self.lane = DeliveryLane::new(self.owned.id, self.shared.cache.process());
+        self.lane = DeliveryQueue::new(self.owned.id, self.shared.cache.process());
         self.browses = Browses::new(self.owned.id);
         self.commits = Commits::default();
         self.catch_ups.start_over();

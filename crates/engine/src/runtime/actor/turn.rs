@@ -18,7 +18,7 @@ use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 
 /// Values read once at the start of a turn.
 #[derive(Clone, Copy)]
-struct Moment {
+struct TurnContext {
     now: Timestamp,
     shortage: Option<Shortage>,
 }
@@ -27,8 +27,8 @@ impl Actor {
     /// Processes all waiting work within the limits of one turn; true if the actor should yield to other tasks.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
-        let moment = Moment { now: self.now, shortage: self.note_shortage() };
-        self.equip();
+        let moment = TurnContext { now: self.now, shortage: self.note_shortage() };
+        self.take_buffers();
         let is_confirmed = self.handle_internal(&moment);
         let postponed = self.admit_all(&moment);
         // If there is no room, the next commit wakes the actor.
@@ -44,7 +44,7 @@ impl Actor {
         }
         self.take_what_is_read(&moment);
         self.show_access(self.now);
-        self.see_to_forwarders();
+        self.update_forwarders();
         let mut allowance = Allowance::of_a_turn();
         let mut has_read_much = self.lane.start_reads(&*self.shared.shard, &mut allowance);
         self.come_back_for_what_waits();
@@ -82,7 +82,7 @@ impl Actor {
     }
 
     /// Carries out the actor's internal commands, up to the limit of one turn; true if none is left.
-    fn handle_internal(&mut self, moment: &Moment) -> bool {
+    fn handle_internal(&mut self, moment: &TurnContext) -> bool {
         while self.outputs.events.len() < TURN_EVENTS_MAX
             && let Some(command) = self.internal.pop_front()
         {
@@ -102,7 +102,7 @@ impl Actor {
 
     /// Carries out requests, up to the limits of one turn and of the writes under way (a few large commands can reach the
     /// latter); true if requests may be left.
-    fn admit_all(&mut self, moment: &Moment) -> bool {
+    fn admit_all(&mut self, moment: &TurnContext) -> bool {
         let mut requests = std::mem::take(&mut self.requests);
         let mut waiting = requests.drain(..);
         let mut handled = 0;
@@ -125,7 +125,7 @@ impl Actor {
 
     /// Fires the timers that are due before the point in time to which the clock is about to be moved, each at its own due
     /// time; true if some are left.
-    fn travel(&mut self, mut moment: Moment) -> bool {
+    fn travel(&mut self, mut moment: TurnContext) -> bool {
         let Some(until) = self.catch_ups.until() else { return false };
         while let Some(due) = self.owned.partition.next_deadline().filter(|due| *due <= until) {
             if self.outputs.events.len() >= TURN_EVENTS_MAX || !self.commits.has_room_for_timers() {
@@ -147,7 +147,7 @@ impl Actor {
     }
 
     /// Carries out a request, or refuses it before it reaches the partition.
-    fn admit(&mut self, moment: &Moment, request: Request) {
+    fn admit(&mut self, moment: &TurnContext, request: Request) {
         let described = request.command.describe();
         let answer = described.answer;
         let weight = match self.check(moment, &described) {
@@ -186,7 +186,7 @@ impl Actor {
     }
 
     /// Checks whether a command may be carried out; returns the estimated size of its writes without copies, in bytes.
-    fn check(&self, moment: &Moment, command: &Descriptor<'_>) -> Result<usize, Refusal> {
+    fn check(&self, moment: &TurnContext, command: &Descriptor<'_>) -> Result<usize, Refusal> {
         if command.link.id_of_this_epoch().is_some_and(|receiver| !receiver.is_of(self.shared.epoch)) {
             // The client of a link attached to an earlier owner of the shard attaches again.
             return Err(Refusal::Unavailable);
@@ -195,7 +195,7 @@ impl Actor {
         Ok(weight(command.writes))
     }
 
-    fn handle(&mut self, moment: &Moment, request: Option<RequestId>, command: Command) {
+    fn handle(&mut self, moment: &TurnContext, request: Option<RequestId>, command: Command) {
         let attempt = self.traces.begin(&command);
         let (cause, outputs) = (Cause::of(&command), &mut self.outputs);
         let (event_count, effect_count) = (outputs.events.len(), outputs.effects.len());
@@ -279,7 +279,7 @@ impl Actor {
 
     /// Removes deferred messages received in receive-and-delete mode, once their bodies are read; they are sent once the
     /// removal is durable. Each answer is removed completely or not at all.
-    fn take_what_is_read(&mut self, moment: &Moment) {
+    fn take_what_is_read(&mut self, moment: &TurnContext) {
         let removals = self.browses.removals();
         if removals.is_empty() {
             return;

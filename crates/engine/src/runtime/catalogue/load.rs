@@ -13,8 +13,8 @@ use crate::runtime::actor::Shared;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::directory::Directory;
 use crate::runtime::entity::{Entity, Spawner};
-use crate::runtime::patience::{Patience, unread_now};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
+use crate::runtime::retry_backoff::{RetryBackoff, unread_now};
 use crate::stored::{EntityRecord, read_entity, read_next_partition, read_set_back};
 use crate::{EntityOptions, Timestamp};
 
@@ -92,7 +92,7 @@ pub(in crate::runtime) async fn load(
 /// Reads the whole catalogue as one page.
 async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
     let shard = &*shared.shard;
-    let mut patience = Patience::default();
+    let mut backoff = RetryBackoff::default();
     loop {
         let read = async {
             let first = shard.scan(Space::Meta, CATALOGUE, 0).await?;
@@ -100,22 +100,22 @@ async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
         };
         let error = match read.await {
             Ok(page) => match unread_now(&page) {
-                Err(error) if patience.allows_for(&error) => error,
+                Err(error) if backoff.allows_for(&error) => error,
                 _ => return Ok(page),
             },
-            Err(StartError::Storage(error)) if patience.allows_for(&error) => error,
+            Err(StartError::Storage(error)) if backoff.allows_for(&error) => error,
             Err(error) => return Err(error),
         };
-        pause(shared, &error, &mut patience).await;
+        pause(shared, &error, &mut backoff).await;
     }
 }
 
 /// Waits before another attempt to read data that the device could not return.
-async fn pause(shared: &Shared, error: &Error, patience: &mut Patience) {
-    if patience.is_fresh() {
+async fn pause(shared: &Shared, error: &Error, backoff: &mut RetryBackoff) {
+    if backoff.is_fresh() {
         tracing::warn!(%error, "what is stored is read again after a pause");
     }
-    let until = shared.clock.now().plus_ms(patience.next_pause_ms());
+    let until = shared.clock.now().plus_ms(backoff.next_pause_ms());
     shared.clock.sleep_until(until).await;
 }
 
@@ -131,14 +131,14 @@ async fn restore_entity(
     let shared = &spawner.shared;
     let EntityRecord { name, options, times } = record.clone();
     let Reading { credible, set_backs } = reading;
-    let (mut pages, mut patience) = (pages, Patience::default());
+    let (mut pages, mut backoff) = (pages, RetryBackoff::default());
     let restored = loop {
         let subject = (id, name.as_str());
         let (shard, damages) = (&*shared.shard, &shared.damages);
-        let restored = restore(shard, subject, options.clone(), credible, pages, damages, patience).await;
+        let restored = restore(shard, subject, options.clone(), credible, pages, damages, backoff).await;
         match restored {
-            Err(StartError::Storage(error)) if patience.allows_for(&error) => {
-                pause(shared, &error, &mut patience).await;
+            Err(StartError::Storage(error)) if backoff.allows_for(&error) => {
+                pause(shared, &error, &mut backoff).await;
                 pages = FirstPages::ask(shard, id);
             }
             restored => break restored,

@@ -44,7 +44,7 @@ pub(super) async fn follow_set_backs(spawner: Arc<Spawner>, directory: Arc<Direc
             tracing::error!(%error, "the correction of the clock could not be stored; the next start repeats it");
         }
         for entity in directory.all() {
-            entity.see_the_time();
+            entity.check_set_back();
         }
     }
 }

@@ -43,15 +43,15 @@ impl Updates {
     pub(super) fn may_answer<T>(&self, queue: QueueId, sent: &Result<T, Refusal>) -> bool {
         match (sent, self.status(queue)) {
             (_, None) => true,
-            (Ok(_), Some(status)) => status.takes(),
-            (Err(Refusal::EntityDisabled), Some(status)) => !status.takes(),
+            (Ok(_), Some(status)) => status.allows_send(),
+            (Err(Refusal::EntityDisabled), Some(status)) => !status.allows_send(),
             (Err(_), Some(_)) => true,
         }
     }
 
     /// Whether a receiver may have been closed because of the status.
     pub(super) fn may_close(&self, queue: QueueId) -> bool {
-        self.status(queue).is_none_or(|status| !status.gives())
+        self.status(queue).is_none_or(|status| !status.allows_receive())
     }
 }
 

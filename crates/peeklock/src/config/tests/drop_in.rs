@@ -34,7 +34,7 @@ fn the_emulators_file_declares_entities_beside_those_of_the_other() {
     let config = Config::resolve(args).unwrap();
     assert_eq!(names(&config), ["own", "orders"]);
     assert_eq!(
-        (config.namespace.name.as_deref(), config.stands_in, config.undeclared),
+        (config.namespace.name.as_deref(), config.replaces_emulator, config.undeclared),
         (Some("ns"), true, false)
     );
     assert_eq!(config.log_filter.to_string(), "warn");
@@ -67,19 +67,19 @@ fn a_file_that_ends_with_json_is_the_emulators() {
     let (directory, _) = both("", JSON);
     let args = ServeArgs { config: Some(directory.path().join("Config.json")), ..ServeArgs::default() };
     let config = Config::resolve(args).unwrap();
-    assert_eq!((names(&config), config.stands_in), (vec!["orders"], true));
+    assert_eq!((names(&config), config.replaces_emulator), (vec!["orders"], true));
 }
 
 #[test]
 fn with_the_emulators_variables_and_nothing_else_there_is_its_sample() {
     let config = Config::resolve(ServeArgs { emulator: variables(), ..ServeArgs::default() }).unwrap();
-    assert_eq!((names(&config), config.stands_in), (vec!["queue.1", "topic.1"], true));
+    assert_eq!((names(&config), config.replaces_emulator), (vec!["queue.1", "topic.1"], true));
     let queues = vec!["mine".to_owned()];
     let config =
         Config::resolve(ServeArgs { emulator: variables(), queues, ..ServeArgs::default() }).unwrap();
-    assert_eq!((names(&config).len(), config.stands_in), (0, true));
+    assert_eq!((names(&config).len(), config.replaces_emulator), (0, true));
     let config = Config::resolve(ServeArgs::default()).unwrap();
-    assert!(!config.stands_in && config.undeclared);
+    assert!(!config.replaces_emulator && config.undeclared);
 }
 
 #[test]

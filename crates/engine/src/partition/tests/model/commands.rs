@@ -88,9 +88,9 @@ impl Model {
                 let listed = match self.queues.get(&queue.0) {
                     None => Err(Refusal::EntityDeleted),
                     Some(queue) if !queue.options.requires_session => Err(Refusal::NotAllowed("")),
-                    Some(known) => {
-                        self.check_gives(queue).map(|()| known.list_sessions(&self.turn, updated_after))
-                    }
+                    Some(known) => self
+                        .check_receive_allowed(queue)
+                        .map(|()| known.list_sessions(&self.turn, updated_after)),
                 };
                 Reply::Sessions(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
             }
@@ -148,7 +148,7 @@ impl Model {
         if messages.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
-        self.check_takes()?;
+        self.check_send_allowed()?;
         self.check_keys(messages)?;
         let entity = &self.queues[&ENTITY];
         let QueueOptions { max_message_size_bytes, requires_session, .. } = entity.options;
@@ -222,7 +222,7 @@ impl Model {
 
     /// All watchers are senders here.
     fn watch(&mut self, watcher: ReceiverId, queue: QueueId) {
-        let refusal = match (self.queues.contains_key(&queue.0), self.check_takes()) {
+        let refusal = match (self.queues.contains_key(&queue.0), self.check_send_allowed()) {
             (false, _) => Refusal::EntityDeleted,
             (true, Err(refusal)) => refusal,
             (true, Ok(())) => {
@@ -263,7 +263,7 @@ impl Model {
         if tokens.is_empty() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
-        self.check_gives(id)?;
+        self.check_receive_allowed(id)?;
         let queue = self.queues.get_mut(&id.0).ok_or(Refusal::MessageLockLost)?;
         queue.renew(&self.turn, tokens)
     }

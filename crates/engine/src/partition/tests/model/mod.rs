@@ -274,7 +274,7 @@ impl Model {
     /// The same for browsing, which also allows the topic.
     fn browsable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         if self.queues.contains_key(&id.0) {
-            self.check_gives(id)?;
+            self.check_receive_allowed(id)?;
         }
         let queue = self.queues.get_mut(&id.0).ok_or(Refusal::EntityDeleted)?;
         Ok((queue, &mut self.turn))

@@ -98,7 +98,9 @@ impl Comparison {
         match one {
             Move::DeleteMessages { queue, sub_queue, count_max, before_ms, receiver } => {
                 let receiver = receiver.map(|pick| self.receiver(pick));
-                let home = receiver.and_then(|receiver| self.partition.state.homes.get(&receiver)).copied();
+                let home = receiver
+                    .and_then(|receiver| self.partition.state.receiver_queues.get(&receiver))
+                    .copied();
                 let queue = home.unwrap_or_else(|| self.queue(*queue));
                 Command::DeleteMessages {
                     source: QueuePath { queue, sub_queue: *sub_queue },
@@ -224,7 +226,7 @@ impl Comparison {
 
     /// An open receiver, counted from the latest, otherwise one that is not open.
     fn receiver(&self, pick: usize) -> ReceiverId {
-        let open = self.partition.state.homes.keys().rev().nth(pick).copied();
+        let open = self.partition.state.receiver_queues.keys().rev().nth(pick).copied();
         open.unwrap_or(ReceiverId(self.last_receiver.saturating_sub(pick as u64)))
     }
 
@@ -250,7 +252,7 @@ impl Comparison {
         receiver: Option<usize>,
     ) -> Command {
         let receiver = receiver.map(|pick| self.receiver(pick));
-        let home = receiver.and_then(|receiver| self.partition.state.homes.get(&receiver)).copied();
+        let home = receiver.and_then(|receiver| self.partition.state.receiver_queues.get(&receiver)).copied();
         let queue = home.unwrap_or_else(|| self.queue(queue));
         let messages = self.model.messages();
         let deferred = messages

@@ -278,7 +278,7 @@ impl Queue {
     /// Processes the queue after a command: expiry, deliveries, ends of drains.
     pub(super) fn look_after(&mut self, turn: &mut Turn) {
         if self.options.requires_session {
-            self.look_after_sessions(turn);
+            self.process_sessions(turn);
         } else {
             if self.is_listened_to(SubQueue::Main) || turn.breaks(Rule::ExpiryNeedsAnActiveListener) {
                 self.expire_overdue(turn);

@@ -268,7 +268,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn look_after_sessions(&mut self, turn: &mut Turn) {
+    pub(super) fn process_sessions(&mut self, turn: &mut Turn) {
         let mut held: Vec<_> =
             self.sessions.iter().filter_map(|(id, one)| Some((one.holder?.0, Arc::clone(id)))).collect();
         held.sort();

@@ -138,15 +138,15 @@ fn a_command_looks_after_the_subscriptions_it_touches_and_no_others() {
     }
     let state = &rig.partition.state;
     assert_eq!(state.deadlines_listed(), SUBSCRIPTIONS, "each has a listener and something that expires");
-    let before = state.times_looked_after;
+    let before = state.times_processed;
     rig.advance(999);
-    assert_eq!(rig.partition.state.times_looked_after, before, "nothing is due");
+    assert_eq!(rig.partition.state.times_processed, before, "nothing is due");
     let receiver = rig.open(queues[1_234], SubQueue::Main, ReceiveMode::PeekLock);
     rig.credit(receiver, 2, false);
-    assert_eq!(rig.partition.state.times_looked_after, before + 2, "one for each of two commands");
+    assert_eq!(rig.partition.state.times_processed, before + 2, "one for each of two commands");
     assert_eq!(rig.partition.state.deadlines_listed(), SUBSCRIPTIONS - 1);
     rig.advance(1);
-    assert_eq!(rig.partition.state.times_looked_after, before + 2 + SUBSCRIPTIONS - 1, "all others are due");
+    assert_eq!(rig.partition.state.times_processed, before + 2 + SUBSCRIPTIONS - 1, "all others are due");
     assert_eq!(rig.counts(queues[1_234]), (2, 0), "locked ones do not expire (S-5)");
     let left: u64 = queues.iter().map(|queue| rig.counts(*queue).0).sum();
     assert_eq!(left, 2 * SUBSCRIPTIONS as u64 - EXPIRIES_PER_CALL_MAX as u64, "work is bounded");

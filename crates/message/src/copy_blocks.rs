@@ -7,13 +7,13 @@ const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
 /// See the module. Empty, it takes no memory; each block is twice as large as the one before, so that few messages take little.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct CopyBlocks {
     block: BytesMut,
     /// Of the last block.
     block_bytes: usize,
 }
 
-impl Room {
+impl CopyBlocks {
     /// Gives what `write` appends, which should take no more than `bytes`.
     pub fn write(&mut self, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
         if self.block.capacity() < bytes {
@@ -34,29 +34,29 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn fill(room: &mut Room, bytes: usize, octet: u8) -> Bytes {
-        room.write(bytes, |block| block.resize(bytes, octet))
+    fn fill(blocks: &mut CopyBlocks, bytes: usize, octet: u8) -> Bytes {
+        blocks.write(bytes, |block| block.resize(bytes, octet))
     }
 
     #[test]
     fn many_copies_share_a_block_and_one_takes_no_more_than_it_needs() {
-        let mut room = Room::default();
-        let first = fill(&mut room, 1000, 0);
-        assert_eq!(room.block.capacity(), 0);
-        let copies: Vec<Bytes> = (1..200_u8).map(|octet| fill(&mut room, 1000, octet)).collect();
+        let mut blocks = CopyBlocks::default();
+        let first = fill(&mut blocks, 1000, 0);
+        assert_eq!(blocks.block.capacity(), 0);
+        let copies: Vec<Bytes> = (1..200_u8).map(|octet| fill(&mut blocks, 1000, octet)).collect();
         let follows = |pair: &&[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
         assert!(copies.windows(2).filter(follows).count() > 180);
         assert!(copies.iter().zip(1..).all(|(copy, octet)| copy[..] == [octet; 1000]));
         assert_eq!(first[..], [0; 1000]);
-        room.clear();
-        assert_eq!(room.block.capacity(), 0);
+        blocks.clear();
+        assert_eq!(blocks.block.capacity(), 0);
     }
 
     #[test]
     fn a_large_message_and_one_that_takes_more_than_was_said_have_room() {
-        let mut room = Room::default();
-        let large = fill(&mut room, 3 * BLOCK_BYTES_MAX, 7);
-        let longer = room.write(10, |block| block.resize(5_000, 8));
+        let mut blocks = CopyBlocks::default();
+        let large = fill(&mut blocks, 3 * BLOCK_BYTES_MAX, 7);
+        let longer = blocks.write(10, |block| block.resize(5_000, 8));
         assert_eq!(large.len(), 3 * BLOCK_BYTES_MAX);
         assert_eq!(longer[..], [8; 5_000]);
     }

@@ -10,11 +10,11 @@ const PAUSES_MAX: u32 = 5;
 
 /// Number of pauses so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Patience {
+pub(super) struct RetryBackoff {
     pauses: u32,
 }
 
-impl Patience {
+impl RetryBackoff {
     /// Whether there was no pause yet.
     pub(super) fn is_fresh(self) -> bool {
         self.pauses == 0
@@ -51,17 +51,17 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_bound() {
-        let mut patience = Patience::default();
-        let pauses: Vec<u64> = (0..9).map(|_| patience.next_pause_ms()).collect();
+        let mut backoff = RetryBackoff::default();
+        let pauses: Vec<u64> = (0..9).map(|_| backoff.next_pause_ms()).collect();
         assert_eq!(pauses, [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         let unreadable = Error::Unreadable {
             place: peeklock_storage::Place { unit: "a file".to_owned(), offset: 7 },
             reason: "test".to_owned(),
         };
         let unavailable = Error::Unavailable { reason: "test".to_owned() };
-        assert!(!patience.allows_for(&unreadable) && patience.allows_for(&unavailable));
-        assert!(Patience::default().allows_for(&unreadable));
-        let mut worn = Patience { pauses: u32::MAX };
+        assert!(!backoff.allows_for(&unreadable) && backoff.allows_for(&unavailable));
+        assert!(RetryBackoff::default().allows_for(&unreadable));
+        let mut worn = RetryBackoff { pauses: u32::MAX };
         assert_eq!(worn.next_pause_ms(), 5_000);
         assert_eq!(worn.next_pause_ms(), 5_000);
     }

@@ -20,9 +20,9 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// A timer that runs while an operation is pending.
 #[derive(Debug, Default)]
-struct Patience(Option<Pin<Box<Sleep>>>);
+struct StallTimer(Option<Pin<Box<Sleep>>>);
 
-impl Patience {
+impl StallTimer {
     /// Returns `outcome`, or an error if it has been pending for too long.
     fn poll<T>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
@@ -36,18 +36,18 @@ impl Patience {
 
 /// A stream that fails if its peer stops reading the output.
 #[derive(Debug)]
-pub(super) struct Patient<S> {
+pub(super) struct StallTimeoutStream<S> {
     stream: S,
-    writing: Patience,
+    writing: StallTimer,
 }
 
-impl<S> Patient<S> {
+impl<S> StallTimeoutStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, writing: Patience::default() }
+        Self { stream, writing: StallTimer::default() }
     }
 }
 
-impl<S: ByteStream> AsyncRead for Patient<S> {
+impl<S: ByteStream> AsyncRead for StallTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,7 +57,7 @@ impl<S: ByteStream> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: ByteStream> AsyncWrite for Patient<S> {
+impl<S: ByteStream> AsyncWrite for StallTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -92,9 +92,9 @@ impl<S: ByteStream> AsyncWrite for Patient<S> {
 }
 
 /// A request's body that fails if its data stops arriving.
-pub(super) struct PatientBody {
+pub(super) struct StallTimeoutBody {
     body: hyper::body::Incoming,
-    reading: Patience,
+    reading: StallTimer,
     unread: Unread,
 }
 
@@ -108,14 +108,14 @@ impl Unread {
     }
 }
 
-impl PatientBody {
+impl StallTimeoutBody {
     pub(super) fn wrap(body: hyper::body::Incoming) -> (Body, Unread) {
         let unread = Unread(Arc::new(AtomicBool::new(!body.is_end_stream())));
-        (Body::new(Self { body, reading: Patience::default(), unread: unread.clone() }), unread)
+        (Body::new(Self { body, reading: StallTimer::default(), unread: unread.clone() }), unread)
     }
 }
 
-impl HttpBody for PatientBody {
+impl HttpBody for StallTimeoutBody {
     type Data = Bytes;
     type Error = io::Error;
 
