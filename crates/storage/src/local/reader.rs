@@ -31,8 +31,7 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Most bytes that a caller reads itself, if the system has them in memory; larger reads are left to a reader thread,
 /// so that the caller's thread is not blocked for long.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
-/// Attempts to lock the index: half a microsecond each if a processor is free; otherwise the holder of the lock runs
-/// meanwhile.
+/// Attempts to lock the index: half a microsecond each if a processor is free; otherwise the lock's holder runs.
 const LOCK_ATTEMPTS: u32 = 64;
 /// Keys looked up before the index is unlocked.
 const LOOK_UPS_MAX: usize = 1024;
@@ -94,8 +93,7 @@ pub(super) fn answer(shared: &Shared, request: Request) {
     }
 }
 
-/// Retries while the system has no descriptors or memory left: the data exists, and no other request depends on this
-/// one.
+/// Retries while the system has no descriptors or memory left: the data exists, and no other request depends on it.
 fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut failed = 0;
     let mut pause = *RETRY.start();
@@ -152,8 +150,7 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
     wanted.values(&shared.read_buffers, Access::AtOnce).ok()
 }
 
-/// The lock, if it is available soon: it is seldom held for more than 0.1 ms, and a reader thread would wait for it
-/// too.
+/// The lock, if it is free soon: it is seldom held for more than 0.1 ms, and a reader thread would wait for it too.
 fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..LOCK_ATTEMPTS {
         match lock.try_lock() {
