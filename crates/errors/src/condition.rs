@@ -1,4 +1,4 @@
-//! Conditions of errors over AMQP, as symbols: those of AMQP 1.0 that the table uses, and those of Service Bus.
+//! Error conditions over AMQP, as symbols: those of AMQP 1.0 that the table uses, and those of Service Bus.
 #![allow(missing_docs)] // reason: each constant is the symbol it holds
 
 pub const DECODE_ERROR: &str = "amqp:decode-error";
