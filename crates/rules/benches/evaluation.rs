@@ -1,4 +1,4 @@
-//! What it takes to ask a filter and to let an action act, for a message with ten application properties.
+//! The cost of evaluating a filter and of an action, for a message with ten application properties.
 
 #![allow(missing_docs)] // what criterion makes has none
 #![allow(clippy::expect_used)] // and may fail loudly
