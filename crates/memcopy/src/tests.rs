@@ -1,6 +1,6 @@
 //! Every size and alignment, compared with the standard library.
 
-#![allow(clippy::indexing_slicing)] // A surprise ends the test.
+#![allow(clippy::indexing_slicing)] // reason: a failed test may panic
 
 use super::*;
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p peeklock-message --bench copies`.
 
-#![allow(missing_docs, clippy::unwrap_used)] // reason: a benchmark stops at the first surprise
+#![allow(missing_docs, clippy::unwrap_used)] // reason: a benchmark may panic
 
 use std::hint::black_box;
 use std::sync::Arc;

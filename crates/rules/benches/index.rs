@@ -1,8 +1,8 @@
 //! The cost of a message in a topic with many rules, and the memory used by rules. Plain `main`, because memory is
 //! counted by a wrapped allocator: `cargo bench -p peeklock-rules --bench index`.
 
-#![allow(clippy::print_stdout)] // the report
-#![allow(clippy::expect_used)] // and may fail loudly
+#![allow(clippy::print_stdout)] // reason: it prints a report
+#![allow(clippy::expect_used)] // reason: a benchmark may panic
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;

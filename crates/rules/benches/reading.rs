@@ -1,7 +1,7 @@
 //! The cost of parsing SQL rules, as at a broker's start: `cargo bench -p peeklock-rules --bench reading`.
 
-#![allow(missing_docs)] // what criterion makes has none
-#![allow(clippy::expect_used)] // and may fail loudly
+#![allow(missing_docs)] // reason: criterion generates items without docs
+#![allow(clippy::expect_used)] // reason: a benchmark may panic
 
 use std::hint::black_box;
 
