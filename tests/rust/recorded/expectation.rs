@@ -12,8 +12,8 @@
 //! | `$(any)` | a tracking id, a date in an error, the path of an entity |
 //!
 //! A name has the same value throughout a conversation. In the client's frames, lock tokens and transactions are
-//! replaced by their names, which are 16 bytes long, and times by times in the year 2200, whose distance from its
-//! beginning is that from the present.
+//! represented by their names, which are 16 bytes long. A time in the year 2200 represents the time whose distance from
+//! the present equals its distance from the start of that year.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
