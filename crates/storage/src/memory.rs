@@ -103,8 +103,8 @@ impl MemoryStore {
     }
 
     /// Answers the next batch that would become durable with `error` instead and applies nothing of it.
+    ///
     /// An error for which [`Error::is_loss`] is true ends the current lease.
-    /// One of which [`Error::is_loss`] is true ends the current lease.
     pub fn fail_next(&self, error: Error) {
         self.control(|state| state.failures.push_back(error));
     }

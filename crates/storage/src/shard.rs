@@ -51,7 +51,6 @@ pub trait Store: Send + Sync + 'static {
 /// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later ones.
 /// Once the [`Lease`] is lost, all pending and later requests are answered with an error for which [`Error::is_loss`]
 /// is true.
-/// so is everything that is asked later.
 pub trait Shard: Send + Sync + 'static {
     /// Queues a batch. Batches that have a partition in common apply in submit order, and their commits resolve in
     /// submit order; others may overtake each other, so that a partition with much to write does not delay the others.

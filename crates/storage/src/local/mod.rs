@@ -85,9 +85,8 @@
 //! frame follows the last one, so that damage of the last real frame can't be taken for a torn write. A sealed segment
 //! must match its seal exactly. Salts are random for each use of a file: frames from an earlier use, or a message that
 //! contains a copy of a log file, are not accepted as frames.
-//! copy of a log file, are no frames.
+//!
 //! # Removed values must not reappear
-//! # What must not come back
 //! Replaying all segments in order yields the state: for each key the newest record is valid. Freeing a segment drops
 //! its records from that history, so it must not drop the newest record of a key while an older put of that key
 //! remains. Only removals can be such records (if the newest record is a put, it is live, and live records keep their

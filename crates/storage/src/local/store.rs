@@ -90,6 +90,7 @@ impl LocalStore {
 
     /// Determines the contents of a backup, and keeps them on disk until the plan is dropped. Everything acknowledged
     /// before is included; commits continue meanwhile. Blocks for as long as a change of the manifest takes.
+    ///
     /// # Errors
     /// [`Error::Stopped`] when no shard was acquired, [`Error::Unavailable`] when the store is closing or too busy, or
     /// the reason why the lease was lost.
