@@ -92,7 +92,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// The leading fields of a list, as far as their types are supported here; `None` for null.
+/// The leading fields of a list, as far as their types are supported here; `None` for null and binary.
 fn uints(list: &[u8]) -> impl Iterator<Item = Option<u32>> {
     let mut rest = if list[0] == 0xC0 { &list[3..] } else { &list[9..] };
     std::iter::from_fn(move || {

@@ -21,7 +21,7 @@ pub struct Grant {
 /// Rights within a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
-    /// The entities.
+    /// The resources to which the rights apply.
     pub scope: Scope,
     /// The rights.
     pub rights: Rights,

@@ -9,19 +9,19 @@ use crate::{Error, Key, Limits, PartitionId, Space};
 /// One change inside a [`Batch`]. Later operations of a batch see the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Writes `value` at `key`, replacing what was there.
+    /// Writes `value` at `key`, replacing any previous value.
     Put {
         /// The key.
         key: Key,
         /// The value; at most [`crate::Limits::value_bytes_max`].
         value: Bytes,
     },
-    /// Removes `key`; removing a missing key is no error.
+    /// Removes `key`; removing a missing key is not an error.
     Delete {
         /// The key.
         key: Key,
     },
-    /// Removes every key of `space` and `partition` whose number lies in `numbers`.
+    /// Removes every key of `space` and `partition` whose number is in `numbers`.
     DeleteRange {
         /// The space.
         space: Space,

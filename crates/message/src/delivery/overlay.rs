@@ -81,7 +81,7 @@ impl<'a> Overlay<'a> {
         self.layers.get_mut(*self.table.get(name)?)
     }
 
-    /// Writes the change of a sent property in its place. If two names differ only in case, rules see the first.
+    /// Writes a sent property, or its change in the same place. If two names differ only in case, rules see the first.
     pub(super) fn write_over(&mut self, sent: MapEntry<'_>, section: &mut MapSection<'_>) {
         let over = sent.key.and_then(|key| self.find(key));
         match over {

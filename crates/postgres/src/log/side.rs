@@ -28,7 +28,7 @@ pub(super) struct Side<P> {
     connecting: AsyncMutex<Attempts>,
 }
 
-/// Failed attempts to connect.
+/// The last failed attempt to connect.
 #[derive(Default)]
 struct Attempts {
     failed: Option<(Instant, Error)>,

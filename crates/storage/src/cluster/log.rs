@@ -159,7 +159,7 @@ pub trait ReplicatedLog: Send + Sync + 'static {
     /// [`Error::Unavailable`] when the engine can't be reached.
     fn bodies(&self, slices: Vec<Slice>) -> Answer<Vec<Option<Bytes>>>;
 
-    /// Drops the bodies of these records. Bodies already dropped are no error.
+    /// Drops the bodies of these records. Bodies already dropped are not an error.
     ///
     /// # Errors
     /// [`Error::Fenced`] when the last record is not of `epoch`: nothing is dropped. [`Error::Unavailable`] and

@@ -6,12 +6,12 @@
 //! can be used.
 //!
 //! ```text
-//! submit ─▶ writer   drains, appends up to 4 records ahead, applies durable ones in order, answers   (writer.rs)
-//!                    when an append failed: reads back, seizes the log anew, sends again             (recovery.rs)
-//! read ───▶ memory   small values (pages.rs), bodies written last (cache.rs)
+//! submit ─▶ writer   appends batches, up to 4 records ahead, applies durable ones in order, answers   (writer.rs)
+//!                    after a failed append: reads back, seizes the log again, resends                 (recovery.rs)
+//! read ───▶ memory   small values (pages.rs), recently written bodies (cache.rs)
 //!           log      everything else, 128 values in one call                                         (reader.rs)
-//!           keeper   drops dead bodies, copies what lives out of sparse ones, checkpoints, trims     (keeper.rs)
-//! acquire ▶ replay   seizes the log, reads the last checkpoint and what is behind it                 (replay.rs)
+//!           keeper   drops dead bodies, copies live ones out of sparse rows, checkpoints, trims      (keeper.rs)
+//! acquire ▶ replay   seizes the log, reads the last checkpoint and the heads after it                (replay.rs)
 //! ```
 //!
 //! # Contents of a record

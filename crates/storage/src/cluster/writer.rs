@@ -33,7 +33,7 @@ pub(super) enum Request {
     Resume(PartitionId),
     /// The keeper has a record to be written.
     Errand(Errand, Reply),
-    /// The log told the keeper that this epoch does not own it.
+    /// The log reported to the keeper that this epoch does not own it.
     Doubt(Epoch),
     /// Finish the submitted batches and end.
     Stop,

@@ -145,7 +145,7 @@ pub enum CopyError {
         /// The target's limit.
         bytes_max: usize,
     },
-    /// The target does not hold what was written to it.
+    /// The target's contents differ from those written to it.
     #[error("the target does not hold what was written to it: {what}")]
     Different {
         /// The key.

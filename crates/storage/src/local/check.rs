@@ -81,7 +81,7 @@ pub struct TornTail {
 ///
 /// # Errors
 /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
-/// Damage is no error: see [`Report::damage`].
+/// Damage is not an error: see [`Report::damage`].
 pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
     check_on(Arc::new(RealFilesystem), path)
 }
@@ -89,7 +89,7 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
 /// Like [`check`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`check`].
 pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Report, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem };
     let _lock = lock(&directory, false)?;

@@ -226,7 +226,7 @@ fn demand(shared: &Shared) -> Option<(u64, bool)> {
     }
 }
 
-/// Tells a waiting writer whether segments can currently be prepared.
+/// Informs a waiting writer whether segments can currently be prepared.
 fn starve(shared: &Shared, reason: Option<String>) {
     let mut exchange = shared.pool.lock();
     exchange.starved = reason;

@@ -47,7 +47,7 @@ impl Salvage {
     /// Reads the directory at `path`; changes nothing, except that it completes an interrupted exchange.
     ///
     /// # Errors
-    /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is no data directory or can't be read.
+    /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
     pub fn begin(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::begin_on(Arc::new(RealFilesystem), path)
     }
@@ -64,7 +64,7 @@ impl Salvage {
     /// Like [`Self::begin`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::begin`].
     pub fn begin_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         Self::look(directory, true)

@@ -45,7 +45,7 @@ impl LocalStore {
     /// Like [`LocalStore::open`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`LocalStore::open`].
     pub fn open_on(
         filesystem: Arc<dyn Filesystem>,
         path: impl AsRef<Path>,
@@ -64,7 +64,7 @@ impl LocalStore {
     /// [`Store::acquire`] for callers without an async runtime; blocks while the store opens.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::acquire`].
     pub fn acquire_now(&self, shard: ShardId) -> Result<Lease, Error> {
         self.0.acquire(shard)
     }

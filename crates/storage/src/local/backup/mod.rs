@@ -149,7 +149,7 @@ impl PinnedPlan {
     ///
     /// # Errors
     /// [`Error::Fenced`] while a process uses it, [`Error::Corrupt`] when it is damaged, [`Error::Unavailable`]
-    /// when it is no data directory or can't be read.
+    /// when it is not a data directory or can't be read.
     pub fn of_stopped(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::of_stopped_on(Arc::new(RealFilesystem), path)
     }
@@ -157,7 +157,7 @@ impl PinnedPlan {
     /// Like [`Self::of_stopped`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::of_stopped`].
     pub fn of_stopped_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         let lock = lock(&directory, false)?;

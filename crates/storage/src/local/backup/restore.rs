@@ -42,7 +42,7 @@ pub fn is_backup(path: impl AsRef<Path>) -> bool {
 /// Verifies every checksum of the backup at `path` and passes every live key to `visit`; changes nothing.
 ///
 /// # Errors
-/// [`Error::Corrupt`] naming file and offset of the first damage, [`Error::Unavailable`] when it is no complete
+/// [`Error::Corrupt`] naming file and offset of the first damage, [`Error::Unavailable`] when it is not a complete
 /// backup or can't be read.
 pub fn check_backup(path: impl AsRef<Path>, visit: &mut dyn FnMut(Key)) -> Result<Report, Error> {
     check_backup_on(Arc::new(RealFilesystem), path, visit)
@@ -51,7 +51,7 @@ pub fn check_backup(path: impl AsRef<Path>, visit: &mut dyn FnMut(Key)) -> Resul
 /// Like [`check_backup`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`check_backup`].
 pub fn check_backup_on(
     filesystem: Arc<dyn Filesystem>,
     path: impl AsRef<Path>,
@@ -79,7 +79,7 @@ pub fn restore(
 /// Like [`restore`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`restore`].
 pub fn restore_on(
     filesystem: Arc<dyn Filesystem>,
     backup: impl AsRef<Path>,

@@ -99,7 +99,7 @@ pub fn write_backup(
 /// Like [`write_backup`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`write_backup`].
 pub fn write_backup_on(
     filesystem: Arc<dyn Filesystem>,
     source: &Path,

@@ -118,8 +118,8 @@ fn dirtiest_run(candidates: &[Candidate], sizes: Sizes) -> Option<&[Candidate]> 
     run_around(candidates, at, sizes)
 }
 
-/// The shortest prefix of `run`, of doubling lengths, whose copy frees at least half of the run's garbage and takes at
-/// most half the bytes of the segments that become empty by it; otherwise the whole run.
+/// The shortest prefix of `run`, of doubling lengths, whose copy makes the keeper free at least half as many bytes as the
+/// run has garbage, and reads at most half as many bytes as that frees; otherwise the whole run.
 fn beginning<'a>(
     segments: &Segments,
     candidates: &[Candidate],

@@ -36,8 +36,8 @@ impl Cost {
         self.covariance = (1.0 - WEIGHT) * (self.covariance + WEIGHT * more_bytes * more_micros);
     }
 
-    /// Bytes of a frame that takes about this many microseconds. If the fixed time exceeds most of them, the bytes that
-    /// take as long as the fixed time.
+    /// Bytes of a frame that takes about this many microseconds. If the fixed time is more than half of that, the
+    /// bytes that take as long as the fixed time.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
