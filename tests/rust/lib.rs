@@ -9,7 +9,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout
-)] // Only tests use this crate: a surprise is a failed test, and the failure names its line.
+)] // reason: only tests use this crate, and a panic is a failed test
 
 pub mod audit;
 pub mod bystander;

@@ -31,7 +31,7 @@ fn footprint(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16).max(32)
 }
 
-#[allow(unsafe_code)] // an allocator can't be written without
+#[allow(unsafe_code)] // reason: `GlobalAlloc` is an unsafe trait
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(footprint(layout.size()), Ordering::Relaxed);

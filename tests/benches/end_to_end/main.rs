@@ -13,7 +13,7 @@
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     clippy::print_stdout
-)] // It reports to people, and a surprise ends it.
+)] // reason: it prints a report, and may panic
 
 mod beside;
 mod carried;

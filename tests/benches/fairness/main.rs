@@ -14,7 +14,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout
-)] // It reports to people, and a surprise ends it.
+)] // reason: it prints a report, and may panic
 
 mod neighbours;
 mod polite;

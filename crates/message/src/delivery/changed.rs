@@ -61,7 +61,7 @@ fn integer(number: i64, sent: &Value) -> Option<Value> {
 
 /// Only numbers that a float represents exactly.
 fn float(number: f64) -> Option<Value> {
-    #[allow(clippy::cast_possible_truncation)] // reason: what is lost shows in the way back
+    #[allow(clippy::cast_possible_truncation)] // reason: a loss is detected by converting back
     let narrow = number as f32;
     (f64::from(narrow).to_bits() == number.to_bits()).then_some(Value::Float(narrow))
 }

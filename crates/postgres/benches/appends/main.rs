@@ -15,7 +15,7 @@
 )]
 
 #[path = "../../tests/servers/harness/mod.rs"]
-#[allow(dead_code, unused_imports)] // The harness is for more than this.
+#[allow(dead_code, unused_imports)] // reason: only a part of the harness is used
 mod harness;
 mod messages;
 

@@ -240,7 +240,7 @@ impl<'scope> Loader<'scope> {
                 return Ok(());
             };
             self.loaded.rolled.push(Rolled { id: file.id, seal });
-            // A segment without frames is skipped when the next batch is too large for it.
+            // A segment is skipped, and stays without frames, when the next batch is too large for it.
             for passed_over in later.iter().take(next) {
                 let seal = Seal {
                     end: u64::from(SEGMENT_HEADER_BYTES),
