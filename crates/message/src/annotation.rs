@@ -24,8 +24,8 @@ pub const PARTITION_ID: &str = "x-opt-partition-id";
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
 /// 0 active, 1 deferred, 2 scheduled (also after such a message has become available); absent means active.
 pub const MESSAGE_STATE: &str = "x-opt-message-state";
-/// Delivery annotation with the lock token (Go gets it for deferred messages only from here; P's own tests expect it in
-/// each locked message).
+/// Delivery annotation with the lock token (for deferred messages, Go reads it only here; P's own tests expect it in each
+/// locked message).
 pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 
 /// The queue in which a forwarded dead letter was first dead-lettered.

@@ -25,7 +25,7 @@ use super::refresh::pinned_bytes;
 
 /// Garbage is tolerated up to this many segments' worth, or half of the live data if that is more.
 const TOLERATED_SEGMENTS: u64 = 4;
-/// A segment is copied to free the removals that it keeps alive when these are at least this fraction of its own bytes.
+/// A segment is copied to free the removals that it keeps alive when these are at least 1/`PINNED_FRACTION` of its bytes.
 const PINNED_FRACTION: u64 = 2;
 /// The same fraction on a full disk.
 const PINNED_FRACTION_EAGER: u64 = 10;
