@@ -1,4 +1,4 @@
-//! Makes the parsers of SQL and of selectors from `src/sql/grammar.lalrpop` and `src/sql/selector/grammar.lalrpop`.
+//! Generates the parsers of SQL and of selectors from `src/sql/grammar.lalrpop` and `src/sql/selector/grammar.lalrpop`.
 
 use std::error::Error;
 

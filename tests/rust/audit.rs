@@ -1,50 +1,50 @@
-//! What must be true of messages whatever happens to the broker between two answers.
+//! Invariants of messages across crashes of the broker at any time.
 
 use std::collections::{HashMap, HashSet};
 
 /// The name of a message, unique for a whole test.
 pub type Name = String;
 
-/// What a client knows of one message.
+/// A client's knowledge of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Sent; no answer came.
+    /// Sent; not answered yet.
     Asked,
     /// Sent and accepted, or seen in the broker.
     Stored,
-    /// Its completion was sent; no answer came.
+    /// Its completion was sent; not answered yet.
     Completing,
-    /// Its completion was confirmed, or it was not there after a restart.
+    /// Its completion was confirmed, or it was missing after a restart.
     Gone,
 }
 
-/// A journal of what was asked and what was answered, held against what the broker shows.
+/// A journal of requests and answers, compared with the messages in the broker.
 #[derive(Debug, Default)]
 pub struct Audit {
     known: HashMap<Name, Known>,
     numbers: HashMap<Name, i64>,
-    /// Who had a sequence number: nobody else may ever have it.
+    /// The message of each sequence number, which no other message may ever have.
     owners: HashMap<i64, Name>,
     highest: i64,
 }
 
 impl Audit {
-    /// A message is about to be sent.
+    /// Records that a message is about to be sent.
     pub fn asked(&mut self, name: &str) {
         let before = self.known.insert(name.to_owned(), Known::Asked);
         assert_eq!(before, None, "{name} is sent twice by the test itself");
     }
 
-    /// The broker accepted a message.
+    /// Records that the broker accepted a message.
     pub fn accepted(&mut self, name: &str) {
         let known = self.known.get_mut(name).expect("a message that was sent");
-        // Another connection may have received it before the sender heard of its acceptance.
+        // Another connection may have received it before the sender got the acceptance.
         if *known == Known::Asked {
             *known = Known::Stored;
         }
     }
 
-    /// The broker delivered a message: it stores it, under one number, and nobody has completed it.
+    /// Records that the broker delivered a message: it must be stored, with one number, and not completed.
     pub fn delivered(&mut self, name: &str, number: i64) {
         self.numbered(name, number);
         let known = self.known.get_mut(name).unwrap_or_else(|| panic!("{name} was never sent"));
@@ -52,17 +52,17 @@ impl Audit {
         *known = Known::Stored;
     }
 
-    /// A completion is about to be sent.
+    /// Records that a completion is about to be sent.
     pub fn completing(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Completing);
     }
 
-    /// The broker confirmed a completion.
+    /// Records that the broker confirmed a completion.
     pub fn completed(&mut self, name: &str) {
         self.known.insert(name.to_owned(), Known::Gone);
     }
 
-    /// Holds what a restarted broker shows, in the order shown, against the journal; then that is the truth.
+    /// Compares the messages in a restarted broker, in order, with the journal; then they become the known state.
     pub fn restarted(&mut self, shown: &[(Name, i64)]) {
         assert!(shown.windows(2).all(|pair| pair[0].1 < pair[1].1), "numbers do not increase");
         let present: HashSet<&Name> = shown.iter().map(|(name, _)| name).collect();
@@ -80,13 +80,13 @@ impl Audit {
         self.highest = self.owners.keys().copied().max().unwrap_or(0);
     }
 
-    /// Messages of which nothing is known but that they were sent.
+    /// Messages that were sent and not answered.
     pub fn in_doubt(&self) -> HashSet<Name> {
         let asked = self.known.iter().filter(|(_, known)| **known == Known::Asked);
         asked.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How many messages the broker must still have.
+    /// Number of messages that the broker must still have.
     pub fn stored(&self) -> usize {
         self.known.values().filter(|known| **known == Known::Stored).count()
     }

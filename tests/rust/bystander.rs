@@ -1,4 +1,4 @@
-//! A decent client that works while another misbehaves.
+//! A well-behaved client that works while another one misbehaves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::client::{Client, PATIENCE};
 use crate::codec::{code, data_message};
 
-/// Sends, receives and completes on a queue of its own until it is dismissed.
+/// Sends, receives and completes on a queue of its own until it is stopped.
 #[derive(Debug)]
 pub struct Bystander {
     stop: Arc<AtomicBool>,
@@ -18,7 +18,7 @@ pub struct Bystander {
 }
 
 impl Bystander {
-    /// Starts to work on `queue`, which nobody else may use.
+    /// Starts to work on `queue`, which no other client may use.
     pub fn start(address: SocketAddr, queue: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let rounds = Arc::new(AtomicU64::new(0));
@@ -31,7 +31,7 @@ impl Bystander {
         bystander
     }
 
-    /// Waits until a few more messages went round, on the connection that was there before the trouble.
+    /// Waits until some more messages were completed, on the connection that already existed.
     pub fn await_progress(&self) {
         let goal = self.rounds.load(Ordering::Relaxed) + 3;
         let start = Instant::now();
@@ -42,7 +42,7 @@ impl Bystander {
         }
     }
 
-    /// Asserts that the bystander still makes progress, and ends it.
+    /// Asserts that the client still makes progress, and stops it.
     pub fn dismiss(self) {
         self.await_progress();
         self.stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A blocking AMQP client that does exactly what it is told, also when that is wrong.
+//! A blocking AMQP client that can also violate the protocol.
 
 mod performative;
 mod received;
@@ -24,7 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const AMQP_HEADER: &[u8; 8] = b"AMQP\x00\x01\x00\x00";
 /// The protocol header of SASL.
 pub const SASL_HEADER: &[u8; 8] = b"AMQP\x03\x01\x00\x00";
-/// The emulator's rule and key, as SASL PLAIN has them.
+/// The emulator's rule and key, encoded for SASL PLAIN.
 pub const IDENTITY: &[u8] = b"\0RootManageSharedAccessKey\0SAS_KEY_VALUE";
 /// Room for the header and the performative of a transfer frame.
 const TRANSFER_BYTES_MAX: usize = 128;
@@ -36,11 +36,11 @@ pub const BATCH_FORMAT: u32 = 0x8001_3700;
 pub struct Client {
     stream: TcpStream,
     pending: VecDeque<Frame>,
-    /// The peer's handle of each of ours.
+    /// The peer's handle for each of the client's.
     handles: HashMap<u32, i64>,
     next_delivery: u32,
     received: u32,
-    /// The largest frame that the peer takes.
+    /// The largest frame that the peer accepts.
     frame_bytes_max: usize,
 }
 
@@ -58,12 +58,12 @@ impl Client {
         Ok(client)
     }
 
-    /// A TCP connection on which nothing has been said.
+    /// A TCP connection on which nothing has been sent.
     pub fn plug(address: SocketAddr) -> io::Result<Self> {
         Self::over(TcpStream::connect(address)?)
     }
 
-    /// A connection that somebody else has made.
+    /// Wraps an existing connection.
     pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -97,7 +97,7 @@ impl Client {
         &mut self.stream
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
@@ -114,7 +114,7 @@ impl Client {
         Ok(header)
     }
 
-    /// Reads the next frame from the socket; an error of kind `UnexpectedEof` when the peer has hung up.
+    /// Reads the next frame from the socket; an error of kind `UnexpectedEof` when the peer has disconnected.
     pub fn read_frame(&mut self) -> io::Result<Frame> {
         let mut header = [0; 8];
         self.stream.read_exact(&mut header)?;
@@ -126,7 +126,7 @@ impl Client {
         Ok(Frame::decode(&frame).expect("the broker sends frames that can be decoded"))
     }
 
-    /// Looks through the frames that wait and those that come, until `pick` takes one. A close ends the wait.
+    /// Passes pending and new frames to `pick` until it returns a value. A close ends the wait.
     pub fn wait<T>(&mut self, mut pick: impl FnMut(&Frame) -> Option<T>) -> io::Result<T> {
         for position in 0..self.pending.len() {
             if let Some(found) = pick(&self.pending[position]) {
@@ -149,10 +149,10 @@ impl Client {
         }
     }
 
-    /// Reads until the peer hangs up; the last close performative that it sent.
+    /// Reads until the peer disconnects; returns the last close performative received.
     ///
     /// # Panics
-    /// When the peer neither sends nor hangs up for [`PATIENCE`].
+    /// When the peer neither sends nor disconnects for [`PATIENCE`].
     pub fn read_to_end(&mut self) -> Option<Value> {
         let mut close = None;
         loop {
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// Attaches a sender and waits for the answer; the error of the detach when refused.
+    /// Attaches a sender and waits for the answer; returns the error of the detach when refused.
     pub fn attach_sender(&mut self, handle: u32, address: &str) -> io::Result<Result<(), Value>> {
         self.say(&attach(
             handle,
@@ -190,7 +190,7 @@ impl Client {
         self.attach_source(handle, terminus(code::SOURCE, address), credit)
     }
 
-    /// The same in receive-and-delete mode.
+    /// Like [`Self::attach_receiver`], in receive-and-delete mode.
     pub fn attach_unlocked(&mut self, handle: u32, address: &str, credit: u32) -> io::Result<()> {
         let (name, source) = (format!("receiver-{handle}"), terminus(code::SOURCE, address));
         self.say(&unlocked(attach(handle, &name, true, source, terminus(code::TARGET, &name))))?;
@@ -198,7 +198,7 @@ impl Client {
         self.grant(handle, credit)
     }
 
-    /// The same for the session of this name.
+    /// Like [`Self::attach_receiver`], for the session of this name.
     pub fn attach_session(
         &mut self,
         handle: u32,
@@ -251,7 +251,7 @@ impl Client {
         self.say(&flow(handle, self.received, credit, false, false))
     }
 
-    /// Writes one delivery, in as many frames as it takes, and does not wait; its delivery id.
+    /// Writes one delivery in as many frames as necessary, without waiting; returns its delivery id.
     pub fn transfer(&mut self, handle: u32, message: &[u8], format: u32) -> io::Result<u32> {
         let id = self.next_delivery;
         self.next_delivery = id.wrapping_add(1);
@@ -271,7 +271,7 @@ impl Client {
         self.outcome(id, true)
     }
 
-    /// Waits for a settled disposition that covers the delivery: as a sender's or as a receiver's.
+    /// Waits for a settled disposition that covers the delivery, as sender or as receiver.
     pub fn outcome(&mut self, id: u32, of_sender: bool) -> io::Result<Value> {
         self.wait(|frame| {
             let (first, last) = settled(frame, of_sender)?;
@@ -279,7 +279,7 @@ impl Client {
         })
     }
 
-    /// Waits for the next settled disposition, as a sender's or as a receiver's.
+    /// Waits for the next settled disposition, as sender or as receiver.
     pub fn any_outcome(&mut self, of_sender: bool) -> io::Result<(u32, u32, Value)> {
         self.wait(|frame| {
             settled(frame, of_sender).map(|(first, last)| (first, last, frame.field(4).clone()))
@@ -306,12 +306,12 @@ impl Client {
         }
     }
 
-    /// Sends an unsettled disposition as a receiver and does not wait.
+    /// Sends an unsettled disposition as receiver, without waiting.
     pub fn dispose(&mut self, first: u32, last: u32, state: Value) -> io::Result<()> {
         self.say(&disposition(true, first, last, false, state))
     }
 
-    /// Accepts a delivery and waits until the broker says that it is settled.
+    /// Accepts a delivery and waits until the broker has settled it.
     pub fn complete(&mut self, delivery: u32) -> io::Result<Value> {
         self.dispose(delivery, delivery, Value::composite(code::ACCEPTED, Vec::new()))?;
         self.outcome(delivery, false)
@@ -325,8 +325,8 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a request on links that [`Self::attach_management`] made; status code and body of the answer. An error
-    /// when the request itself is refused.
+    /// Sends a request on links attached by [`Self::attach_management`]; returns status code and body of the answer, or
+    /// an error when the request message itself is refused.
     pub fn request(&mut self, handle: u32, operation: &str, body: Value) -> io::Result<(i64, Value)> {
         let message = request_message(handle, operation, body);
         let outcome = self.send(handle, &message)?;
@@ -344,7 +344,7 @@ impl Client {
         Ok((status.integer().unwrap(), section(code::AMQP_VALUE).cloned().unwrap_or(Value::Null)))
     }
 
-    /// Browses the whole entity; the encoded messages.
+    /// Browses the whole entity; returns the encoded messages.
     pub fn browse(&mut self, handle: u32) -> io::Result<Vec<Vec<u8>>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         loop {
@@ -369,7 +369,7 @@ impl Client {
     }
 }
 
-/// A request to a management node, whose answer comes on the link `handle + 1`.
+/// A request to a management node, whose answer arrives on the link `handle + 1`.
 fn request_message(handle: u32, operation: &str, body: Value) -> Vec<u8> {
     let reply_to = Value::string(format!("receiver-{}", handle + 1));
     let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];

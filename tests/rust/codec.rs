@@ -1,4 +1,4 @@
-//! AMQP 1.0 values and frames, as plainly as they can be written (AMQP 1.0, parts 1 and 2).
+//! AMQP 1.0 values and frames, in the simplest possible code (AMQP 1.0, parts 1 and 2).
 
 /// A value of the AMQP type system.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub enum Value {
     Array(Vec<Value>),
     /// A described value.
     Described(Box<Value>, Box<Value>),
-    /// A type that no test looks into: its constructor and its bytes.
+    /// A type that no test inspects: its constructor and its bytes.
     Other(u8, Vec<u8>),
 }
 
@@ -88,7 +88,7 @@ impl Value {
         }
     }
 
-    /// The field of a list, `Null` when the sender left it out.
+    /// The field of a list, `Null` when it was omitted.
     pub fn field(&self, position: usize) -> &Value {
         match self {
             Self::List(fields) => fields.get(position).unwrap_or(&Value::Null),
@@ -113,7 +113,7 @@ impl Value {
         }
     }
 
-    /// The encoding, always in the widest form but for small numeric descriptors, which some peers insist on.
+    /// The encoding, always in the widest form except for small numeric descriptors, which some peers require.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode_to(&mut out);
@@ -153,7 +153,7 @@ impl Value {
         }
     }
 
-    /// Decodes one value from the front of `bytes` and moves `bytes` on; `None` when that is not possible.
+    /// Decodes one value from the front of `bytes` and advances `bytes`; `None` if it is invalid.
     pub fn decode(bytes: &mut &[u8]) -> Option<Value> {
         let constructor = *take(bytes, 1)?.first()?;
         if constructor == 0 {
@@ -275,7 +275,7 @@ fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
 
 /// Codes of performatives, outcomes and sections (AMQP 1.0, 2.7, 3.2 and 3.4).
 pub mod code {
-    #![allow(missing_docs)] // The names are those of the standard.
+    #![allow(missing_docs)] // reason: the names are those of the standard
     pub const OPEN: u64 = 0x10;
     pub const BEGIN: u64 = 0x11;
     pub const ATTACH: u64 = 0x12;
@@ -306,12 +306,12 @@ pub mod code {
     pub const AMQP_VALUE: u64 = 0x77;
 }
 
-/// A frame of type 0 (AMQP) with a performative and the payload behind it.
+/// A frame of type 0 (AMQP) with a performative and the payload after it.
 pub fn frame(channel: u16, performative: &Value, payload: &[u8]) -> Vec<u8> {
     raw_frame(2, 0, channel, &[performative.encode().as_slice(), payload].concat())
 }
 
-/// A frame with every header field at will; the size is that of the bytes.
+/// A frame with arbitrary header fields; the size is that of the bytes.
 pub fn raw_frame(doff: u8, kind: u8, channel: u16, body: &[u8]) -> Vec<u8> {
     let mut out = length(body.len() + 8).to_vec();
     out.extend([doff, kind]);

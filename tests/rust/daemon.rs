@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::client::PATIENCE;
 
-/// One daemon; its data outlives [`Daemon::kill`] and comes back with [`Daemon::start`].
+/// A daemon; its data is kept by [`Daemon::kill`] for the next [`Daemon::start`].
 #[derive(Debug)]
 pub struct Daemon {
     directory: TempDir,
@@ -30,14 +30,14 @@ impl Daemon {
         Self::with_config(&tables.join("\n"))
     }
 
-    /// Starts a daemon with this TOML.
+    /// Starts a daemon with this configuration in TOML.
     pub fn with_config(config: &str) -> Self {
         let mut daemon = Self::stopped(config);
         daemon.start();
         daemon
     }
 
-    /// Starts this binary with this TOML, whatever is under test elsewhere.
+    /// Starts this binary with this configuration, instead of the binary under test.
     pub fn of_binary(path: &Path, config: &str) -> Self {
         let mut daemon = Self::stopped(config);
         path.clone_into(&mut daemon.binary);
@@ -45,7 +45,7 @@ impl Daemon {
         daemon
     }
 
-    /// A daemon with this TOML that is not started yet.
+    /// A daemon with this configuration that is not started yet.
     pub fn stopped(config: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("peeklock-rust-").tempdir().unwrap();
         fs::write(directory.path().join("peeklock.toml"), config).unwrap();
@@ -60,29 +60,29 @@ impl Daemon {
         }
     }
 
-    /// Replaces the configuration; a daemon that runs reads it at [`Self::reload`].
+    /// Replaces the configuration; a running daemon reads it on [`Self::reload`].
     pub fn set_config(&self, config: &str) {
         fs::write(self.path("peeklock.toml"), config).unwrap();
     }
 
-    /// SIGHUP: the daemon reads its configuration again.
+    /// Sends SIGHUP: the daemon reloads its configuration.
     pub fn reload(&self) {
         signal(self.child.as_ref().expect("the daemon runs"), "HUP");
     }
 
-    /// Limits the descriptors of the next daemon that is started (`RLIMIT_NOFILE`).
+    /// Limits the descriptors of the next start (`RLIMIT_NOFILE`).
     pub fn set_descriptors_max(&mut self, descriptors_max: Option<u32>) {
         self.descriptors_max = descriptors_max;
     }
 
-    /// Starts the daemon and returns once it accepts connections, on a port that the system chose.
+    /// Starts the daemon and returns once it accepts connections, on a port chosen by the system.
     pub fn start(&mut self) {
         self.start_within(PATIENCE);
     }
 
-    /// The same for a store that takes longer to open.
+    /// Like [`Self::start`], for a store that takes longer to open.
     pub fn start_within(&mut self, patience: Duration) {
-        // What a killed daemon left would pass for the new one's.
+        // The file of a killed daemon would be taken for the new one's.
         let ready = self.path("ready.json");
         let _ = fs::remove_file(&ready);
         let mut child = self.spawn();
@@ -125,27 +125,27 @@ impl Daemon {
         self.directory.path().join(name)
     }
 
-    /// Where AMQP clients connect.
+    /// The address for AMQP clients.
     pub fn amqp(&self) -> SocketAddr {
         self.amqp
     }
 
-    /// Where HTTP is served.
+    /// The address for HTTP.
     pub fn http(&self) -> SocketAddr {
         self.http
     }
 
-    /// The directory that the daemon keeps its data in.
+    /// The daemon's data directory.
     pub fn data_directory(&self) -> PathBuf {
         self.path("data")
     }
 
-    /// What the daemon has printed so far.
+    /// The daemon's output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("daemon.log")).unwrap_or_default()
     }
 
-    /// SIGKILL: what a power cut leaves.
+    /// Sends SIGKILL, which leaves the state of a crash.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -153,13 +153,13 @@ impl Daemon {
         }
     }
 
-    /// Memory that the daemon allocated and that is resident, in bytes; Linux only. Pages of its program file, which the kernel
-    /// maps in as they are used, don't count.
+    /// Resident memory allocated by the daemon, in bytes; Linux only. Pages of its program file, which the kernel maps
+    /// on demand, are not included.
     pub fn resident_bytes(&self) -> u64 {
         self.status_bytes("RssAnon:")
     }
 
-    /// The most memory that was ever resident at a time, in bytes, pages of the program file included; Linux only.
+    /// The peak of resident memory, in bytes, including pages of the program file; Linux only.
     pub fn peak_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
@@ -172,12 +172,12 @@ impl Daemon {
         kilobytes * 1024
     }
 
-    /// Processor time the daemon has used, all threads, user and system; Linux only.
+    /// Processor time of the daemon, all threads, user and system; Linux only.
     pub fn cpu_time(&self) -> Duration {
         cpu_time(&self.child.as_ref().expect("the daemon runs").id().to_string())
     }
 
-    /// Asserts that the daemon runs and has not panicked, not even in a task of its own.
+    /// Asserts that the daemon runs and has not panicked in any task.
     pub fn assert_sound(&mut self) {
         let ended = self.child.as_mut().expect("the daemon was started").try_wait().unwrap();
         let log = self.log();
@@ -188,7 +188,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // A build that counts what it does writes the counts when it stops in good order (packaging/profiled.sh).
+        // A build with profiling counters writes them when it stops cleanly (packaging/profiled.sh).
         if let Some(child) = self.child.as_mut()
             && std::env::var_os("LLVM_PROFILE_FILE").is_some()
         {
@@ -205,22 +205,22 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-/// Processor time that this process has used itself; Linux only.
+/// Processor time of this process; Linux only.
 pub fn own_cpu_time() -> Duration {
     cpu_time("self")
 }
 
 fn cpu_time(process: &str) -> Duration {
-    /// The kernel counts in hundredths of a second towards user space, on every architecture.
+    /// The kernel reports hundredths of a second to user space, on every architecture.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The command's name may hold anything; counting starts behind it.
+    // The command's name may contain any characters; fields are counted after it.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u32>().unwrap());
     TICK * ticks.sum::<u32>()
 }
 
-/// The binary under test, without the caller's settings.
+/// The binary under test, without settings from the environment.
 pub fn command() -> Command {
     without_settings(binary())
 }
@@ -233,7 +233,7 @@ fn without_settings(binary: &Path) -> Command {
     command
 }
 
-/// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds beside this test.
+/// The daemon under test: `PEEKLOCK_BIN`, or the one that cargo builds next to this test.
 pub fn binary() -> &'static Path {
     static BINARY: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os("PEEKLOCK_BIN") {
         Some(named) => PathBuf::from(named).canonicalize().expect("PEEKLOCK_BIN names a file"),

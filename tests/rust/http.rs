@@ -1,4 +1,4 @@
-//! HTTP as it is written, so that it may be wrong, and tokens for it.
+//! Raw HTTP, which may be invalid, and tokens for it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use ring::hmac;
 
 use crate::client::PATIENCE;
 
-/// A shared access signature for everything, by the emulator's rule.
+/// A shared access signature for the whole namespace, by the emulator's rule.
 pub fn token() -> String {
     let (resource, expiry) = ("sb%3A%2F%2Flocalhost%2F", "9999999999");
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"SAS_KEY_VALUE");
@@ -19,7 +19,7 @@ pub fn token() -> String {
     format!("SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn=RootManageSharedAccessKey")
 }
 
-/// Sends a request with a token: the status and the whole answer.
+/// Sends a request with a token; returns the status and the whole answer.
 pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]) -> (u16, String) {
     let (token, length) = (token(), body.len());
     let head = format!(
@@ -30,7 +30,8 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &
     (status(&answer).unwrap_or_else(|| panic!("{method} {path:.80}: no answer: {answer:?}")), answer)
 }
 
-/// Writes until the peer takes no more and reads until it hangs up: what it said, and how much of ours it took.
+/// Writes until the peer accepts no more and reads until it disconnects; returns its answer, and the number of bytes
+/// written.
 pub fn say(address: SocketAddr, bytes: &[u8]) -> (String, usize) {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -42,7 +43,7 @@ fn converse(mut stream: TcpStream, bytes: &[u8]) -> (String, usize) {
     let mut reader = stream.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let mut answer = Vec::new();
-        // Whoever is hung up on with bytes under way gets a reset, perhaps behind an answer.
+        // A connection closed by the peer with bytes under way is reset, possibly after an answer.
         match reader.read_to_end(&mut answer) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 panic!("not hung up on; it said {:?}", String::from_utf8_lossy(&answer))

@@ -1,7 +1,7 @@
-//! What the suites need to drive a real Peeklock daemon from outside.
+//! Helpers for suites that test a real Peeklock daemon from outside.
 //!
-//! Nothing here uses the broker's own crates: [`codec`] and [`client`] are a second, deliberately plain opinion on
-//! AMQP 1.0, able to say what a decent client library would never say.
+//! Nothing here uses the broker's own crates: [`codec`] and [`client`] are an independent, deliberately simple
+//! implementation of AMQP 1.0, which can send what a proper client library never would.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout
-)] // Only tests use this crate: a surprise is a failed test, and the failure names its line.
+)] // reason: only tests use this crate, and a panic is a failed test
 
 pub mod audit;
 pub mod bystander;

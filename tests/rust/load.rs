@@ -1,6 +1,6 @@
-//! Load on a queue, a topic and sessions until the daemon is killed, and all that is known of it: nothing accepted is
-//! lost, nothing completed comes back, every sequence number is given once and in rising order; a message of a topic is
-//! in all subscriptions or in none; a session comes in order and keeps its state.
+//! Load on a queue, a topic and sessions until the daemon is killed, and verification of the result: nothing accepted
+//! is lost, nothing completed comes back, every sequence number is assigned once and in increasing order; a message of
+//! a topic is in all subscriptions or in none; a session is in order and keeps its state.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,9 +15,9 @@ use crate::codec::{Value, code, data_message};
 use crate::daemon::Daemon;
 use crate::session_audit::SessionAudit;
 
-/// Sends in flight for each producer, deliveries in hand for each consumer.
+/// Most unanswered sends of each producer, and unsettled deliveries of each consumer.
 const WINDOW: u32 = 32;
-/// A holder sets the state of its session after so many messages.
+/// A holder sets the state of its session after this many messages.
 const MESSAGES_PER_STATE: u32 = 8;
 
 const QUEUE: &str = "load";
@@ -25,10 +25,10 @@ const SUBSCRIPTIONS: [&str; 2] = ["news/Subscriptions/one", "news/Subscriptions/
 const BASKETS: &str = "baskets";
 const SESSIONS: [&str; 2] = ["red", "blue"];
 
-/// Where producers send, and where that arrives.
+/// Targets of producers, and the entities in which their messages arrive.
 const TARGETS: [(&str, &[&str]); 4] =
     [(QUEUE, &[QUEUE]), (QUEUE, &[QUEUE]), ("news", &SUBSCRIPTIONS), (BASKETS, &[BASKETS])];
-/// Where consumers receive, and from which session.
+/// Sources of consumers, and the session if there is one.
 const SOURCES: [(&str, Option<&str>); 6] = [
     (QUEUE, None),
     (QUEUE, None),
@@ -54,14 +54,14 @@ name = "one"
 name = "two"
 "#;
 
-/// All that is known, over all rounds.
+/// The known state of all messages, over all rounds.
 #[derive(Debug, Default)]
 pub struct Journal {
     places: HashMap<&'static str, Audit>,
     sessions: HashMap<&'static str, SessionAudit>,
 }
 
-/// What the threads of a round share.
+/// State shared by the threads of a round.
 struct Load {
     address: SocketAddr,
     round: u32,
@@ -69,12 +69,12 @@ struct Load {
     answers: AtomicU64,
 }
 
-/// Loads the daemon until it gave `answers`, kills it in the midst of that, and returns the journal.
+/// Runs the load until the daemon has given `answers` answers, kills it meanwhile, and returns the journal.
 pub fn run_until_killed(daemon: &mut Daemon, journal: Journal, round: u32, answers: u64) -> Journal {
     run_until_killed_after(daemon, journal, round, answers, |_| ())
 }
 
-/// The same with `before_kill` between the last of these answers and the kill, while the load goes on.
+/// Like [`run_until_killed`], with a call of `before_kill` after the last of these answers, while the load continues.
 pub fn run_until_killed_after(
     daemon: &mut Daemon,
     journal: Journal,
@@ -115,7 +115,7 @@ impl Load {
         self.journal.lock().unwrap()
     }
 
-    /// Sends without end, a window at a time; returns only with the error of a cut connection.
+    /// Sends repeatedly, a window at a time; returns only with the error of a cut connection.
     fn produce(&self, number: usize, target: &str, places: &'static [&'static str]) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         client.attach_sender(0, target)?.expect("what was configured is there");
@@ -138,7 +138,7 @@ impl Load {
         Ok(())
     }
 
-    /// Receives without end and completes most; returns only with the error of a cut connection.
+    /// Receives repeatedly and completes most messages; returns only with the error of a cut connection.
     fn consume(&self, place: &'static str, session: Option<&'static str>) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         attach(&mut client, place, session)?;
@@ -203,13 +203,13 @@ impl Journal {
             assert!(name.ends_with(session), "{name} is not of the session {session}");
             self.session(session).delivered(name, number);
         }
-        // What one subscription has, all of them got.
+        // A message in one subscription must be in all of them.
         if SUBSCRIPTIONS.contains(&place) {
             SUBSCRIPTIONS.into_iter().for_each(|other| self.place(other).accepted(name));
         }
     }
 
-    /// Holds what the restarted daemon shows against what is known.
+    /// Compares the restarted daemon's messages with the journal.
     pub fn restarted(&mut self, address: SocketAddr) {
         let [one, two] = SUBSCRIPTIONS.map(|place| self.place(place).in_doubt());
         let in_doubt: HashSet<String> = one.intersection(&two).cloned().collect();
@@ -231,12 +231,12 @@ impl Journal {
         assert_eq!(published[0], published[1], "a message is in all subscriptions or in none");
     }
 
-    /// How many messages must be where.
+    /// Number of messages that each entity must contain.
     pub fn stored(&self) -> HashMap<&'static str, usize> {
         self.places.iter().map(|(place, audit)| (*place, audit.stored())).collect()
     }
 
-    /// Receives and completes everything that must be there.
+    /// Receives and completes all messages that must exist.
     pub fn drain(&mut self, address: SocketAddr) {
         // Two consumers of the queue would wait for each other's messages.
         for (place, session) in SOURCES.into_iter().skip(1) {
@@ -256,7 +256,7 @@ impl Journal {
     }
 }
 
-/// A message that begins with its name. Every seventh is large enough to span log blocks.
+/// A message that begins with its name. Every seventh is large enough to span several blocks of the log.
 fn message(name: &str, session: &str, count: usize) -> Vec<u8> {
     let mut properties = vec![Value::Null; 10];
     properties.push(Value::string(session));
@@ -274,7 +274,7 @@ fn attach(client: &mut Client, place: &str, session: Option<&str>) -> io::Result
     Ok(())
 }
 
-/// The state of a session that this connection holds.
+/// The state of a session held by this connection.
 fn state(client: &mut Client, session: &str) -> io::Result<Option<Vec<u8>>> {
     let body = Value::Map(vec![(Value::string("session-id"), Value::string(session))]);
     let (status, answer) = client.request(1, "com.microsoft:get-session-state", body)?;
@@ -286,7 +286,7 @@ fn state(client: &mut Client, session: &str) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Names and numbers of all that the broker has in a place, as browsing shows them.
+/// Names and numbers of all messages in an entity, by browsing.
 pub fn shown(address: SocketAddr, place: &str) -> Vec<(String, i64)> {
     let mut client = Client::connect(address).unwrap();
     client.attach_management(0, place).unwrap();

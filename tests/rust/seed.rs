@@ -1,9 +1,9 @@
-//! Seeds of tests that draw random numbers.
+//! Seeds of randomized tests.
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{SeedableRng, TryRng};
 
-/// A generator seeded from `PEEKLOCK_TEST_SEED`, or from a fresh seed; the seed is printed, to be used again.
+/// A generator seeded from `PEEKLOCK_TEST_SEED`, or from a fresh seed; the seed is printed for reuse.
 pub fn generator() -> StdRng {
     let seed = match std::env::var("PEEKLOCK_TEST_SEED") {
         Ok(text) => text.parse().expect("PEEKLOCK_TEST_SEED is a number"),

@@ -1,29 +1,29 @@
-//! What must be true of a session whatever happens to the broker between two answers.
+//! Invariants of a session across crashes of the broker at any time.
 
 use std::collections::VecDeque;
 
 use crate::audit::Name;
 
-/// A journal of one session: what its holder is given, and its state.
+/// A journal of one session: the messages delivered to its holder, and its state.
 #[derive(Debug, Default)]
 pub struct SessionAudit {
-    /// What was there after the last restart and has not been delivered since.
+    /// Messages that existed after the last restart and have not been delivered since.
     left: VecDeque<Name>,
-    /// The last number delivered since then.
+    /// The last sequence number delivered since then.
     last: i64,
     state: Option<Vec<u8>>,
-    /// A state that was sent; no answer came.
+    /// A state that was sent; not answered yet.
     asked: Option<Vec<u8>>,
 }
 
 impl SessionAudit {
-    /// The broker restarted with these messages of the session, in this order.
+    /// Records a restart of the broker with these messages of the session, in this order.
     pub fn restarted(&mut self, shown: impl IntoIterator<Item = Name>) {
         self.left = shown.into_iter().collect();
         self.last = 0;
     }
 
-    /// The one holder since the restart got a message and gave none back.
+    /// Records that the only holder since the restart got a message; holders never abandon messages.
     pub fn delivered(&mut self, name: &str, number: i64) {
         if let Some(next) = self.left.pop_front() {
             assert_eq!(next, name, "the session starts with what was left");
@@ -32,17 +32,17 @@ impl SessionAudit {
         self.last = number;
     }
 
-    /// A state is about to be sent.
+    /// Records that a state is about to be sent.
     pub fn setting(&mut self, state: &[u8]) {
         self.asked = Some(state.to_vec());
     }
 
-    /// The broker confirmed it.
+    /// Records that the broker confirmed the state.
     pub fn set(&mut self) {
         self.state = self.asked.take();
     }
 
-    /// The broker shows this state.
+    /// Checks the state returned by the broker.
     pub fn shown(&mut self, state: Option<&[u8]>) {
         let asked = self.asked.take();
         let expected = state == self.state.as_deref() || (asked.is_some() && state == asked.as_deref());

@@ -1,4 +1,4 @@
-//! Frames of many messages, without decoding what a load generator need not know: the machine's time is for the broker.
+//! Bulk frames with minimal decoding for load generators, so that most of the machine's time is left to the broker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ pub const TRANSFER: u8 = 0x14;
 pub const DISPOSITION: u8 = 0x15;
 /// Bytes written or read at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
-/// Payload of one frame, at most.
+/// Largest payload of one frame.
 const PIECE_BYTES: usize = 120 * 1024;
 
 /// Buffers of one connection.
@@ -24,12 +24,12 @@ pub struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    /// Nothing is buffered yet.
+    /// A connection with empty buffers.
     pub fn new(stream: &'a mut TcpStream) -> Self {
         Self { stream, output: Vec::new(), input: vec![0; CHUNK_BYTES * 2], filled: 0 }
     }
 
-    /// Bytes of whole frames.
+    /// Buffers complete frames.
     pub fn put(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
         if self.output.len() > CHUNK_BYTES {
@@ -37,7 +37,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// A transfer on handle 0 whose tag is its id, in as many frames as it takes.
+    /// Buffers a transfer on handle 0 whose tag is its id, in as many frames as necessary.
     pub fn put_transfer(&mut self, id: u32, message: &[u8], is_settled: bool) {
         let [a, b, c, d] = id.to_be_bytes();
         let settled = if is_settled { 0x41 } else { 0x42 };
@@ -56,20 +56,20 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Accepts deliveries and asks for confirmation.
+    /// Accepts deliveries and requests confirmation.
     pub fn complete(&mut self, first: u32, last: u32) {
         let accepted = codec::Value::composite(codec::code::ACCEPTED, Vec::new());
         let disposition = client::disposition(true, first, last, false, accepted);
         self.put(&codec::frame(0, &disposition, &[]));
     }
 
-    /// Writes what was put.
+    /// Writes the buffered bytes.
     pub fn flush(&mut self) {
         self.stream.write_all(&self.output).unwrap();
         self.output.clear();
     }
 
-    /// Reads once and shows each complete frame: descriptor code and fields.
+    /// Reads once and passes each complete frame, as descriptor code and fields, to `see`.
     pub fn read_frames(&mut self, mut see: impl FnMut(u8, &[u8])) {
         let read = self.stream.read(&mut self.input[self.filled..]).unwrap();
         assert!(read > 0, "the daemon closed the connection");
@@ -92,7 +92,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// The fields of a list, as far as they are the ones read here; `None` for null.
+/// The leading fields of a list, as far as their types are supported here; `None` for null and binary.
 fn uints(list: &[u8]) -> impl Iterator<Item = Option<u32>> {
     let mut rest = if list[0] == 0xC0 { &list[3..] } else { &list[9..] };
     std::iter::from_fn(move || {
@@ -110,12 +110,12 @@ fn uints(list: &[u8]) -> impl Iterator<Item = Option<u32>> {
     })
 }
 
-/// Whether a disposition is about what its sender received.
+/// Whether a disposition was sent by the receiving side.
 pub fn is_of_receiver(list: &[u8]) -> bool {
     uints(list).next().flatten() == Some(1)
 }
 
-/// First and last of a disposition.
+/// First and last delivery of a disposition.
 pub fn range(list: &[u8]) -> (u32, u32) {
     let mut fields = uints(list).skip(1);
     let first = fields.next().flatten().unwrap();

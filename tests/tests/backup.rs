@@ -1,6 +1,6 @@
-//! Backups of a broker under load, with SIGKILL of the command or of the broker in the midst of them: the broker's data is
-//! unharmed, and each complete backup restores to a state that the broker had after the command began.
-//! `PEEKLOCK_TEST_SEED` repeats the moments of the kills.
+//! Backups of a broker under load, with SIGKILL of the command or of the broker meanwhile: the broker's data is not
+//! affected, and each complete backup restores to a state that the broker had after the command began.
+//! `PEEKLOCK_TEST_SEED` repeats the times of the kills.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -22,13 +22,13 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 const ROUNDS: u32 = 12;
-/// Sends in flight for each producer, deliveries in hand for each consumer.
+/// Most unanswered sends of each producer, and unsettled deliveries of each consumer.
 const WINDOW: u32 = 32;
-/// Longest wait before something is killed: of a backup that links, and of one that copies slowly.
+/// Longest wait before a kill, for a backup that links and for one that copies slowly.
 const LINKING_MS_MAX: u64 = 250;
 const COPYING_MS_MAX: u64 = 1_000;
 
-/// Where producers send, and where that arrives.
+/// Targets of producers, and the entities in which their messages arrive.
 const TARGETS: [(&str, &[&str]); 2] = [("load", &["load"]), ("news", &SUBSCRIPTIONS)];
 const SUBSCRIPTIONS: [&str; 2] = ["news/Subscriptions/one", "news/Subscriptions/two"];
 const PLACES: [&str; 3] = ["load", SUBSCRIPTIONS[0], SUBSCRIPTIONS[1]];
@@ -47,7 +47,7 @@ name = "one"
 name = "two"
 "#;
 
-/// What is known of the messages of one place, by name.
+/// The known state of the messages in one entity, by name.
 #[derive(Debug, Clone, Default)]
 struct Known {
     asked: HashSet<String>,
@@ -58,7 +58,7 @@ struct Known {
 
 type Journal = HashMap<&'static str, Known>;
 
-/// What the threads of a round share.
+/// State shared by the threads of a round.
 struct Load {
     address: SocketAddr,
     round: u32,
@@ -66,7 +66,7 @@ struct Load {
     answers: AtomicU64,
 }
 
-/// Who is killed while a backup is made.
+/// The process killed during a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Nobody,
@@ -106,8 +106,8 @@ fn backups_under_load_are_whole_or_refused_whoever_is_killed() {
     assert!(complete >= ROUNDS / 3);
 }
 
-/// Loads the daemon, makes a backup meanwhile, kills as `victim` says, at last always the broker. What was known when
-/// the command began, and at the end.
+/// Runs the load, makes a backup meanwhile, kills according to `victim`, and finally always the broker. Returns the
+/// journal at the start of the command, and at the end.
 fn run_round(
     daemon: &mut Daemon,
     journal: Journal,
@@ -172,7 +172,7 @@ fn restore(backup: &Path, data: &Path) {
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
 }
 
-/// What is left of an interrupted backup is none.
+/// Asserts that the files of an interrupted backup are not accepted as a backup.
 fn refuse(backup: &Path) {
     let nowhere = backup.with_file_name("nowhere");
     let refused =
@@ -183,7 +183,7 @@ fn refuse(backup: &Path) {
     assert!(!nowhere.exists());
 }
 
-/// Holds what a broker shows against what was known before its state was taken, and after.
+/// Compares the broker's messages with the journals from before and after the backup.
 fn check(address: SocketAddr, before: &Journal, after: &Journal) {
     let mut all = HashMap::new();
     for place in PLACES {
@@ -217,7 +217,7 @@ impl Load {
         note(self.journal.lock().unwrap().entry(place).or_default());
     }
 
-    /// Sends without end, a window at a time; returns only with the error of a cut connection.
+    /// Sends repeatedly, a window at a time; returns only with the error of a cut connection.
     fn produce(&self, target: &str, places: &'static [&'static str]) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         client.attach_sender(0, target)?.expect("what was configured is there");
@@ -247,7 +247,7 @@ impl Load {
         Ok(())
     }
 
-    /// Receives without end and completes most; returns only with the error of a cut connection.
+    /// Receives repeatedly and completes most messages; returns only with the error of a cut connection.
     fn consume(&self, place: &'static str) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         client.attach_receiver(0, place, WINDOW)?.expect("what was configured is there");
@@ -279,13 +279,13 @@ impl Load {
     }
 }
 
-/// A message that begins with its name, of a size that fills segments soon.
+/// A message that begins with its name, large enough to fill segments soon.
 fn message(name: &str, count: usize) -> Vec<u8> {
     let padding = if count.is_multiple_of(3) { 8_000 } else { 400 };
     data_message(format!("{name} {}", "x".repeat(padding)).as_bytes())
 }
 
-/// Names of all that the broker has in a place, as browsing shows them.
+/// Names of all messages in an entity, by browsing.
 fn shown(address: SocketAddr, place: &str) -> HashSet<String> {
     let mut client = Client::connect(address).unwrap();
     client.attach_management(0, place).unwrap();

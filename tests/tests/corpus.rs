@@ -1,5 +1,5 @@
-//! What fuzzing found worth keeping, read again on every run: the inputs in `fuzz/corpus`, each by what its target calls. The
-//! targets `sequence`, `sql` and `config_json` have such a test beside their code.
+//! Runs the fuzzing corpus in `fuzz/corpus` again, each input with the function that its target calls. The targets
+//! `sequence`, `sql` and `config_json` have such a test in their own crates.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test crate a panic is a failure")]
 
@@ -9,7 +9,7 @@ use peeklock_access::exercise as access;
 use peeklock_admin::exercise as admin;
 use peeklock_wire::exercise as wire;
 
-/// A target, and what it calls.
+/// A target, and the function it calls.
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: [Target; 9] = [

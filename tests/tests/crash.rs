@@ -1,6 +1,6 @@
-//! SIGKILL during load on a queue, a topic and sessions, again and again: nothing accepted is lost, nothing completed
-//! comes back, every sequence number is given once and in rising order; a message of a topic is in all subscriptions or
-//! in none; a session comes in order and keeps its state. `PEEKLOCK_TEST_SEED` repeats the moments of the kills.
+//! Repeated SIGKILL during load on a queue, a topic and sessions: nothing accepted is lost, nothing completed comes
+//! back, every sequence number is assigned once and in increasing order; a message of a topic is in all subscriptions
+//! or in none; a session is in order and keeps its state. `PEEKLOCK_TEST_SEED` repeats the times of the kills.
 
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::load::{CONFIG, Journal, run_until_killed};

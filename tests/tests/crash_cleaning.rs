@@ -1,6 +1,6 @@
-//! SIGKILL under load while the cleaner copies what lives out of mostly dead segments, again and again: the next start
-//! finds a store that opens, nothing accepted is lost, and nothing completed comes back. `PEEKLOCK_TEST_SEED` repeats the
-//! moments of the kills.
+//! Repeated SIGKILL under load while the cleaner copies live records out of mostly dead segments: the store can be
+//! opened at the next start, nothing accepted is lost, and nothing completed comes back. `PEEKLOCK_TEST_SEED` repeats
+//! the times of the kills.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests, outside #[test].
 
@@ -19,22 +19,23 @@ use rand::RngExt;
 
 const ROUNDS: u32 = 8;
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Small segments, a cleaner that takes hundreds of milliseconds for one, and a queue for garbage.
+/// Small segments, a cleaner that needs hundreds of milliseconds for one, and a queue for garbage.
 const STORAGE: &str = "
 [storage]
 segment_size = \"1 MiB\"
 cleaning_rate = \"1 MiB\"
 ";
 const GARBAGE: &str = "garbage";
-/// Messages that make enough garbage for the cleaner, so many at a time, of this size each; one in so many stays.
+/// Number of messages that make enough garbage for the cleaner, how many are sent at a time, and their size; a fraction
+/// of them is kept.
 const GARBAGE_MESSAGES: u32 = 384;
 const AT_A_TIME: u32 = 32;
 const GARBAGE_BYTES: usize = 20_000;
 const KEPT_EVERY: u32 = 10;
-/// Longest wait between the beginning of a copy and the kill: about as long as it takes to copy and to swap it in.
+/// Longest wait between the start of a copy and the kill: about as long as copying and installing take.
 const COPY_MS_MAX: u64 = 700;
 
-/// The segments of a data directory that are shorter than filled ones: the cleaner's copies.
+/// Segments of a data directory that are smaller than filled ones: the cleaner's copies.
 fn copies(data: &Path) -> BTreeMap<PathBuf, u64> {
     let entries = std::fs::read_dir(data).unwrap().filter_map(Result::ok);
     let sizes = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.len())));
@@ -60,11 +61,11 @@ fn litter(address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes garbage and waits until the cleaner writes a copy that was not there before.
+/// Makes garbage and waits until the cleaner writes a new copy.
 fn await_copy(daemon: &Daemon) {
     let (data, address) = (daemon.data_directory(), daemon.amqp());
     let before = copies(&data);
-    // It may be cut off by the kill.
+    // The kill may interrupt it.
     std::thread::spawn(move || litter(address));
     let begin = Instant::now();
     while !copies(&data).keys().any(|path| !before.contains_key(path)) {
@@ -92,7 +93,7 @@ fn nothing_is_lost_when_the_daemon_is_killed_while_the_cleaner_works() {
         daemon.start();
         daemon.assert_sound();
         journal.restarted(daemon.amqp());
-        // What no manifest lists is removed at the start.
+        // Files not listed in the manifest are removed at the start.
         let removed = left.keys().filter(|path| !path.exists()).count();
         unfinished += u32::from(removed > 0);
         println!("round {round}: killed {moment:?} after a copy began, stored: {:?}", journal.stored());

@@ -1,5 +1,5 @@
-//! SIGKILL, or the end of a connection, while messages leave for a receiver that deletes what it receives, again and again: none
-//! comes twice, and no more are lost than docs/differences.md says. `PEEKLOCK_TEST_SEED` repeats the moments.
+//! Repeated SIGKILL, or end of the connection, while messages are sent to a receive-and-delete receiver: none is
+//! delivered twice, and no more are lost than docs/differences.md states. `PEEKLOCK_TEST_SEED` repeats the times.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -18,12 +18,12 @@ use peeklock_tests::seed;
 use rand::RngExt;
 
 const ROUNDS: usize = 12;
-/// Lengths of bodies in bytes, and how many messages of this length a round begins with.
+/// Body sizes in bytes, and the number of messages of this size at the start of a round.
 const LOADS: [(usize, usize); 3] = [(10, 6_000), (1_000, 3_000), (20_000, 300)];
-/// What is removed from the disk and has not been handed to the connection, of one link.
+/// Most messages and bytes of one link that are removed from the disk and not passed to the connection yet.
 const LEAVING_MESSAGES_MAX: usize = 2_048;
 const LEAVING_BYTES_MAX: usize = 512 << 10;
-/// What the connection has not handed to the socket.
+/// Most bytes that the connection has not passed to the socket yet.
 const OUTPUT_BYTES_MAX: usize = 512 << 10;
 
 /// How a receiver ends.
@@ -33,7 +33,7 @@ enum Ending {
     Killed,
     /// The daemon is killed after the receiver stopped reading, so that buffers may be full.
     KilledWhileWaiting,
-    /// The receiver says nothing any more, and reads what is on its way.
+    /// The receiver disconnects, and reads the data still on its way.
     HungUp,
 }
 
@@ -68,7 +68,7 @@ fn what_a_kill_takes_along_is_bounded_and_nothing_comes_twice() {
     assert!(lost_in_all > 0, "the moments are meant to be those in which messages leave");
 }
 
-/// What came, in order.
+/// The received messages, in order.
 struct Came {
     numbers: Vec<i64>,
     /// Length of the shortest message, in bytes.
@@ -76,7 +76,7 @@ struct Came {
 }
 
 impl Came {
-    /// Asserts what was promised of the messages there were; how many are lost.
+    /// Asserts the documented guarantees; returns the number of lost messages.
     fn assert_bounded(&self, before: &BTreeSet<i64>, stored: &BTreeSet<i64>) -> usize {
         assert!(self.numbers.is_sorted_by(|one, next| one < next), "something came twice or out of order");
         let received: BTreeSet<i64> = self.numbers.iter().copied().collect();
@@ -88,7 +88,7 @@ impl Came {
         assert!(lost.last() < stored.first() || stored.is_empty(), "lost, though earlier ones stayed");
         let count_max = LEAVING_MESSAGES_MAX + OUTPUT_BYTES_MAX / self.message_bytes;
         assert!(lost.len() <= count_max, "{} lost, not {count_max} at most", lost.len());
-        // One message more may be on its way to the output buffer.
+        // One more message may be on its way to the output buffer.
         let bytes_max = LEAVING_BYTES_MAX + OUTPUT_BYTES_MAX + 2 * self.message_bytes;
         let bytes = lost.len() * self.message_bytes;
         assert!(bytes <= bytes_max, "{bytes} bytes lost, not {bytes_max} at most");
@@ -96,7 +96,7 @@ impl Came {
     }
 }
 
-/// Sends until there are so many messages; their numbers.
+/// Sends until the queue has this many messages; returns their numbers.
 fn fill(daemon: &Daemon, queue: &str, messages: usize, body_bytes: usize) -> BTreeSet<i64> {
     let missing = messages.saturating_sub(stored(daemon, queue).len());
     let mut client = Client::connect(daemon.amqp()).unwrap();
@@ -121,7 +121,7 @@ fn stored(daemon: &Daemon, queue: &str) -> BTreeSet<i64> {
     client.browse(0).unwrap().iter().map(|message| sequence_number(message)).collect()
 }
 
-/// The same, once nothing is being removed any more.
+/// Like [`stored`], once no more messages are being removed.
 fn stored_at_last(daemon: &Daemon, queue: &str) -> BTreeSet<i64> {
     let mut before = stored(daemon, queue);
     loop {
@@ -133,7 +133,7 @@ fn stored_at_last(daemon: &Daemon, queue: &str) -> BTreeSet<i64> {
     }
 }
 
-/// Receives so many messages, lets a moment pass, ends as told, and receives what still comes.
+/// Receives this many messages, waits briefly, ends in the given way, and receives the rest.
 fn receive_until(
     daemon: &mut Daemon,
     queue: &str,
@@ -157,7 +157,7 @@ fn receive_until(
         }
         daemon.kill();
     }
-    // The reader may be gone.
+    // The reader may have ended.
     let _ = goes_on.send(());
     joined(reader)
 }

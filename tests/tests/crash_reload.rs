@@ -1,6 +1,6 @@
-//! SIGKILL while the daemon takes over a changed configuration under load, again and again: the next start finds a store
-//! that opens, nothing accepted is lost, nothing completed comes back, and no two entities share what is stored.
-//! `PEEKLOCK_TEST_SEED` repeats the moments of the kills.
+//! Repeated SIGKILL while the daemon applies a changed configuration under load: the store can be opened at the next
+//! start, nothing accepted is lost, nothing completed comes back, and no two entities share stored data.
+//! `PEEKLOCK_TEST_SEED` repeats the times of the kills.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests, outside #[test].
 
@@ -20,7 +20,7 @@ const ADDED: u32 = 25;
 /// Longest wait between the signal and the kill: about as long as a reload takes.
 const RELOAD_US_MAX: u64 = 40_000;
 
-/// What the daemon is told in a round: other options for what bears load, more queues, another subscription.
+/// The configuration of a round: other options for the loaded entities, more queues, another subscription.
 fn config(round: u32) -> String {
     let options = format!("max_delivery_count = {}\nlock_duration = \"PT{}S\"\n", 1_000 + round, 60 + round);
     let mut config = CONFIG.replace("name = \"load\"\n", &format!("name = \"load\"\n{options}"));
@@ -38,7 +38,7 @@ fn added_name(number: u32) -> String {
     format!("added-{number}")
 }
 
-/// Sends to a queue that a configuration added, and notes the message.
+/// Sends to a queue added by a configuration, and records the message.
 fn send(daemon: &Daemon, queue: &str, sent: &mut BTreeMap<String, Vec<String>>) {
     let messages = sent.entry(queue.to_owned()).or_default();
     let name = format!("{queue}:{}", messages.len());

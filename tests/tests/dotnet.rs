@@ -1,5 +1,5 @@
-//! The .NET client's side of recorded conversations (tests/fixtures/dotnet), replayed against a daemon each: it gets the answers
-//! that it got, but for those that changed on purpose (changes.toml).
+//! The .NET client's side of recorded conversations (tests/fixtures/dotnet), each replayed to a daemon: the answers
+//! equal the recorded ones, except for intentional changes (changes.toml).
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! A generic AMQP 1.0 client, fe2o3-amqp: no CBS, its own idea of every default.
+//! A generic AMQP 1.0 client, fe2o3-amqp: without CBS, and with defaults of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -33,7 +33,7 @@ impl Peer {
         Self { connection, session }
     }
 
-    /// As the emulator's rule.
+    /// Connects with the emulator's rule.
     async fn connect(daemon: &Daemon, max_frame_size: u32) -> Self {
         let (username, password) = ("RootManageSharedAccessKey".into(), "SAS_KEY_VALUE".into());
         Self::with(daemon, SaslProfile::Plain { username, password }, max_frame_size).await
@@ -194,7 +194,7 @@ async fn is_told_that_a_queue_is_unknown() {
     let mut peer = Peer::connect(&daemon, 1 << 16).await;
     let error = Receiver::attach(&mut peer.session, "lost", "no-such-queue").await.unwrap_err();
     assert!(format!("{error:?}").contains("NotFound"), "{error:?}");
-    // The client detaches twice, the second time perhaps its next link of this session: take another session.
+    // The client detaches twice, the second time possibly its next link of this session, so another session is used.
     let mut other = Session::begin(&mut peer.connection).await.unwrap();
     let mut sender = Sender::attach(&mut other, "found", QUEUE).await.unwrap();
     send(&mut sender, "the connection goes on").await;

@@ -1,5 +1,5 @@
-//! Peers that break every rule: an error to that peer or bounded memory, never a panic, and no harm to the bystander who
-//! works on another connection all the while.
+//! Peers that violate all rules: the peer gets an error or uses bounded memory, never a panic, and a well-behaved
+//! client on another connection is not affected.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 

@@ -1,4 +1,4 @@
-//! Many large messages at once within the memory budget: each is completed, none is lost, the process does not grow.
+//! Many concurrent large messages within the memory budget: each is completed, none is lost, the process does not grow.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -10,13 +10,13 @@ use peeklock_tests::codec::{Value, code, data_message, frame};
 use peeklock_tests::daemon::Daemon;
 
 const MIB: usize = 1 << 20;
-/// How long everything may take on a busy machine.
+/// Time limit for the whole test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// Payload of a frame that is sent.
+/// Payload of a sent frame.
 const PIECE_BYTES: usize = 200 << 10;
 
-/// The body that all messages share: no two kilobytes of it are the same.
+/// The body shared by all messages: no two kilobytes of it are equal.
 fn body(bytes: usize) -> Vec<u8> {
     let mut body = vec![7; bytes];
     for (position, kilobyte) in body.chunks_exact_mut(1024).enumerate() {
@@ -25,7 +25,7 @@ fn body(bytes: usize) -> Vec<u8> {
     body
 }
 
-/// What comes before the body: a data section with the number of the message, and the head of another.
+/// The bytes before the body: a data section with the number of the message, and the header of another one.
 fn front(number: usize, body_bytes: usize) -> Vec<u8> {
     let length = u32::try_from(body_bytes).unwrap().to_be_bytes();
     [&data_message(&number.to_be_bytes()), &[0x00, 0x53, 0x75, 0xb0][..], &length].concat()
@@ -38,8 +38,8 @@ fn connect(daemon: &Daemon) -> Client {
     client
 }
 
-/// Sends a message until it is accepted, as SDKs do when the broker is busy; how often it was refused. The body is not copied as
-/// a whole: twenty clients would take more memory than the broker.
+/// Sends a message until it is accepted, like the SDKs when the broker is busy; returns the number of refusals. The
+/// body is not copied as a whole, because twenty clients would use more memory than the broker.
 fn send(client: &mut Client, number: usize, body: &[u8]) -> u32 {
     let start = Instant::now();
     for id in 0.. {
@@ -83,17 +83,17 @@ fn receive(client: &mut Client, number: usize, body: &[u8]) {
     assert_eq!(client.complete(0).unwrap().code(), Some(code::ACCEPTED));
 }
 
-/// What sending and receiving at once came to.
+/// The result of sending and receiving concurrently.
 #[derive(Debug)]
 struct Run {
-    /// How often a message was refused as busy.
+    /// Number of refusals as busy.
     refusals: u32,
-    /// The most that the process ever had in memory, in MiB, and what it had before.
+    /// The peak of the process's memory in MiB, and its memory before.
     peak_mib: usize,
     idle_mib: usize,
 }
 
-/// So many senders and as many receivers, each on a connection and a queue of its own, all at once, with one message each.
+/// This many senders and receivers, each on a connection and a queue of its own, concurrently, with one message each.
 fn run(limits: &str, peers: usize, bytes: usize) -> Run {
     let kilobytes = bytes.div_ceil(1024) + 1;
     let options = format!("max_message_size_in_kilobytes = {kilobytes}\nlock_duration = \"PT5M\"\n");
@@ -127,16 +127,17 @@ fn run(limits: &str, peers: usize, bytes: usize) -> Run {
     Run { refusals, peak_mib, idle_mib }
 }
 
-/// In proportion to the defaults: a message is nearly a quarter of the budget, and all together are five times as much.
+/// In proportion to the defaults: a message is nearly a quarter of the budget, and all together are five times the
+/// budget.
 #[test]
 fn twenty_large_messages_at_once_stay_within_the_budget_and_each_is_completed() {
     let run = run("[limits]\nmemory_max = \"64 MiB\"\n", 20, 15 * MIB);
     assert_eq!(run.refusals, 0, "those that wait for their turn are not given up");
-    // The beginning, the pages of the program and freed pages that the allocator has not returned yet.
+    // The initial memory, the pages of the program and freed pages that the allocator has not returned yet.
     assert!(run.peak_mib - run.idle_mib < 64 + 192, "{run:?}");
 }
 
-/// Prints what 100 MB each take: `cargo test --release -p peeklock-tests --test large -- --ignored --nocapture`.
+/// Prints the figures for 100 MB each: `cargo test --release -p peeklock-tests --test large -- --ignored --nocapture`.
 #[test]
 #[ignore = "4 GB over loopback"]
 fn twenty_messages_of_100_megabytes_at_once_by_default() {

@@ -1,4 +1,4 @@
-//! Messages that are on their way to a peer which does not take them: what has not begun to leave is nobody's yet.
+//! Messages on their way to a peer that does not accept them: those not sent yet remain available to others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -6,7 +6,7 @@ use peeklock_tests::client::{Client, Frame};
 use peeklock_tests::codec::{self, Value, code, data_message};
 use peeklock_tests::daemon::Daemon;
 
-/// Credit for a receiver that takes so many transfer frames.
+/// Grants credit for a receiver that accepts this many transfer frames.
 fn ask(client: &mut Client, handle: u32, window: u32, credit: u32) {
     let flow = vec![
         Value::Uint(0),
@@ -41,7 +41,7 @@ fn stored(daemon: &Daemon, queue: &str) -> usize {
     client.browse(0).unwrap().len()
 }
 
-/// Detaches in order and counts the deliveries that come before the answer.
+/// Detaches properly and counts the deliveries that arrive before the answer.
 fn detach(client: &mut Client, handle: u32) -> usize {
     client.say(&Value::composite(code::DETACH, vec![Value::Uint(handle), Value::Bool(true)])).unwrap();
     let mut deliveries = 0;
@@ -77,7 +77,7 @@ fn messages_to_be_deleted_that_a_blocked_socket_did_not_take_are_still_there() {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_unlocked(0, "queue", 300).unwrap();
     let mut before = MESSAGES;
-    // Until nothing more goes: buffers are full.
+    // Until no more messages are sent because the buffers are full.
     loop {
         let now = stored(&daemon, "queue");
         if now == before && now < MESSAGES {
@@ -93,7 +93,7 @@ fn messages_to_be_deleted_that_a_blocked_socket_did_not_take_are_still_there() {
 
 const HEADER: u64 = 0x70;
 
-/// How often the delivery of a message has failed, as its header says.
+/// The delivery count in the header of a message.
 fn delivery_count(message: &[u8]) -> i64 {
     let sections = codec::sections(message);
     let header = sections.iter().find(|section| section.code() == Some(HEADER)).unwrap();

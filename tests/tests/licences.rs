@@ -53,7 +53,7 @@ fn metadata() -> Metadata {
     command.exec().expect("cargo metadata runs")
 }
 
-/// Whether an expression can be satisfied with the allowed licences; the deprecated `A/B` reads as `A OR B`.
+/// Whether an expression can be satisfied with the allowed licences; the deprecated `A/B` means `A OR B`.
 fn allowed(expression: &str, allow: &[Licensee]) -> Result<bool, String> {
     let parsed = Expression::parse(&expression.replace('/', " OR ")).map_err(|error| error.to_string())?;
     Ok(parsed.evaluate(|requirement: &LicenseReq| allow.iter().any(|licence| licence.satisfies(requirement))))

@@ -1,4 +1,4 @@
-//! `docs/log.md` lists exactly the events of the levels info, warn and error that the code has.
+//! `docs/log.md` lists exactly the events of the levels info, warn and error in the code.
 
 #![cfg(test)]
 
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 const DOCUMENT: &str = include_str!("../../docs/log.md");
 const LEVELS: [&str; 3] = ["info", "warn", "error"];
-/// Targets of events that are no lines of the log: administrative changes.
+/// Targets of events that are not written to the log: administrative changes.
 const AUDIT: [&str; 2] = ["audit::TARGET", "\"peeklock::audit\""];
 
-/// A level and a message, whatever values stand in it.
+/// A level and a message, with placeholders for values.
 type LogEvent = (String, String);
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -26,7 +26,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A message without the names of what stands in it.
+/// A message without the names of its placeholders.
 fn normal(message: &str) -> String {
     let mut normal = String::new();
     let mut rest = message;
@@ -38,7 +38,7 @@ fn normal(message: &str) -> String {
     normal + rest
 }
 
-/// A string literal's text, and how many bytes the literal takes. `source` begins behind the quotes.
+/// A string literal's text, and the literal's length in bytes. `source` begins after the opening quote.
 fn literal(source: &str) -> (String, usize) {
     let mut text = String::new();
     let mut characters = source.char_indices().peekable();
@@ -46,7 +46,7 @@ fn literal(source: &str) -> (String, usize) {
         match character {
             '"' => return (text, at + 1),
             '\\' => match characters.next() {
-                // A line that goes on without its indentation.
+                // A line continuation skips the indentation.
                 Some((_, '\n')) => while characters.next_if(|(_, next)| next.is_whitespace()).is_some() {},
                 Some((_, 'n')) => text.push('\n'),
                 Some((_, escaped)) => text.push(escaped),
@@ -58,7 +58,7 @@ fn literal(source: &str) -> (String, usize) {
     panic!("a literal without an end: {text}");
 }
 
-/// The message of a macro whose arguments begin here: the first text among them that is not the value of a field.
+/// The message of a macro whose arguments begin here: the first string among them that is not the value of a field.
 fn message(arguments: &str) -> Option<String> {
     let (mut depth, mut previous, mut rest) = (1, ' ', arguments);
     while let Some(character) = rest.chars().next() {
@@ -110,7 +110,7 @@ fn events_of_the_code() -> BTreeSet<LogEvent> {
     events
 }
 
-/// Levels and messages of all tables; a message that goes on is followed by an ellipsis.
+/// Levels and messages of all tables; a message that is continued ends with an ellipsis.
 fn events_of_the_document() -> Vec<(LogEvent, bool)> {
     let mut events = Vec::new();
     for line in DOCUMENT.lines() {

@@ -1,8 +1,8 @@
-//! Power cuts during load, again and again, with a real daemon on a real directory: whatever was not synced is lost in
-//! part, what was accepted is there. `PEEKLOCK_TEST_SEED` repeats the moments and the losses.
+//! Repeated power cuts during load, with a real daemon on a real directory: unsynced data is lost in part, accepted
+//! messages are not lost. `PEEKLOCK_TEST_SEED` repeats the times and the losses.
 //!
-//! The directory is a FUSE file system, which takes `/dev/fuse` and the right to mount. Without them the test says so and
-//! ends; `PEEKLOCK_REQUIRE_FUSE=1` makes that a failure.
+//! The directory is a FUSE file system, which requires `/dev/fuse` and the right to mount. Without them the test prints
+//! that and ends; `PEEKLOCK_REQUIRE_FUSE=1` makes that a failure.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Helpers of tests, outside #[test].
 
@@ -22,29 +22,29 @@ use rand::RngExt;
 use self::volatile_disk::VolatileDisk;
 
 const ROUNDS: u32 = 20;
-/// Rounds in which the disk ends while so many files are being closed.
+/// Number of rounds in which the disk is unmounted while files are being closed, and number of files.
 const CLOSING_ROUNDS: u64 = 100;
 const CLOSING_FILES: u32 = 50;
 
-/// Small segments: rolling, freeing and cleaning happen between two cuts.
+/// Small segments, so that rolling, freeing and cleaning happen between two cuts.
 const STORAGE: &str = "\n[storage]\nsegment_size = \"1 MiB\"\n";
 
-/// A daemon and the disk that its data directory lies on. Its end, also that of a test that fails, kills the daemon and
-/// unmounts the disk.
+/// A daemon and the disk with its data directory. Dropping it, even in a failed test, kills the daemon and unmounts the
+/// disk.
 struct Site {
     daemon: Daemon,
     disk: VolatileDisk,
 }
 
 impl Site {
-    /// A site whose daemon is not started yet, or `None` where nothing can be mounted.
+    /// A site whose daemon is not started yet, or `None` if nothing can be mounted.
     fn stopped(config: &str) -> Option<Self> {
         let daemon = Daemon::stopped(config);
         let disk = mounted(&daemon.data_directory())?;
         Some(Self { daemon, disk })
     }
 
-    /// Cuts the power, after which the daemon starts again.
+    /// Cuts the power and starts the daemon again.
     fn cut_power(&mut self, seed: u64) {
         self.daemon.kill();
         self.disk.cut_power(seed).unwrap();
@@ -55,7 +55,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Nothing can be unmounted while a process has a file open in it.
+        // The disk can't be unmounted while a process has a file open on it.
         self.daemon.kill();
         if let Err(error) = self.disk.detach() {
             eprintln!("the disk stays mounted: {error}");
@@ -63,7 +63,7 @@ impl Drop for Site {
     }
 }
 
-/// A disk at `directory`, which must not exist, or `None` where nothing can be mounted.
+/// A disk at `directory`, which must not exist, or `None` if nothing can be mounted.
 fn mounted(directory: &Path) -> Option<VolatileDisk> {
     std::fs::create_dir(directory).unwrap();
     match VolatileDisk::mount(directory) {
@@ -100,8 +100,8 @@ fn nothing_accepted_is_lost_and_nothing_completed_returns_over_twenty_power_cuts
     assert!(journal.stored().values().all(|stored| *stored == 0));
 }
 
-/// The first start of all makes directories, certificates and the log: a cut in the midst must not keep the next start
-/// from working.
+/// The very first start creates directories, certificates and the log: a cut in the middle must not prevent the next
+/// start.
 #[test]
 fn a_power_cut_during_the_first_start_leaves_a_usable_directory() {
     let mut random = seed::generator();
@@ -112,7 +112,7 @@ fn a_power_cut_during_the_first_start_leaves_a_usable_directory() {
     }
 }
 
-/// A process that has all files of a directory open until it is killed.
+/// A process that keeps all files of a directory open until it is killed.
 fn holder(directory: &Path, files: u32) -> Child {
     let names: Vec<_> = (0..files).map(|number| directory.join(format!("{number}"))).collect();
     names.iter().for_each(|name| drop(std::fs::File::create(name).unwrap()));

@@ -1,4 +1,4 @@
-//! Deleting many messages without receiving them, beside others who use the broker.
+//! Deleting many messages without receiving them, while others use the broker.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -26,7 +26,7 @@ fn fill(address: SocketAddr, target: &str, messages: usize, body_bytes: usize) {
     }
 }
 
-/// How many messages a purge deleted.
+/// Purges an entity; returns the number of deleted messages.
 fn purge(address: SocketAddr, source: &str) -> u64 {
     let (status, answer) = ask(address, "POST", &format!("/{source}/messages/purge"), "", b"");
     assert_eq!(status, 200, "{answer}");
@@ -34,7 +34,7 @@ fn purge(address: SocketAddr, source: &str) -> u64 {
     json.trim_end_matches('}').parse().unwrap()
 }
 
-/// Sends messages one by one until `is_over`: how long each took.
+/// Sends messages one by one until `is_over`; returns the durations.
 fn send_until(address: SocketAddr, target: &str, is_over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::connect(address).unwrap();
     client.attach_sender(0, target).unwrap().unwrap();
@@ -47,8 +47,8 @@ fn send_until(address: SocketAddr, target: &str, is_over: &AtomicBool) -> Vec<Du
     times
 }
 
-/// Purges a queue or subscription while others send to these entities: how many messages it deleted, how long it took, and how
-/// long their sends took.
+/// Purges a queue or subscription while others send to these entities. Returns the number of deleted messages, the
+/// duration, and the durations of the sends.
 fn purge_beside(daemon: &Daemon, source: &str, targets: &[&str]) -> (u64, Duration, Vec<Vec<Duration>>) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -83,8 +83,8 @@ fn others_are_served_between_the_batches_of_a_purge() {
     daemon.assert_sound();
 }
 
-/// Prints what purging a million messages takes, of a queue and of a subscription whose topic has another, and what others
-/// notice of it: `cargo test --release -p peeklock-tests --test purge -- --ignored --nocapture`.
+/// Prints the duration of purging a million messages, of a queue and of a subscription whose topic has another one, and
+/// the effect on others: `cargo test --release -p peeklock-tests --test purge -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a while, and measures"]
 fn a_million_messages() {

@@ -1,5 +1,5 @@
-//! `peeklock store salvage` on the data directory of a real daemon: what is readable is served afterwards, the old files
-//! stay, and the command may be killed at any moment. `PEEKLOCK_TEST_SEED` repeats the moments of the kills.
+//! `peeklock store salvage` on the data directory of a real daemon: readable messages are served afterwards, the old
+//! files are kept, and the command may be killed at any time. `PEEKLOCK_TEST_SEED` repeats the times of the kills.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -19,20 +19,20 @@ use tempfile::TempDir;
 
 const QUEUE: &str = "orders";
 const MESSAGES: i64 = 30;
-/// The message whose content is damaged.
+/// The message whose body is damaged.
 const DAMAGED: i64 = 7;
 const KILLS: u32 = 12;
-/// Longest wait before the command is killed: about as long as it takes.
+/// Longest wait before the command is killed: about its duration.
 const SALVAGE_MS_MAX: u64 = 60;
 /// Exit code of a store with damage.
 const DATA: i32 = 3;
 
-/// The text that message `number` begins with.
+/// The text at the start of message `number`.
 fn name(number: i64) -> String {
     format!("message-{number}-of-the-test")
 }
 
-/// A data directory with one damaged content and a damaged list of segments: the daemon does not start on it.
+/// A data directory with one damaged body and a damaged list of segments: the daemon does not start on it.
 fn damaged_directory() -> TempDir {
     let daemon = &mut Daemon::with_queues(&[QUEUE]);
     let mut client = Client::connect(daemon.amqp()).unwrap();
@@ -59,7 +59,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|kind| kind == extension)).collect()
 }
 
-/// Flips a byte in the first file in which `find` finds a place.
+/// Flips a byte in the first file for which `find` returns a position.
 fn flip(files: &[PathBuf], find: impl Fn(&[u8]) -> Option<usize>) -> bool {
     files.iter().any(|path| {
         let mut bytes = fs::read(path).unwrap();
@@ -85,7 +85,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All files below a directory with their bytes; locks apart, which name processes.
+/// All files below a directory with their bytes, except lock files, which contain process ids.
 fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -106,7 +106,8 @@ fn store(arguments: &[&str], data: &Path) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Starts a daemon on a copy of the directory: it has all messages but the damaged one, under their numbers.
+/// Starts a daemon on a copy of the directory and asserts that it has all messages except the damaged one, with their
+/// numbers.
 fn assert_serves(data: &Path) {
     let mut daemon = Daemon::stopped(&format!("[[queues]]\nname = \"{QUEUE}\"\n"));
     copy(data, &daemon.data_directory());

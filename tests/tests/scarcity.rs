@@ -1,4 +1,4 @@
-//! Too few descriptors and too little room on the disk: the broker refuses what it can't take, loses nothing and starts
+//! Too few descriptors and too little disk space: the broker refuses what it can't store, loses nothing and starts
 //! again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
@@ -52,7 +52,7 @@ fn is_accepted(outcome: &Value) -> bool {
     outcome.code() == Some(code::ACCEPTED)
 }
 
-/// Sends a message again until it is accepted.
+/// Sends a message repeatedly until it is accepted.
 fn send_patiently(client: &mut Client, number: u32) {
     send_until_accepted(client, number, &message(number));
 }
@@ -65,7 +65,7 @@ fn send_until_accepted(client: &mut Client, number: u32, message: &[u8]) {
     }
 }
 
-/// Receives and completes so many messages; their numbers.
+/// Receives and completes this many messages; returns their numbers.
 fn receive(daemon: &Daemon, count: usize) -> BTreeSet<u32> {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_receiver(1, QUEUE, 0).unwrap().unwrap();
@@ -108,7 +108,7 @@ fn a_log_has_more_segments_than_descriptors(descriptors_max: u32, messages: u32,
     let mut idle = Vec::new();
     let mut accepted = BTreeSet::new();
     for number in 0..messages {
-        // Connections take all descriptors for a while.
+        // Connections use all descriptors for a while.
         match number % 100 {
             40 => idle.extend((0..100).filter_map(|_| TcpStream::connect(daemon.amqp()).ok())),
             60 => idle.clear(),
@@ -129,11 +129,11 @@ fn a_log_has_more_segments_than_descriptors(descriptors_max: u32, messages: u32,
     daemon.assert_sound();
 }
 
-/// A file system of its own with room for `mebibytes`.
+/// A separate file system with a size of `mebibytes`.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where the machine does not permit to mount one.
+    /// `None` if the machine does not permit mounting.
     fn mount(at: &Path, mebibytes: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let options = format!("size={mebibytes}m,mode=0700");
@@ -141,7 +141,7 @@ impl SmallDisk {
         mounted.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
     }
 
-    /// Leaves not one free byte.
+    /// Leaves no free byte.
     fn fill(&self) {
         use std::io::Write;
         let mut file =

@@ -1,4 +1,4 @@
-//! Sessions that others may take over, frame by frame: only the .NET SDK has them.
+//! Sessions that other receivers may take over, frame by frame; only the .NET SDK supports them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 
@@ -43,7 +43,7 @@ fn lock_token(delivery: &Delivery) -> [u8; 16] {
     }
 }
 
-/// Waits until the broker detaches a link: the condition.
+/// Waits until the broker detaches a link; returns the condition.
 fn detached(client: &mut Client) -> String {
     let is_detach =
         |frame: &peeklock_tests::client::Frame| frame.is(code::DETACH).then(|| frame.field(2).clone());
@@ -156,7 +156,7 @@ fn the_token_ends_with_the_lock_and_with_the_broker() {
     fill(&daemon, "brief", &["a"]);
     let mut client = managing(&daemon, "brief");
     let (_, token) = client.attach_shared_session(0, "brief", (Some("s"), None), 1).unwrap().unwrap();
-    // A holder with a message in hand loses the session when its time is over.
+    // A holder with an unsettled message loses the session when its lock expires.
     client.receive(0).unwrap();
     assert_eq!(detached(&mut client), "com.microsoft:session-lock-lost");
     let refused = client.attach_shared_session(1, "brief", (Some("s"), Some(token)), 1).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// The crates that each crate may depend on, tests aside.
+/// The crates that each crate may depend on, except in tests.
 const DEPENDENCIES: [(&str, &[&str]); 20] = [
     ("peeklock-budget", &[]),
     ("peeklock-connections", &[]),
@@ -90,7 +90,7 @@ const DEPENDENCIES: [(&str, &[&str]); 20] = [
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
 ];
 
-/// Words that may not appear under a path, tests aside.
+/// Words that may not appear under a path, except in tests.
 const FORBIDDEN_WORDS: [(&str, &[&str]); 18] = [
     ("crates/budget/src", &["peeklock_", "tokio", "std::net", "std::fs", "std::time"]),
     ("crates/connections/src", &["peeklock_", "std::net::Tcp", "std::fs", "std::time::Instant"]),
@@ -137,7 +137,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace exists")
 }
 
-/// Every Rust file of ours under a folder: its path from the root, and its text.
+/// All Rust source files under a folder: path from the root, and text.
 fn sources(folder: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root().join(folder)];
@@ -218,7 +218,7 @@ fn files_are_short_or_have_a_reason() {
     }
 }
 
-/// Every attribute that allows or expects a lint: from its first line to the end of its last.
+/// Every attribute that allows or expects a lint: from its first to its last line.
 fn lint_exceptions(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let starts =
@@ -272,7 +272,7 @@ fn every_crate_takes_the_workspace_lints() {
     }
 }
 
-/// One that is not there would be noticed when a release is made, and not before.
+/// A missing case would otherwise be noticed only when a release is made.
 #[test]
 fn the_profile_of_releases_is_made_of_cases_that_the_benchmark_has() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();

@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// Where the prefixes of a reference point.
+/// The folders for the prefixes of references.
 const FOLDERS: [(&str, &str); 25] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
@@ -35,7 +35,7 @@ const FOLDERS: [(&str, &str); 25] = [
     ("nodes/", "crates/cluster/src/"),
     ("postgres/", "crates/postgres/tests/servers/"),
 ];
-/// Prefixes of the tests that need no client, and those of each SDK's: the columns of the table, after number and rule.
+/// Prefixes of the tests without a client, and of each SDK's tests: the columns of the table, after number and rule.
 const COLUMNS: [(&str, &[&str]); 3] = [
     ("Without a client", &["partition/", "runtime/", "amqp/", "message/", "config/", "daemon/"]),
     ("Python", &["python/"]),
@@ -43,9 +43,9 @@ const COLUMNS: [(&str, &[&str]); 3] = [
 ];
 /// S-1 to S-43.
 const REQUIREMENTS: RangeInclusive<u32> = 1..=43;
-/// How a cell without a test begins; the reason follows.
+/// Prefix of a cell without a test, followed by the reason.
 const NO_TEST: &str = "None: ";
-/// A reason of fewer characters says nothing.
+/// Fewest characters of a meaningful reason.
 const REASON_LENGTH_MIN: usize = 20;
 
 fn root() -> PathBuf {
@@ -57,12 +57,13 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(root().join(path)).ok()
 }
 
-/// Every `file::test` in code quotes. The quotes of JavaScript's templates are no part of a name.
+/// Every `file::test` in code quotes. The quotes of JavaScript's template literals are not part of a name.
 fn references(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).filter(|code| code.contains("::") && code.contains('/')).collect()
 }
 
-/// Whether a reference leads to a test: a function, or the first argument of `it`, with `${…}` where names vary.
+/// Whether a reference leads to a test: a function, or the first argument of `it`, in which `${…}` matches varying
+/// names.
 fn leads_to_a_test(reference: &str, read: &dyn Fn(&str) -> Option<String>) -> bool {
     let Some((file, test)) = reference.split_once("::") else { return false };
     let Some((prefix, folder)) = FOLDERS.iter().find(|(prefix, _)| file.starts_with(prefix)) else {
@@ -78,7 +79,7 @@ fn leads_to_a_test(reference: &str, read: &dyn Fn(&str) -> Option<String>) -> bo
     !test.is_empty() && text.lines().any(|line| starts.iter().any(|start| begins(line, start)))
 }
 
-/// Whether a declaration begins so, whatever goes before it: a comment or a mention does not.
+/// Whether a line declares `start`, with optional modifiers; comments and mentions don't count.
 fn begins(line: &str, start: &str) -> bool {
     let line = line.trim_start();
     ["", "async ", "pub ", "pub async "]
@@ -86,7 +87,7 @@ fn begins(line: &str, start: &str) -> bool {
         .any(|before| line.strip_prefix(before).is_some_and(|declaration| declaration.starts_with(start)))
 }
 
-/// The rows whose first cell is `S-number`: their other cells.
+/// The rows whose first cell is `S-number`, with their other cells.
 fn rows(table: &str) -> Vec<(u32, Vec<&str>)> {
     table
         .lines()
@@ -97,7 +98,7 @@ fn rows(table: &str) -> Vec<(u32, Vec<&str>)> {
         .collect()
 }
 
-/// What is wrong with a table of requirements, one line each.
+/// The errors in a table of requirements, one line each.
 fn faults(table: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut faults = Vec::new();
     let mut times: BTreeMap<u32, u32> = REQUIREMENTS.map(|number| (number, 0)).collect();
@@ -167,7 +168,7 @@ fn every_test_of_the_threat_model_exists() {
     assert!(unproved.is_empty(), "neither a test nor None: {unproved:#?}");
 }
 
-/// The check itself, on tables of its own.
+/// Tests of the check itself.
 mod check {
     use super::{NO_TEST, REQUIREMENTS, faults, leads_to_a_test, references};
 
@@ -188,7 +189,7 @@ mod check {
         Some(text.to_owned())
     }
 
-    /// A table of all requirements, each row but one good.
+    /// A table of all requirements, in which all rows except one are valid.
     fn table(number: u32, row: &str) -> String {
         let rows = REQUIREMENTS.map(|each| {
             let cells = if each == number { row.to_owned() } else { format!("A rule. | {GOOD}") };

@@ -1,5 +1,5 @@
-//! Transactions against a real daemon: as other AMQP clients do them, as the .NET client's were recorded, as no decent client
-//! would, and over kills.
+//! Transactions against a real daemon: by other AMQP clients, by the recorded .NET client, by misbehaving clients, and
+//! across kills.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)] // Helpers of tests, outside #[test].
 

@@ -1,57 +1,59 @@
-//! Why something that was presented allows nothing.
+//! Reasons for refusing a credential.
 
 use peeklock_engine::Timestamp;
 
-/// An instant as the service writes it here: `2026-11-22 23:15:00Z`.
+/// Formats a time as the service does here: `2026-11-22 23:15:00Z`.
 fn shown(at: Timestamp) -> String {
     let at_s = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
     let at = jiff::Timestamp::from_second(at_s).unwrap_or(jiff::Timestamp::MAX);
     at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// Why not. The texts are for whoever presented it and tell nothing about keys.
+/// The reason for a refusal. The texts are sent to the peer and reveal nothing about keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// Nothing was presented.
+    /// No token was presented.
     #[error("MissingToken: The request has no token; send one in the Authorization header.")]
     Missing,
-    /// It can't be read.
+    /// The token can't be parsed.
     #[error("MalformedToken: The token can't be read: {0}.")]
     Malformed(&'static str),
-    /// The signature does not match any key of the rule, or there is no such rule: which of both is not told.
+    /// The signature does not match any key of the rule, or the rule does not exist; the two cases are not
+    /// distinguished.
     #[error("InvalidSignature: The token has an invalid signature.")]
     Signature,
-    /// There is no such key: the issuer's are being fetched, and the same token may be good in a moment.
+    /// The key is unknown: the issuer's keys are being fetched, and the same token may be valid soon.
     #[error(
         "InvalidSignature: The token is signed with a key that is not known; the issuer's keys are being fetched, try \
          again."
     )]
     UnknownKey,
-    /// Somebody else issued it.
+    /// The token is from another issuer.
     #[error("InvalidIssuer: The token was issued by somebody else.")]
     Issuer,
-    /// It is for something else.
+    /// The token is for another resource.
     #[error("InvalidAudience: The authorization header contains a token for another resource.")]
     Audience,
-    /// Its time is over.
+    /// The token has expired.
     #[error("ExpiredToken: The token is expired. Expiration time: '{}'.", shown(*.0))]
     Expired(Timestamp),
-    /// Its time has not begun.
+    /// The token is not valid yet.
     #[error("TokenNotYetValid: The token is not valid yet.")]
     NotYet,
-    /// It is genuine, but none of its roles is given rights on what it was presented for.
+    /// The token is valid, but none of its roles has rights on the resource.
     #[error("Unauthorized access: no role of the token has rights on this resource.")]
     Role,
-    /// It is genuine but does not allow this.
+    /// The credential is valid but lacks the required right.
     #[error("Unauthorized access: '{right}' claim(s) are required to perform this operation.")]
     Right {
-        /// What it takes.
+        /// The required right.
         right: &'static str,
     },
 }
 
 impl Denied {
-    /// Whether it may have been an attempt to guess a key. Audience and times are looked at once the signature has proved right.
+    /// Whether the attempt may have been a guess at a key. Audience and times are checked only after the signature, so
+    /// those refusals prove knowledge of a key.
     #[must_use]
     pub const fn may_be_guess(&self) -> bool {
         match self {
@@ -60,7 +62,7 @@ impl Denied {
         }
     }
 
-    /// In one word, as metrics have it.
+    /// The reason in one word, for metrics.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

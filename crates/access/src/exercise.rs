@@ -1,9 +1,9 @@
-//! Shows arbitrary bytes to everything here that reads what unauthenticated peers send; for fuzzing and its tests.
+//! Passes arbitrary bytes to all parsers of data from unauthenticated peers; for fuzzing and its tests.
 
 use crate::Resource;
 use crate::token::Token;
 
-/// A token, whatever its shape: it is read or refused, and what can be read of it is a part of it.
+/// Parses a token of any shape: it is accepted or refused, and parsed fields are parts of the input.
 pub fn token(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(Token::SharedAccessSignature(signature)) = Token::parse(text) {
@@ -12,7 +12,7 @@ pub fn token(bytes: &[u8]) {
     let _ = Resource::of(text);
 }
 
-/// A JSON web token in its own form, then what it is made of: `bytes` as header and as claims, and as a set of keys.
+/// Verifies `bytes` as a JSON web token, and a token whose three parts are `bytes`, with `bytes` as the key set.
 pub fn json_web_token(bytes: &[u8]) {
     crate::jwt::exercise(bytes);
 }

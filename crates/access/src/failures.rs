@@ -1,28 +1,28 @@
-//! How long attempts to authenticate wait, by the address that they come from: guessing is slow, also over many connections at a
-//! time.
+//! Delays of authentication attempts, by the address they come from: guessing is slow, even over many concurrent
+//! connections.
 //!
-//! After some failures of an address its attempts take turns, good ones too: each waits for those before it, so that a guess
-//! that is given up early has told nothing. No attempt waits longer than [`WAIT_MS_MAX`], so that is also what an attack costs a
-//! client with a good credential behind the same address (NAT).
+//! After some failures, the attempts from an address are serialized, including valid ones: each waits for those before
+//! it, so that a guess that is aborted early reveals nothing. No attempt waits longer than [`WAIT_MS_MAX`], which
+//! bounds the effect of an attack on clients with valid credentials behind the same address (NAT).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
-/// Addresses that are remembered; more share one count.
+/// Most addresses remembered; further ones share one count.
 const ADDRESSES_MAX: usize = 4_096;
-/// Failures of an address that are answered at once: mistakes.
+/// Failures of an address that are answered without delay, since they may be mistakes.
 const FREE: u32 = 5;
-/// The first turn, in milliseconds; each failure more doubles it.
+/// The first delay per attempt, in milliseconds; each further failure doubles it.
 const FIRST_TURN_MS: u64 = 100;
-/// How long an attempt waits at most, and the longest turn, in milliseconds: clients do not give up before.
+/// Longest wait of an attempt, and longest delay per attempt, in milliseconds; clients wait longer before they give up.
 const WAIT_MS_MAX: u64 = 5_000;
-/// After this long without a failure one is forgotten, in milliseconds.
+/// Time without a failure after which one failure is forgotten, in milliseconds.
 const FORGET_MS: u64 = 10_000;
-/// Failures counted at most, so that an address is as good as new some minutes later.
+/// Most failures counted, so that an address has no delays again some minutes later.
 const COUNT_MAX: u32 = FREE + 16;
 
-/// Failures by address; any clock that never goes back will do.
+/// Failures by address. The clock can be any that never goes back.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<HashMap<Option<IpAddr>, Count>>);
 
@@ -30,12 +30,13 @@ pub struct Failures(Mutex<HashMap<Option<IpAddr>, Count>>);
 struct Count {
     failures: u32,
     last_ms: u64,
-    /// When the last attempt has its turn that takes turns.
+    /// The end of the last wait that was assigned.
     last_turn_ms: u64,
 }
 
 impl Failures {
-    /// An attempt comes: for how long it waits for its turn, in milliseconds. What comes of it must not show before.
+    /// Registers an attempt; returns the time in milliseconds that it must wait. Its outcome must not be visible
+    /// before.
     pub fn wait_ms(&self, address: IpAddr, now_ms: u64) -> u64 {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = Some(network(address));
@@ -52,7 +53,7 @@ impl Failures {
         count.last_turn_ms - now_ms
     }
 
-    /// An attempt has failed.
+    /// Registers a failed attempt.
     pub fn failed(&self, address: IpAddr, now_ms: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = Some(network(address));
@@ -69,13 +70,13 @@ impl Failures {
 }
 
 impl Count {
-    /// What is left of the count.
+    /// The current count, after forgetting.
     fn now(self, now_ms: u64) -> u32 {
         let forgotten = now_ms.saturating_sub(self.last_ms) / FORGET_MS;
         self.failures.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
 
-    /// How long an attempt's turn is at this moment; 0 where none are taken.
+    /// The current delay per attempt, in milliseconds; 0 without delays.
     fn turn_ms(self, now_ms: u64) -> u64 {
         match self.now(now_ms).checked_sub(FREE) {
             None => 0,
@@ -84,7 +85,7 @@ impl Count {
     }
 }
 
-/// Addresses that count as one: a customer's IPv6 network is a /64.
+/// The network of an address, counted as one: a customer's IPv6 network is a /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -102,7 +103,7 @@ mod tests {
         std::net::Ipv4Addr::from_bits(0x0a00_0000 + number).into()
     }
 
-    /// An attempt that fails when its turn has come; for how long it waited.
+    /// An attempt that fails after its wait; returns the wait.
     fn guess(failures: &Failures, address: IpAddr, now_ms: u64) -> u64 {
         let wait_ms = failures.wait_ms(address, now_ms);
         failures.failed(address, now_ms + wait_ms);
@@ -135,7 +136,7 @@ mod tests {
         assert!(waits.iter().all(|wait_ms| *wait_ms <= WAIT_MS_MAX) && waits[99] == WAIT_MS_MAX);
     }
 
-    /// In virtual time: each of many connections guesses again as soon as its last guess was looked at.
+    /// In virtual time: each of many connections guesses again as soon as its last guess was answered.
     #[test]
     fn many_connections_of_an_address_guess_slowly() {
         const CONNECTIONS: u64 = 64;

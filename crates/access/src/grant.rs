@@ -1,38 +1,38 @@
-//! What somebody may do.
+//! Grants: the rights of an authenticated peer.
 
 use peeklock_engine::{Right, Rights, Secret, Timestamp};
 
 use crate::jwt::JsonWebBasis;
 use crate::{Resource, Scope};
 
-/// Rights within scopes, for a time.
+/// Rights within scopes, for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// At least one; several if roles of a token are for several entities.
+    /// At least one; several if a token's roles are for several entities.
     pub permissions: Box<[Permission]>,
-    /// Until when; `None` for as long as the rule stands.
+    /// Expiry; `None` for as long as the rule exists unchanged.
     pub expires_at: Option<Timestamp>,
-    /// Who, for logs: the rule's name, the token's subject.
+    /// The principal, for logs: the rule's name or the token's subject.
     pub principal: Box<str>,
-    /// Why.
+    /// The credential on which the grant is based.
     pub(crate) basis: Basis,
 }
 
 /// Rights within a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
-    /// On what.
+    /// The resources to which the rights apply.
     pub scope: Scope,
-    /// Which.
+    /// The rights.
     pub rights: Rights,
 }
 
-/// What somebody has shown to get a grant.
+/// The kind of credential presented for a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShownCredential {
-    /// Nothing: authorization is off.
+    /// None: authorization is off.
     None,
-    /// A key of a shared access rule, or what was signed with it.
+    /// A key of a shared access rule, or a signature made with one.
     Key,
     /// A client certificate.
     Certificate,
@@ -40,10 +40,10 @@ pub enum ShownCredential {
     JsonWebToken,
 }
 
-/// What a grant rests on.
+/// The basis of a grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// Nothing has to be shown.
+    /// No credential is required.
     Open,
     /// A key of a shared access rule of the entity at `level`, or of the namespace.
     Rule { level: Resource, name: Box<str>, key: Secret },
@@ -54,26 +54,26 @@ pub(crate) enum Basis {
 }
 
 impl Grant {
-    /// Everything below a path, without end.
+    /// All rights on everything below a path, without expiry.
     pub(crate) fn everything(prefix: Resource) -> Self {
         let permissions = Box::new([Permission { scope: Scope::Prefix(prefix), rights: Rights::ALL }]);
         Self { permissions, expires_at: None, principal: "anybody".into(), basis: Basis::Open }
     }
 
-    /// Whether it allows this now.
+    /// Whether it allows the right on the resource at `now`.
     #[must_use]
     pub fn permits(&self, resource: &Resource, right: Right, now: Timestamp) -> bool {
         let allows = |one: &Permission| one.scope.covers(resource) && one.rights.allow(right);
         !self.is_expired(now) && self.permissions.iter().any(allows)
     }
 
-    /// Whether it says anything about the resource now.
+    /// Whether it is unexpired and applies to the resource.
     #[must_use]
     pub fn is_valid(&self, resource: &Resource, now: Timestamp) -> bool {
         !self.is_expired(now) && self.permissions.iter().any(|one| one.scope.covers(resource))
     }
 
-    /// What was shown to get it.
+    /// The kind of credential presented for it.
     #[must_use]
     pub fn shown(&self) -> ShownCredential {
         match self.basis {
@@ -84,7 +84,7 @@ impl Grant {
         }
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)

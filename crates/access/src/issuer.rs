@@ -1,4 +1,5 @@
-//! The keys of an OpenID issuer. The fetching task learns from here which issuer, stores the keys and is notified when one is missing.
+//! The keys of an OpenID issuer. The fetching task gets the issuer from here, stores the keys and is notified when one
+//! is missing.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,7 +9,7 @@ use tokio::sync::Notify;
 use crate::jwt::{self, JsonWebPolicy};
 use crate::{Access, Denied, Grant, KeySet, Policy, Resource};
 
-/// The keys last fetched, with the issuer they are of.
+/// The keys fetched last, with their issuer.
 #[derive(Default)]
 pub(crate) struct IssuerKeys {
     fetched: RwLock<(Box<str>, Arc<KeySet>)>,
@@ -16,13 +17,13 @@ pub(crate) struct IssuerKeys {
 }
 
 impl Access {
-    /// The issuer whose keys are to be fetched; `None` if nobody's are. May be another one when [`Self::changes`] says so.
+    /// The issuer whose keys are to be fetched; `None` if there is none. May change when [`Self::changes`] changes.
     #[must_use]
     pub fn issuer(&self) -> Option<Box<str>> {
         self.policy().json_web.as_ref()?.asked().map(Box::from)
     }
 
-    /// The issuer's keys from now on. Tokens signed with keys that are gone allow nothing any more.
+    /// Sets the issuer's keys. Grants of tokens signed with a removed key are no longer valid.
     pub fn set_issuer_keys(&self, issuer: &str, keys: KeySet) {
         let fetched = (Box::from(issuer), Arc::new(keys));
         let is_new = {
@@ -36,12 +37,12 @@ impl Access {
         }
     }
 
-    /// Waits until a token was signed with a key that is not known, or has been since the last call.
+    /// Waits until a token was signed with an unknown key, or returns at once if that has happened since the last call.
     pub async fn keys_missed(&self) {
         self.0.issuer.missed.notified().await;
     }
 
-    /// What a JSON web token allows.
+    /// The grant for a JSON web token.
     pub(crate) fn json_web(
         &self,
         policy: &Policy,
@@ -57,13 +58,13 @@ impl Access {
                 self.0.issuer.missed.notify_one();
                 Err(Denied::UnknownKey)
             }
-            // Keys or roles that changed in between were not looked at.
+            // Keys or roles may have changed during the verification.
             Ok(grant) if !self.stands(&grant) => Err(Denied::Signature),
             verified => verified,
         }
     }
 
-    /// The keys that tokens are verified with; none as long as they have not been fetched.
+    /// The keys for verifying tokens; an empty set until they have been fetched.
     pub(crate) fn keys(&self, policy: &JsonWebPolicy) -> Arc<KeySet> {
         if let Some(keys) = &policy.keys {
             return Arc::clone(keys);

@@ -1,4 +1,4 @@
-//! Comparing with keys, in a time that tells nothing about them.
+//! Verification against keys, in a time that reveals nothing about them.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -7,29 +7,29 @@ use peeklock_engine::{AuthorizationRule, Secret};
 use percent_encoding::percent_decode_str;
 use ring::hmac;
 
-/// Padding gets lost when people copy tokens.
+/// Accepts missing padding, which is often lost when tokens are copied.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What rules are compared with when there is none of the name asked for, so that this takes as long.
+/// Used in place of a key when the rule does not exist, so that the check takes the same time.
 const NOBODY: &str = "nobody's key, which nothing verifies against";
 
-/// Something that a key was used for.
+/// Evidence of the knowledge of a key.
 pub(crate) trait Proof {
-    /// Whether it was this key.
+    /// Whether it was made with this key.
     fn is_of(&self, key: &str) -> bool;
 }
 
-/// The text under a shared access signature, and the signature.
+/// The signed text of a shared access signature, and the signature.
 pub(crate) struct Signed {
     text: String,
     signature: Vec<u8>,
 }
 
 impl Signed {
-    /// Of the fields as they stand in the token; a signature that is no base64 is nobody's.
+    /// Takes the fields as they are in the token; a signature that is not valid base64 matches no key.
     pub(crate) fn new(resource_encoded: &str, expiry: &str, signature: &str) -> Self {
         let text = format!("{resource_encoded}\n{expiry}");
         Self { text, signature: BASE64.decode(signature).unwrap_or_default() }
@@ -37,15 +37,15 @@ impl Signed {
 }
 
 impl Proof for Signed {
-    /// The key's text is the key, as UTF-8: it is not decoded from base64, though it looks like it.
+    /// The key is the UTF-8 bytes of the key's text, which is not decoded from base64 although it looks like base64.
     fn is_of(&self, key: &str) -> bool {
         let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
         hmac::verify(&key, self.text.as_bytes(), &self.signature).is_ok()
     }
 }
 
-/// A key that was shown, as it came and percent-decoded: clients that are given a URL with a password encode it, and some
-/// send it so.
+/// A key sent in the clear, as received and percent-decoded: clients given a URL with a password encode it, and some
+/// send it encoded.
 pub(crate) struct PresentedCredential<'k> {
     plain: &'k str,
     decoded: Option<String>,
@@ -66,7 +66,7 @@ impl Proof for PresentedCredential<'_> {
     }
 }
 
-/// Whether a text is a secret. What is compared are tags of both: that takes the same time wherever they differ.
+/// Whether a text equals a secret. Compares tags of both, so that the time does not depend on where they differ.
 #[must_use]
 pub fn is_same_secret(secret: &str, shown: &str) -> bool {
     let tagging = hmac::Key::new(hmac::HMAC_SHA256, b"peeklock compares keys");
@@ -74,7 +74,7 @@ pub fn is_same_secret(secret: &str, shown: &str) -> bool {
     hmac::verify(&tagging, shown.as_bytes(), expected.as_ref()).is_ok()
 }
 
-/// Which key of a rule it was; both are tried whatever the first one says.
+/// The key of a rule that matches; both are always tried.
 pub(crate) fn key_of<'r>(rule: &'r AuthorizationRule, proof: &impl Proof) -> Option<&'r Secret> {
     let check = |key: &Secret| proof.is_of(if key.expose().is_empty() { NOBODY } else { key.expose() });
     let [primary, secondary] = [&rule.primary_key, &rule.secondary_key].map(|key| (key, check(key)));
@@ -83,7 +83,7 @@ pub(crate) fn key_of<'r>(rule: &'r AuthorizationRule, proof: &impl Proof) -> Opt
         .find_map(|(key, matches)| (matches && !key.expose().is_empty()).then_some(key))
 }
 
-/// As long as [`key_of`] takes.
+/// Takes as long as [`key_of`].
 pub(crate) fn key_of_nobody(proof: &impl Proof) {
     let matches = [NOBODY, NOBODY].map(|key| proof.is_of(std::hint::black_box(key)));
     std::hint::black_box(matches);

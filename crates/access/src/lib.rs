@@ -1,8 +1,8 @@
-//! Who may do what: shared access rules, signatures and tokens, whichever protocol brings them.
+//! Authorization: shared access rules, signatures and tokens, independent of the protocol.
 //!
-//! A front end shows what a peer presents (a token for a [`Resource`], a rule's name and key, a certificate) and gets a
-//! [`Grant`] or a reason why not. It keeps the grants, asks them before each operation, and asks again when
-//! [`Access::changes`] says that a rule changed.
+//! A front end passes a peer's credential (a token for a [`Resource`], a rule's name and key, a certificate) and gets a
+//! [`Grant`] or the reason for a refusal. It keeps the grants, checks them before each operation, and validates them
+//! again when [`Access::changes`] reports a changed rule.
 
 mod denied;
 pub mod exercise;
@@ -45,9 +45,9 @@ use keys::{PresentedCredential, Signed};
 use token::{SharedAccessSignature, Token};
 use used::UsedRules;
 
-/// Where the rules of entities are found.
+/// Gives access to the rules of entities.
 pub trait EntityRules: Send + Sync + 'static {
-    /// The options of a queue or topic; names match case-insensitively.
+    /// The options of a queue or topic; names are case-insensitive.
     fn options(&self, name: &str) -> Option<Arc<EntityOptions>>;
 }
 
@@ -57,7 +57,7 @@ impl EntityRules for Namespace {
     }
 }
 
-/// The decisions of one broker; cheap to clone.
+/// Authorization of one broker; cheap to clone.
 #[derive(Clone)]
 pub struct Access(Arc<Inner>);
 
@@ -72,15 +72,15 @@ struct Inner {
 }
 
 impl Access {
-    /// What a policy and the rules of entities allow. Tokens end by `clock`, which is the broker's and not the one that
-    /// tests of users move: whoever issues tokens knows nothing of such jumps, and an hour's jump would end every
-    /// connection.
+    /// Authorization by a policy and the rules of entities. Tokens expire by `clock`, which must be the broker's and
+    /// not the clock moved in users' tests: token issuers don't know of such jumps, and a jump of an hour would end
+    /// every connection.
     #[must_use]
     pub fn new(policy: Policy, entities: Arc<dyn EntityRules>, clock: Arc<dyn Clock>) -> Self {
         Self::with(policy, Some(entities), clock)
     }
 
-    /// Lets everybody do everything: for a broker that only its owner can reach.
+    /// Allows everything to all clients: for a broker that only its owner can reach.
     #[must_use]
     pub fn open() -> Self {
         let policy = Policy { required: false, ..Policy::default() };
@@ -95,14 +95,15 @@ impl Access {
         Self(Arc::new(Inner { policy, entities, clock, used, issuer, changes, metrics }))
     }
 
-    /// Another policy from now on; grants that rest on what it does not hold any more don't stand.
+    /// Replaces the policy; grants based on removed rules become invalid.
     pub fn replace(&self, policy: Policy) {
         *self.0.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         self.notify();
     }
 
-    /// Entities were created, changed or deleted. Those who hold grants hear of it only if a rule that grants were made of is
-    /// not what it was: entities come and go while ten thousand connections sleep.
+    /// Must be called when entities were created, changed or deleted. Holders of grants are notified only if a rule on
+    /// which a grant is based has changed: entities are often created and deleted while there are ten thousand idle
+    /// connections.
     pub fn entities_changed(&self) {
         if self.0.used.forget_changed(self.entities()) {
             self.notify();
@@ -117,20 +118,21 @@ impl Access {
         Arc::clone(&self.0.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The time that tokens end by.
+    /// The time used for the expiry of tokens.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// Whether anything has to be shown at all.
+    /// Whether credentials are required at all.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.policy().required
     }
 
-    /// What a shared access signature or JSON web token allows. `resource` is what it is presented for: the audience given
-    /// to `$cbs`, or the target of an HTTP request. The words `SharedAccessSignature` and `Bearer` may stand before it.
+    /// The grant for a shared access signature or JSON web token. `resource` is what it is presented for: the audience
+    /// in a request to `$cbs`, or the target of an HTTP request. The prefixes `SharedAccessSignature` and `Bearer` are
+    /// optional.
     ///
     /// # Errors
     /// [`Denied`].
@@ -138,7 +140,7 @@ impl Access {
         self.counted(self.grant_of_token(token, resource, now))
     }
 
-    /// The rule whose key signed a shared access signature, as it says: nothing is verified.
+    /// The rule named in a shared access signature, without any verification.
     #[must_use]
     pub fn claimed_rule(token: &str) -> Option<String> {
         match Token::parse(token).ok()? {
@@ -147,13 +149,13 @@ impl Access {
         }
     }
 
-    /// What is counted.
+    /// The counters.
     #[must_use]
     pub fn metrics(&self) -> AccessMetrics {
         self.0.metrics.clone()
     }
 
-    /// Counts what a front end refused by itself: nothing was presented, or the grant lacks a right.
+    /// Counts a refusal by a front end: no credential was presented, or the grant lacks a right.
     pub fn count(&self, denied: &Denied) {
         self.0.metrics.count(denied);
     }
@@ -173,8 +175,8 @@ impl Access {
         }
     }
 
-    /// The rule may be the namespace's or that of the entity, or of the topic if it is a subscription. What is allowed is what
-    /// both the signature and the rule are for.
+    /// Looks up the rule in the namespace and in the entity, or in the topic for a subscription. The grant is limited
+    /// to what both the signature and the rule cover.
     fn signature(
         &self,
         policy: &Policy,
@@ -193,11 +195,11 @@ impl Access {
         let scope = Scope::of_signature(signed, found.level()).filter(|scope| scope.covers(resource));
         let grant = found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at));
         self.0.used.remember(&grant);
-        // A change that came in between was not looked for in what was remembered only now.
+        // A change during the verification did not see the rule, which was remembered only now.
         if self.stands(&grant) { Ok(grant) } else { Err(Denied::Signature) }
     }
 
-    /// What a rule of the namespace allows to whoever knows its name and one of its keys (SASL PLAIN).
+    /// The grant for a namespace rule's name and one of its keys (SASL PLAIN).
     ///
     /// # Errors
     /// [`Denied`].
@@ -212,7 +214,7 @@ impl Access {
         Ok(found.grant(namespace.into(), None))
     }
 
-    /// What a client certificate allows whose subject was verified (SASL EXTERNAL).
+    /// The grant for a client certificate with a verified subject (SASL EXTERNAL).
     ///
     /// # Errors
     /// [`Denied`].
@@ -228,7 +230,7 @@ impl Access {
         Ok(Grant { permissions, expires_at: None, principal: subject.into(), basis })
     }
 
-    /// Whether what a grant rests on is still so: its rule has the same key and the rights. Does not look at the time.
+    /// Whether the basis of a grant still exists: its rule has the same key and the rights. Does not check the expiry.
     #[must_use]
     pub fn stands(&self, grant: &Grant) -> bool {
         let policy = self.policy();
@@ -254,7 +256,7 @@ impl Access {
             }
     }
 
-    /// Changes whenever a rule does.
+    /// A counter that changes whenever grants may have become invalid.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
@@ -268,7 +270,7 @@ impl Access {
 mod rights {
     use peeklock_engine::{Right, Rights};
 
-    /// Whether `these` allow all that `those` do.
+    /// Whether `these` include all of `those`.
     pub(crate) fn include(these: Rights, those: Rights) -> bool {
         [Right::Listen, Right::Send, Right::Manage]
             .into_iter()

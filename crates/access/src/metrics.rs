@@ -12,7 +12,7 @@ const AUTH_FAILURES: Family = Family::counter(
     "Credentials and operations that were refused, by reason.",
 );
 
-/// What an [`crate::Access`] counts; cheap to clone.
+/// The counters of an [`crate::Access`]; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct AccessMetrics {
     failures: Counters<1>,

@@ -1,4 +1,4 @@
-//! What an operator decides about access.
+//! An operator's policy for authorization.
 
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 
@@ -6,42 +6,42 @@ use crate::{JsonWebPolicy, Resource};
 
 /// The rule that the Service Bus emulator and every new namespace have.
 pub const DEFAULT_RULE_NAME: &str = "RootManageSharedAccessKey";
-/// The key that the Service Bus emulator's documentation gives; everybody knows it.
+/// The key in the documentation of the Service Bus emulator; it is public.
 pub const DEFAULT_KEY: &str = "SAS_KEY_VALUE";
 
-/// Who is known to the broker beside the rules of entities.
+/// The credentials that the broker accepts in addition to the rules of entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether anything has to be shown at all.
+    /// Whether credentials are required at all.
     pub required: bool,
     /// The namespace's shared access rules.
     pub rules: Vec<AuthorizationRule>,
-    /// Whose client certificates allow what.
+    /// The rights of client certificates.
     pub certificates: Vec<CertificateRule>,
-    /// Whose JSON web tokens allow what; `None` refuses all.
+    /// The requirements and rights of JSON web tokens; `None` refuses all.
     pub json_web: Option<JsonWebPolicy>,
 }
 
-/// What a client certificate allows.
+/// The rights of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRule {
-    /// The certificate's subject, as [`crate::Access::certificate`] is told it.
+    /// The certificate's subject, in the form passed to [`crate::Access::certificate`].
     pub subject: Box<str>,
-    /// What its owner may do.
+    /// The rights.
     pub rights: Rights,
-    /// On what.
+    /// The resource on which they are granted.
     pub scope: Resource,
 }
 
 impl Default for Policy {
-    /// Access is required and nobody has it.
+    /// Requires authentication and accepts no credential.
     fn default() -> Self {
         Self { required: true, rules: Vec::new(), certificates: Vec::new(), json_web: None }
     }
 }
 
 impl Policy {
-    /// For development: the emulator's rule with the key that everybody knows.
+    /// For development: the emulator's rule with its public key.
     #[must_use]
     pub fn development() -> Self {
         Self { rules: vec![default_rule()], ..Self::default() }

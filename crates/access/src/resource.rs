@@ -1,4 +1,4 @@
-//! What rights are about: the namespace, its entities, and the lists of them, each under one canonical path.
+//! Resources for authorization: the namespace, its entities, and their lists, each with one canonical path.
 
 use peeklock_engine::name_key;
 use percent_encoding::percent_decode_str;
@@ -6,15 +6,15 @@ use percent_encoding::percent_decode_str;
 use crate::ResolvedNode;
 use crate::node::ADDRESS_BYTES_MAX;
 
-/// Entities' names are not longer (Service Bus quotas), in bytes of UTF-8.
+/// Longest name of an entity (Service Bus quotas), in bytes of UTF-8.
 const NAME_BYTES_MAX: usize = 4 * 260;
 
-/// What stands between the name of a topic and the name of its subscription.
+/// The separator between the names of a topic and of its subscription.
 const SUBSCRIPTIONS: &str = "/subscriptions/";
 
-/// The canonical path of what rights are about: lower case, decoded, without scheme, host and the names of the queues and
-/// nodes inside an entity. Empty for the whole namespace. Two addresses concern the same thing if and only if their paths
-/// are equal.
+/// The canonical path of a resource: lower case, decoded, without scheme, host and the names of the queues and nodes
+/// inside an entity. Empty for the whole namespace. Two addresses name the same resource if and only if their paths are
+/// equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Resource(Box<str>);
 
@@ -25,13 +25,13 @@ impl Resource {
         Self::default()
     }
 
-    /// The queue or topic of this name, as it is: nothing in it is decoded.
+    /// The queue or topic of this name, which is not decoded.
     #[must_use]
     pub fn entity(name: &str) -> Self {
         Self(name_key(name))
     }
 
-    /// A subscription, by the names of its topic and its own.
+    /// A subscription, by the names of its topic and itself.
     #[must_use]
     pub fn subscription(topic: &str, name: &str) -> Self {
         Self(name_key(&format!("{topic}{SUBSCRIPTIONS}{name}")))
@@ -55,15 +55,15 @@ impl Resource {
         Self("$namespaceinfo".into())
     }
 
-    /// What rights on the node at an address are about; `None` for an address of nothing, or of a node that takes no right:
-    /// see [`ResolvedNode`].
+    /// The resource of the node at an address; `None` for an invalid address, or for a node that needs no right: see
+    /// [`ResolvedNode`].
     #[must_use]
     pub fn of(address: &str) -> Option<Self> {
         ResolvedNode::of(address).ok()?.resource()
     }
 
-    /// What a shared access signature is for, as it stands in `sr`, still encoded. Without a scheme, what reads like a host
-    /// is one: JavaScript signs `localhost:5300`. Entities can't have such names.
+    /// The resource of a shared access signature, from the still encoded field `sr`. Without a scheme, a first part
+    /// that looks like a host is one: JavaScript signs `localhost:5300`. Entities can't have such names.
     #[must_use]
     pub(crate) fn of_signed(encoded: &str) -> Option<Self> {
         if encoded.len() > 3 * ADDRESS_BYTES_MAX {
@@ -85,32 +85,34 @@ impl Resource {
         &self.0
     }
 
-    /// Whether `other` is this or a part of it: every entity is a part of the namespace, a subscription of its topic. An
-    /// entity `queue/new` is no part of the entity `queue`.
+    /// Whether `other` is this resource or a part of it: every entity is a part of the namespace, a subscription of its
+    /// topic. An entity `queue/new` is not a part of the entity `queue`.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.0.is_empty() || self == other || other.topic() == Some(&self.0)
     }
 
-    /// Whether the path of `other` starts with the parts of this one: what a shared access signature means by a URL.
+    /// Whether the path of `other` starts with the parts of this one, which is the meaning of a URL in a shared access
+    /// signature.
     pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
         let Some(rest) = other.0.strip_prefix(&*self.0) else { return false };
         self.0.is_empty() || rest.is_empty() || rest.starts_with('/')
     }
 
-    /// The queue or topic that has the rules: the topic of a subscription, anything else itself. `None` for the namespace.
+    /// The queue or topic with the rules: the topic for a subscription, otherwise the entity itself. `None` for the
+    /// namespace.
     pub(crate) fn entity_name(&self) -> Option<&str> {
         let name = self.topic().unwrap_or(&self.0);
         (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
     }
 
-    /// Of a subscription.
+    /// The topic of a subscription.
     fn topic(&self) -> Option<&str> {
         let (topic, subscription) = self.0.rsplit_once(SUBSCRIPTIONS)?;
         (!topic.is_empty() && !subscription.contains('/')).then_some(topic)
     }
 
-    /// The path and the shorter paths that it starts with; the namespace is not among them.
+    /// The path and its prefixes by whole parts, without the namespace.
     pub fn prefixes(&self) -> impl Iterator<Item = &str> {
         let whole = Some(&*self.0).filter(|path| !path.is_empty());
         std::iter::successors(whole, |path| path.rsplit_once('/').map(|(parent, _)| parent))

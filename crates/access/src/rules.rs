@@ -1,4 +1,4 @@
-//! Finding the rule that something presented names.
+//! Finds the rule that a credential names.
 
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 
@@ -16,12 +16,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// What the rule is a rule of: an entity, or the namespace.
+    /// The entity, or the namespace, to which the rule belongs.
     pub(crate) fn level(&self) -> &Resource {
         &self.level
     }
 
-    /// What it allows.
+    /// The grant of the rule.
     pub(crate) fn grant(self, scope: Scope, expires_at: Option<Timestamp>) -> Grant {
         let Self { level, name, rights, key } = self;
         let basis = Basis::Rule { level, name: name.clone(), key };
@@ -29,9 +29,9 @@ impl Found {
     }
 }
 
-/// The rule of that name whose key the proof is of: of the namespace, or of the entity that the resource is or is a part of.
-/// Rules of an entity `queue` are not looked at for the entity `queue/new`. No such rule and another key take the same way to
-/// the same answer.
+/// The rule of that name with the key of the proof: a rule of the namespace, of the entity, or of the entity that
+/// contains the resource. Rules of an entity `queue` do not apply to the entity `queue/new`. A missing rule and a wrong
+/// key take the same time.
 pub(crate) fn find(
     policy: &Policy,
     entities: Option<&dyn EntityRules>,
@@ -57,7 +57,7 @@ pub(crate) fn find(
     found
 }
 
-/// Whether the rule of that name and level is there and passes.
+/// Whether the rule of that name and level exists and satisfies the condition.
 pub(crate) fn named(
     policy: &Policy,
     entities: Option<&dyn EntityRules>,

@@ -1,24 +1,24 @@
-//! How far a permission reaches.
+//! The scope of a permission.
 //!
-//! Two things that Service Bus keeps apart: a shared access **rule** belongs to the namespace or to one entity and never
-//! allows anything outside of it. A shared access **signature** narrows its rule to the URL that it was made for and to
-//! what that URL is a prefix of, by whole parts: made with a rule of the namespace for `sb://host/queue`, it is good for the
-//! entity `queue/new` as well (inferred: the resource of a signature is a prefix of URLs).
+//! Service Bus distinguishes two cases: a shared access **rule** belongs to the namespace or to one entity and never
+//! allows anything outside of it. A shared access **signature** narrows its rule to the signed URL and all URLs of
+//! which it is a prefix, by whole parts: a signature for `sb://host/queue`, made with a rule of the namespace, is also
+//! valid for the entity `queue/new` (inferred: the resource of a signature is a prefix of URLs).
 
 use crate::Resource;
 
-/// What a permission is for.
+/// The resources of a permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// A resource and its parts: see [`Resource::contains`].
     Resource(Resource),
-    /// Everything in the namespace whose path starts with the parts of this one.
+    /// All resources in the namespace whose path starts with the parts of this one.
     Prefix(Resource),
 }
 
 impl Scope {
-    /// What a signature for `signed` by a rule of `level` (an entity, or the namespace) is for: what both cover; `None` if
-    /// that is nothing.
+    /// The scope of a signature for `signed` by a rule of `level` (an entity, or the namespace): the intersection of
+    /// both; `None` if it is empty.
     #[must_use]
     pub(crate) fn of_signature(signed: Resource, level: &Resource) -> Option<Self> {
         if *level == Resource::namespace() {
@@ -30,7 +30,7 @@ impl Scope {
         level.contains(&signed).then_some(Self::Resource(signed))
     }
 
-    /// Whether it reaches to the resource.
+    /// Whether it includes the resource.
     #[must_use]
     pub fn covers(&self, resource: &Resource) -> bool {
         match self {
@@ -39,7 +39,7 @@ impl Scope {
         }
     }
 
-    /// Whether nothing of it is outside of this resource and its parts.
+    /// Whether it is completely inside this resource and its parts.
     pub(crate) fn is_within(&self, outer: &Resource) -> bool {
         match self {
             Self::Resource(inner) => outer.contains(inner),
@@ -47,7 +47,7 @@ impl Scope {
         }
     }
 
-    /// The path of what it is for.
+    /// The path of its resource.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! Signatures as the SDKs make them, what they are good for, and what is refused.
+//! Signatures of the SDKs, their scopes, and refusals.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,15 @@ use ring::hmac;
 
 use super::*;
 
-/// When the golden tokens were made, and until when they count: an hour later.
+/// Creation and expiry of the golden tokens, one hour apart.
 const MADE_AT: Timestamp = Timestamp(1_900_000_000_000);
 const END: Timestamp = Timestamp(1_900_003_600_000);
 
 const SENDER_KEY: &str = "dGhlIGtleSBvZiB0aGUgc2VuZGVyIGlzIHRoaXM+Lz0=";
 
-/// Made by azure-servicebus 7.15.0 (Python), @azure/core-amqp 4.4.2 and @azure/service-bus 7.9.5 (JS), the clocks standing at
-/// [`MADE_AT`]; then the shapes of .NET, Java, Go and the PHP sample of Service Bus's documentation. All with the emulator's
-/// rule.
+/// Made by azure-servicebus 7.15.0 (Python), @azure/core-amqp 4.4.2 and @azure/service-bus 7.9.5 (JS), with their
+/// clocks at [`MADE_AT`]; then the shapes of .NET, Java, Go and the PHP sample of Service Bus's documentation. All with
+/// the emulator's rule.
 const GOLDEN: [(&str, &str); 7] = [
     (
         "Python",
@@ -50,7 +50,7 @@ const GOLDEN: [(&str, &str); 7] = [
     ),
 ];
 
-/// By the same, with the rule `sender` of `orders`, for a subscription of it and for its management node.
+/// By the same SDKs, with the rule `sender` of `orders`, for a subscription of it and for its management node.
 const GOLDEN_ENTITY: [&str; 2] = [
     "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%3A5672%2FOrders%2FSubscriptions%2Feu&sig=YWKW8tYrRP%2FZh4fiMdxxNXgXRKjQtXwnzY0xWSsDClI%3D&se=1900003600&skn=sender",
     "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%3A5672%2Forders%2FSubscriptions%2Feu%2F%24management&sig=hzgwF36J9ms%2B6pb8HWPQ1eYqW1iVhyHc8%2B5LbF7MORY%3D&se=1900003600&skn=sender",
@@ -80,7 +80,7 @@ fn rule(name: &str, rights: Rights, primary: &str, secondary: &str) -> Authoriza
 const SEND: Rights = Rights { listen: false, send: true, manage: false };
 const LISTEN: Rights = Rights { listen: true, send: false, manage: false };
 
-/// The emulator's rule, and on `orders` the rule `sender`.
+/// The emulator's rule, and the rule `sender` on `orders`.
 fn access() -> (Access, Arc<SomeEntities>) {
     let entities = Arc::new(SomeEntities::default());
     entities.set("orders", vec![rule("sender", SEND, "another", SENDER_KEY)]);
@@ -120,7 +120,7 @@ fn golden_tokens_of_every_sdk_pass() {
     }
 }
 
-/// Whoever has a right key does not guess, so that others of the address don't wait for it.
+/// A refusal after a correct signature is not a guess, so other clients with the same address are not delayed.
 #[test]
 fn only_who_may_lack_the_key_may_be_guessing() {
     let (access, _) = access();
@@ -135,14 +135,14 @@ fn only_who_may_lack_the_key_may_be_guessing() {
     assert!(Denied::Signature.may_be_guess() && denied("nonsense", "my queue", MADE_AT).may_be_guess());
 }
 
-/// A token of an hour while the wall clock is two hours ahead, and ten years, and back.
+/// A token of an hour, while the wall clock jumps ahead by two hours and by ten years, and back.
 #[test]
 fn a_wall_clock_that_jumps_forth_and_back_ends_no_token() {
     let machine = ScriptedMachine::new(MADE_AT.0);
     let clock = Arc::new(SystemClock::over(Arc::new(machine.clone())));
     let access = Access::new(Policy::development(), Arc::new(SomeEntities::default()), clock);
     let is_good = || access.token(GOLDEN[0].1, &of("my queue"), access.now()).is_ok();
-    // The start is not fresh any more.
+    // The start is no longer recent.
     for _ in 0..360 {
         machine.pass(1_000);
         assert!(is_good());

@@ -1,16 +1,16 @@
-//! The two shapes of tokens: shared access signatures and JSON web tokens.
+//! The two forms of tokens: shared access signatures and JSON web tokens.
 
 use percent_encoding::percent_decode_str;
 
 use crate::Denied;
 
-/// Longest token looked at, in bytes.
+/// Longest token accepted, in bytes.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
 const SAS_PREFIX: &str = "SharedAccessSignature ";
 const BEARER_PREFIX: &str = "Bearer ";
 
-/// A token of known shape; nothing is verified yet.
+/// A token of known form, not verified yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
     /// `SharedAccessSignature sr=…&sig=…&se=…&skn=…`, fields in any order.
@@ -22,20 +22,20 @@ pub(crate) enum Token<'t> {
 /// The fields of a shared access signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SharedAccessSignature<'t> {
-    /// The resource, still encoded as it stands in the token: that is what was signed.
+    /// The resource in the encoded form of the token, which is the form that was signed.
     pub(crate) resource_encoded: &'t str,
-    /// The signature: decoded from the URL encoding, still base64.
+    /// The signature: percent-decoded, still base64.
     pub(crate) signature: String,
-    /// End of validity as it stands in the token: that was signed, too.
+    /// The expiry in the form of the token, which was signed as well.
     pub(crate) expiry: &'t str,
-    /// The same, in seconds since the Unix epoch.
+    /// The expiry in seconds since the Unix epoch.
     pub(crate) expires_at_s: u64,
-    /// The rule whose key signed.
+    /// The name of the rule.
     pub(crate) rule: String,
 }
 
 impl<'t> Token<'t> {
-    /// Decides by the text alone: Python 7.15 announces `jwt` and sends a shared access signature.
+    /// Determines the form from the text alone: Python 7.15 announces `jwt` and sends a shared access signature.
     ///
     /// # Errors
     /// [`Denied::Malformed`].
@@ -69,7 +69,7 @@ fn parse_fields(fields: &str) -> Result<SharedAccessSignature<'_>, Denied> {
             "skn" => &mut rule,
             _ => continue,
         };
-        // Of two of a kind, one would be signed and the other looked at.
+        // With two fields of the same name, one could be signed and the other evaluated.
         if known.replace(value).is_some() {
             return Err(Denied::Malformed("a field of the shared access signature is there twice"));
         }
@@ -93,7 +93,7 @@ fn parse_fields(fields: &str) -> Result<SharedAccessSignature<'_>, Denied> {
     })
 }
 
-/// Decodes `%xx` and leaves `+` alone: base64 contains it, and names of rules hold no spaces.
+/// Decodes `%xx` but keeps `+`: base64 contains it, and names of rules contain no spaces.
 fn url_decoded(text: &str) -> Result<String, Denied> {
     let broken = Denied::Malformed("a field of the shared access signature is badly percent-encoded");
     let decoded = percent_decode_str(text).decode_utf8().map_err(|_| broken)?;

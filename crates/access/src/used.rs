@@ -1,4 +1,4 @@
-//! The rules of entities that grants were made of, to tell a change that matters from one that does not.
+//! The rules of entities on which grants are based, to detect relevant changes of rules.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use peeklock_engine::{Rights, Secret};
 use crate::grant::{Basis, Grant};
 use crate::{EntityRules, Resource, rights};
 
-/// What a rule was when a grant was made of it, by its entity, its name and the key that was used. Not more than there are
-/// rules and keys of entities, those deleted since the last look aside.
+/// The rights of each used rule when a grant was based on it, by entity, name and key. The number of entries is bounded
+/// by the rules and keys of entities, plus those deleted since the last check.
 #[derive(Default)]
 pub(crate) struct UsedRules(Mutex<HashMap<RuleOf, Vec<(Secret, Rights)>>>);
 
@@ -17,7 +17,7 @@ pub(crate) struct UsedRules(Mutex<HashMap<RuleOf, Vec<(Secret, Rights)>>>);
 type RuleOf = (Resource, Box<str>);
 
 impl UsedRules {
-    /// Notes what a grant rests on, if that is a rule of an entity.
+    /// Remembers the basis of a grant, if that is a rule of an entity.
     pub(crate) fn remember(&self, grant: &Grant) {
         let Basis::Rule { level, name, key } = &grant.basis else { return };
         if *level == Resource::namespace() {
@@ -32,7 +32,7 @@ impl UsedRules {
         }
     }
 
-    /// Forgets those that do not allow what they did; says whether there were any.
+    /// Removes the rules that no longer allow the same; returns whether there were any.
     pub(crate) fn forget_changed(&self, entities: Option<&dyn EntityRules>) -> bool {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_changed = false;

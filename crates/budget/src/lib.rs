@@ -1,19 +1,19 @@
-//! One memory budget for what peers can make the process hold.
+//! One memory budget for the data that peers can make the process hold.
 //!
-//! Every part that holds bytes on behalf of a peer (a connection, a request over HTTP, the cache of contents) reports them
-//! through a [`Share`]. Reporting never fails and never waits: the budget says how much a holder may hold at this moment
-//! ([`Budget::allowance`]), and each holder stops taking more by itself.
+//! Every component that holds bytes on behalf of a peer (a connection, an HTTP request, the cache of bodies) reports
+//! them through a [`Share`]. Reporting never fails and never waits: the budget determines how much a holder may
+//! currently hold ([`Budget::allowance`]), and each holder stops accepting more by itself.
 //!
-//! The allowance is a fraction of what is free, so it needs no list of holders: few holders may each have much, many have
-//! little each, a newcomer always finds some room, and the sum stays below the limit. (This is the "dynamic threshold"
-//! by which switches share their packet buffers: Choudhury and Hahne, 1998.)
+//! The allowance is a fraction of the free bytes, so it needs no list of holders: few holders may each hold much, many
+//! hold little each, a new one always finds some room, and the sum stays below the limit. (This is the "dynamic
+//! threshold" by which switches share their packet buffers: Choudhury and Hahne, 1998.)
 //!
-//! What is larger than an allowance is taken by turns ([`turn`]), out of a part of the budget that allowances leave free.
+//! Items larger than an allowance take turns ([`turn`]), using a part of the budget reserved for that.
 //!
-//! What is known of everything that is stored is not part of the budget, and has a limit of its own ([`state`]).
+//! The in-memory state of stored data is not part of the budget and has a limit of its own ([`state`]).
 //!
-//! Holders that can't go on for lack of room say so with a [`Waiting`]. While there is one, others know that what they
-//! hold idly is wanted.
+//! A holder that can't continue for lack of room registers a [`Waiting`]. While there is one, other holders should
+//! release memory that they hold idly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,36 +25,36 @@ pub mod turn;
 #[cfg(test)]
 mod tests;
 
-/// A holder may hold the free bytes divided by this.
+/// The allowance is the free bytes divided by this.
 const FREE_PER_ALLOWANCE: usize = 2;
 
-/// Changes of a share below this many bytes are not reported: small holders cost no shared counter.
+/// Changes of a share below this many bytes are not reported, so that small holders don't touch a shared counter.
 const STEP_BYTES: usize = 16 * 1024;
 
-/// What every holder may hold whatever the others do, in bytes: so much is never reported.
+/// Bytes that every holder may hold regardless of the others; they are never reported.
 pub const FREE_OF_CHARGE_BYTES: usize = STEP_BYTES;
 
-/// For what memory is held.
+/// The purpose for which memory is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Messages that arrive over AMQP: partly received, or waiting to be stored.
+    /// Messages received over AMQP: partly received, or waiting to be stored.
     Incoming,
-    /// Deliveries and answers over AMQP that wait for the peer to read them, and answers under way.
+    /// Deliveries and answers over AMQP that the peer has not read yet, and answers being built.
     Outgoing,
-    /// Bodies of requests over HTTP.
+    /// Bodies of HTTP requests.
     HttpRequests,
-    /// Messages in answers over HTTP.
+    /// Messages in HTTP responses.
     HttpAnswers,
-    /// Contents of recent messages, kept to spare reading them from the disk.
+    /// Bodies of recent messages, cached to avoid disk reads.
     BodyCache,
-    /// Contents read from the disk for receivers, until the receiver's front end reports them.
+    /// Bodies read from the disk for receivers, until the receiver's front end reports them.
     Deliveries,
     /// Messages on their way from one entity to another.
     Forwarding,
 }
 
 impl Owner {
-    /// All of them.
+    /// All owners.
     pub const ALL: [Self; 7] = [
         Self::Incoming,
         Self::Outgoing,
@@ -65,7 +65,7 @@ impl Owner {
         Self::Forwarding,
     ];
 
-    /// As metrics call it.
+    /// The name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,14 +80,14 @@ impl Owner {
     }
 }
 
-/// A limit in bytes and what is held of it; cheap to clone, all clones are the same budget.
+/// A limit in bytes and the bytes held; cheap to clone, all clones are the same budget.
 #[derive(Debug, Clone)]
 pub struct Budget(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     limit_bytes: usize,
-    /// The part that is left for whoever has its turn.
+    /// The part reserved for the holder that has its turn.
     turn_bytes: usize,
     line: turn::Line,
     state: state::State,
@@ -98,26 +98,26 @@ struct Inner {
 }
 
 impl Default for Budget {
-    /// Without a limit.
+    /// A budget without a limit.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self::with_turns(limit_bytes, 0)
     }
 
-    /// A budget of so many bytes, `turn_bytes` of which are left for the holder that has its turn.
+    /// A budget of this many bytes, `turn_bytes` of which are reserved for the holder that has its turn.
     #[must_use]
     pub fn with_turns(limit_bytes: usize, turn_bytes: usize) -> Self {
         Self::beside_state(limit_bytes, turn_bytes, usize::MAX)
     }
 
-    /// The same, beside a state of at most so many bytes.
+    /// Like [`Self::with_turns`], with a separate limit for the state.
     #[must_use]
     pub fn beside_state(limit_bytes: usize, turn_bytes: usize, state_bytes_max: usize) -> Self {
         Self(Arc::new(Inner {
@@ -138,45 +138,45 @@ impl Budget {
         self.0.limit_bytes
     }
 
-    /// What all shares hold, in bytes.
+    /// Bytes held by all shares.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the shares of one owner hold, in bytes.
+    /// Bytes held by the shares of one owner.
     #[must_use]
     pub fn used_by(&self, owner: Owner) -> usize {
         self.0.by_owner(owner).load(Ordering::Relaxed)
     }
 
-    /// What nobody holds, in bytes.
+    /// Bytes that are not held.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.0.limit_bytes.saturating_sub(self.used_bytes())
     }
 
-    /// How much one holder may hold at this moment, in bytes.
+    /// Bytes that one holder may currently hold.
     #[must_use]
     pub fn allowance(&self) -> usize {
         let free_bytes = self.free_bytes().saturating_sub(self.0.turn_bytes);
         (free_bytes / FREE_PER_ALLOWANCE).max(FREE_OF_CHARGE_BYTES)
     }
 
-    /// The most that a single holder may hold while nobody else holds anything, in bytes.
+    /// Bytes that a single holder may hold when there is no other holder.
     #[must_use]
     pub fn largest_share(&self) -> usize {
         // x = (limit - x) / FREE_PER_ALLOWANCE
         self.0.limit_bytes.saturating_sub(self.0.turn_bytes) / (FREE_PER_ALLOWANCE + 1)
     }
 
-    /// Whether a holder can't go on for lack of room.
+    /// Whether a holder can't continue for lack of room.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.0.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// What is known of everything that is stored.
+    /// The memory for the state of stored data.
     #[must_use]
     pub fn state(&self) -> &state::State {
         &self.0.state
@@ -203,14 +203,14 @@ impl Budget {
         Some(share)
     }
 
-    /// Says that a holder waits for room, until it is dropped.
+    /// Registers a holder that waits for room, until the result is dropped.
     #[must_use]
     pub fn wait(&self) -> Waiting {
         self.0.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self.clone())
     }
 
-    /// A number for each holder, so that they need not all do the same at the same time.
+    /// A number for each holder, so that holders can act at different times.
     #[must_use]
     pub fn next_holder(&self) -> usize {
         self.0.holders.fetch_add(1, Ordering::Relaxed)
@@ -233,7 +233,7 @@ impl Inner {
     }
 }
 
-/// What one holder holds; given back when dropped.
+/// The bytes of one holder; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Budget,
@@ -242,7 +242,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The holder holds so many bytes from now on. Rounded down to steps of 16 KiB.
+    /// Reports the bytes that the holder has now, rounded down to steps of 16 KiB.
     pub fn set(&mut self, bytes: usize) {
         let bytes = bytes - bytes % STEP_BYTES;
         let inner = &self.budget.0;
@@ -258,7 +258,7 @@ impl Share {
         self.bytes = bytes;
     }
 
-    /// What is reported, in bytes.
+    /// The reported bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

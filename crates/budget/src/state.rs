@@ -1,16 +1,16 @@
-//! Memory for the state: what the broker knows of everything that is stored (messages that wait, sessions, entities), as long as
-//! it is stored. It can't be taken back from peers, so growth is refused before there is too much of it.
+//! Memory for the state: the in-memory data about everything stored (waiting messages, sessions, entities), for as long
+//! as it is stored. It can't be reclaimed from peers, so growth is refused before there is too much of it.
 //!
-//! The size of the state is measured for the whole process instead of being counted: what a message takes depends on its
-//! properties, on the order in which others leave, and on the allocator.
+//! The size of the state is measured for the whole process instead of being counted: the memory of a message depends on
+//! its properties, on the order in which others are removed, and on the allocator.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Growth is taken again once the state has fallen below its limit by the limit divided by this, so that the answer does not
-/// change with every message.
+/// Growth is accepted again once the state has fallen below its limit by the limit divided by this, so that the answer
+/// does not change with every message.
 const BELOW_PER_LIMIT: usize = 32;
 
-/// The limit, what was measured last, and whether growth is refused.
+/// The limit, the last measurement, and whether growth is refused.
 #[derive(Debug)]
 pub struct State {
     limit_bytes: usize,
@@ -18,12 +18,12 @@ pub struct State {
     is_full: AtomicBool,
 }
 
-/// What a measurement changed.
+/// The effect of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateChange {
     /// Growth is refused from now on.
     Filled,
-    /// Growth is taken again.
+    /// Growth is accepted again.
     Emptied,
 }
 
@@ -38,7 +38,7 @@ impl State {
         self.limit_bytes
     }
 
-    /// What was measured last, in bytes.
+    /// The size measured last, in bytes.
     #[must_use]
     pub fn measured_bytes(&self) -> usize {
         self.measured_bytes.load(Ordering::Relaxed)
@@ -50,7 +50,7 @@ impl State {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// The state takes so many bytes now.
+    /// Sets the measured size of the state.
     pub fn measured(&self, bytes: usize) -> Option<StateChange> {
         self.measured_bytes.store(bytes, Ordering::Relaxed);
         let was_full = self.is_full();

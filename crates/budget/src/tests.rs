@@ -19,7 +19,7 @@ fn what_a_share_holds_is_given_back_when_it_goes() {
 fn holders_that_keep_to_the_allowance_stay_within_the_limit_and_leave_room_for_a_newcomer() {
     let budget = Budget::new(64 * MIB);
     let mut shares: Vec<Share> = (0..200).map(|_| budget.share(Owner::Incoming)).collect();
-    // Each takes in steps as long as it may, all in turn.
+    // Each grows in steps as far as it may, in rotation.
     for _ in 0..2_000 {
         for share in &mut shares {
             let wanted = share.bytes() + STEP_BYTES;

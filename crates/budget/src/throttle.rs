@@ -1,6 +1,7 @@
-//! Rates: how many messages a second an entity, a rule or a connection may take.
+//! Rate limits: messages per second of an entity, a rule or a connection.
 //!
-//! A bucket holds a second's worth. Time comes with each call, so the same calls always give the same answers.
+//! A bucket holds a second's worth. The time is passed with each call, so the same calls always return the same
+//! results.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,35 +9,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A bucket that was emptied beyond its bottom by large batches is in use again after this long at the latest.
+/// A bucket overdrawn by large batches can be used again after this time at the latest.
 const DEBT_NS_MAX: u64 = 60 * SECOND_NS;
 
-/// Unused buckets beyond which they are cleared away.
+/// Number of buckets beyond which unused ones are removed.
 const BUCKETS_KEPT_MAX: usize = 10_000;
 
-/// A token bucket: a steady rate, and a burst of a second's worth. (The "generic cell rate algorithm": one instant says it
-/// all.)
+/// A token bucket: a steady rate, and a burst of a second's worth. (The "generic cell rate algorithm", whose state is a
+/// single time.)
 #[derive(Debug)]
 pub struct Bucket {
     interval_ns: u64,
-    /// When the bucket will be full again, in nanoseconds of the caller's clock.
+    /// Time when the bucket will be full again, in nanoseconds of the caller's clock.
     full_at_ns: AtomicU64,
 }
 
 impl Bucket {
-    /// A full bucket of so many messages a second, at least one.
+    /// A full bucket of this many messages a second, at least one.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
         let interval_ns = SECOND_NS / u64::from(per_second.max(1));
         Self { interval_ns, full_at_ns: AtomicU64::new(0) }
     }
 
-    /// Takes so many messages, unless the bucket is empty; a batch larger than what is left passes and leaves a debt.
+    /// Takes this many messages unless the bucket is empty; a batch larger than the rest is accepted and overdraws the
+    /// bucket.
     pub fn take(&self, now_ms: u64, messages: usize) -> bool {
         let now_ns = now_ms.saturating_mul(1_000_000);
         let cost_ns = self.interval_ns.saturating_mul(u64::try_from(messages).unwrap_or(u64::MAX));
         let taken = self.full_at_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at_ns| {
-            // Further ahead than any debt: the clock went back.
+            // Further ahead than any overdraft: the clock went back.
             let full_at_ns = if full_at_ns > now_ns + DEBT_NS_MAX { now_ns } else { full_at_ns };
             let is_empty =
                 full_at_ns.saturating_add(self.interval_ns) > now_ns + SECOND_NS.max(self.interval_ns);
@@ -46,20 +48,20 @@ impl Bucket {
     }
 }
 
-/// Rates in messages a second; `None` is no limit.
+/// Rates in messages a second; `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rates {
-    /// Of each connection.
+    /// Rate of each connection.
     pub connection: Option<u32>,
-    /// Of each shared access rule, certificate or other identity, over all its connections.
+    /// Rate of each shared access rule, certificate or other identity, over all its connections.
     pub identity: Option<u32>,
-    /// Of each queue and topic that is not named below.
+    /// Rate of each queue and topic that is not in [`Self::entities`].
     pub entity: Option<u32>,
-    /// Of single queues and topics, by name in lower case.
+    /// Rates of single queues and topics, by name in lower case.
     pub entities: HashMap<String, Option<u32>>,
 }
 
-/// The buckets of all identities and entities; cheap to clone, all clones are the same.
+/// The buckets of all identities and entities; cheap to clone, all clones share the buckets.
 #[derive(Debug, Clone, Default)]
 pub struct Throttles(Arc<Inner>);
 
@@ -71,7 +73,7 @@ struct Inner {
 }
 
 impl Throttles {
-    /// These rates.
+    /// Throttles with these rates.
     #[must_use]
     pub fn new(rates: Rates) -> Self {
         Self(Arc::new(Inner { rates, ..Inner::default() }))

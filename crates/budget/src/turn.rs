@@ -1,8 +1,8 @@
-//! Turns: one holder at a time may go beyond its allowance.
+//! Turns: one holder at a time may exceed its allowance.
 //!
-//! Many holders of parts of large messages would each stop at their allowance, so that nobody could go on. Those that can't go on
-//! stand in line; the first has its turn, and a part of the budget that no allowance gives away. So one of the messages can
-//! always be completed, and then the next.
+//! If many holders each had a part of a large message, each would stop at its allowance and none could continue.
+//! Holders that can't continue join a line; the first has its turn, and may use a part of the budget that no allowance
+//! includes. So one message can always be completed, and then the next.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Budget;
 
-/// The place of nobody.
+/// Stands for an empty line.
 const NOBODY: u64 = u64::MAX;
 
-/// Who stands in line.
+/// The line of waiting holders.
 #[derive(Debug)]
 pub(crate) struct Line {
     places: Mutex<Places>,
-    /// Copy of the first place, to be read without the lock.
+    /// Copy of the first place, readable without the lock.
     first: AtomicU64,
-    /// How often the first has got on.
+    /// Number of advances made by holders during their turns.
     progress: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// A place in the line, until it is dropped.
+/// A place in the line, held until dropped.
 #[derive(Debug)]
 pub struct Place {
     budget: Budget,
@@ -52,7 +52,7 @@ pub struct Place {
 }
 
 impl Budget {
-    /// Takes the last place in the line.
+    /// Joins the end of the line.
     #[must_use]
     pub fn line_up(&self) -> Place {
         let number = self.line().change(|places| {
@@ -63,7 +63,7 @@ impl Budget {
         Place { budget: self.clone(), number }
     }
 
-    /// How often a holder got on during its turn: as long as this number grows, those behind wait with a prospect.
+    /// Number of advances made by holders during their turns. As long as it grows, waiting is worthwhile.
     #[must_use]
     pub fn turn_progress(&self) -> u64 {
         self.line().progress.load(Ordering::Relaxed)
@@ -77,7 +77,7 @@ impl Place {
         self.budget.line().first.load(Ordering::Relaxed) == self.number
     }
 
-    /// Says that the holder gets on, if it has its turn.
+    /// Records an advance of the holder, if it has its turn.
     pub fn got_on(&self) {
         if self.is_first() {
             self.budget.line().progress.fetch_add(1, Ordering::Relaxed);

@@ -1,21 +1,21 @@
-//! Which node of a cluster serves which shard: leases that nodes hold in a table that all of them see.
+//! Assignment of shards to the nodes of a cluster: leases that nodes hold in a table shared by all of them.
 //!
-//! A lease gives liveness, never safety: who may write is decided by the log of the shard alone
-//! ([`peeklock_storage::cluster::ReplicatedLog::seize`]). A lease says who should try, and it bounds for how long an owner that
-//! was stopped or cut off hands out what it no longer owns ([`Tenure`]).
+//! A lease provides liveness, never safety: the log of the shard alone decides which node may write
+//! ([`peeklock_storage::cluster::ReplicatedLog::seize`]). A lease determines which node should try, and it bounds the
+//! time for which an owner that was stopped or cut off delivers messages that it no longer owns ([`Tenure`]).
 //!
-//! - `table`: the port [`LeaseTable`], with what is asked and answered.
-//! - `node`: what one node does about its leases, a pure state machine ([`Node`]): answers of the table and the node's own elapsed
-//!   time in, requests and news out. `node::placement` says which node a shard belongs to.
-//! - `member`: the task that runs it ([`Member`]), and [`Tenure`], what everybody else asks.
-//! - `simulated`: a table in memory that loses answers and whose clock is set, for tests.
+//! - `table`: the port [`LeaseTable`], with its requests and answers.
+//! - `node`: the behaviour of one node, a pure state machine ([`Node`]) with the table's answers and the node's own
+//!   elapsed time as input, requests and events as output. `node::placement` assigns shards to nodes.
+//! - `member`: the task that runs it ([`Member`]), and [`Tenure`], which the rest of the process checks.
+//! - `simulated`: a table in memory with lost answers and an adjustable clock, for tests.
 //!
-//! # Why no clock but a node's own decides
-//! A lease has a version, which every renewal changes. A node may take the lease of another once it has seen the same version for
-//! [`Settings::silent_after`] of its own elapsed time, and the table lets it only if the version is still the same. The holder
-//! counts the same time from before it sent the renewal that made the version, so it stops
-//! first, by [`Settings::margin`]. That holds however the table's clock is set and however long a request is under way; it
-//! needs only that elapsed time passes equally fast on both nodes. The table's times are for people.
+//! # Why only a node's own clock decides
+//! A lease has a version, which every renewal changes. A node may take another's lease once it has seen the same
+//! version for [`Settings::silent_after`] of its own elapsed time, and the table accepts that only if the version is
+//! still the same. The holder measures the same time from before it sent the renewal that made the version, so it stops
+//! first, by [`Settings::margin`]. This holds for any setting of the table's clock and any duration of a request; it
+//! only requires that elapsed time passes equally fast on both nodes. The table's times are for people.
 
 mod member;
 mod node;

@@ -1,4 +1,4 @@
-//! The task that runs a [`Node`] against a table, and what the rest of the process asks it.
+//! The task that runs a [`Node`] against a table, and its interface for the rest of the process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +12,16 @@ use tokio::task::AbortHandle;
 
 use crate::{Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure};
 
-/// How a membership ended, or is to end.
+/// How a membership ended, or is about to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// Another node has the lease, or it was released.
     Lost,
-    /// The shard belongs to this node now: end what serves it, then [`Member::release`].
+    /// The shard belongs to this other node now: stop serving it, then call [`Member::release`].
     HandOver(NodeName),
 }
 
-/// The lease of one shard, as long as it lasts.
+/// The lease of one shard, while it lasts.
 #[derive(Debug, Clone)]
 pub struct Membership {
     shard: ShardId,
@@ -30,13 +30,13 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Of which shard.
+    /// The leased shard.
     #[must_use]
     pub const fn shard(&self) -> ShardId {
         self.shard
     }
 
-    /// Whether anything may be handed out.
+    /// The period in which messages may be delivered.
     #[must_use]
     pub const fn tenure(&self) -> &Tenure {
         &self.tenure
@@ -50,7 +50,7 @@ impl Membership {
     }
 }
 
-/// How the table answered last, for metrics.
+/// The latest contact with the table, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contact {
     /// When the last answered request was sent, in the node's elapsed time.
@@ -59,8 +59,8 @@ pub struct Contact {
     pub failures: u64,
 }
 
-/// A node at work: it renews what it has, takes what is free, and says so. Dropping it stops that; what it held is up for
-/// taking after [`Settings::silent_after`].
+/// A running node: it renews its leases, takes free ones, and reports both. Dropping it stops that; other nodes can
+/// take its leases after [`Settings::silent_after`].
 pub struct Member {
     commands: mpsc::UnboundedSender<Command>,
     states: Arc<States>,
@@ -68,7 +68,7 @@ pub struct Member {
     task: AbortHandle,
 }
 
-/// What is seen of the task from outside.
+/// State of the task that is visible from outside.
 struct States {
     memberships: BTreeMap<ShardId, watch::Sender<Option<Membership>>>,
     waiting: watch::Sender<Vec<NodeName>>,
@@ -94,7 +94,7 @@ impl fmt::Debug for Member {
 }
 
 impl Member {
-    /// Starts to ask for leases, on the present tokio runtime.
+    /// Starts to request leases, on the current tokio runtime.
     #[must_use]
     pub fn start(table: Arc<dyn LeaseTable>, info: NodeInfo, settings: Settings, elapsed: Elapsed) -> Self {
         let memberships =
@@ -118,7 +118,7 @@ impl Member {
         Self { commands, states, elapsed, task }
     }
 
-    /// Resolves when the node has the lease of this shard; never for a shard that there is not.
+    /// Resolves when the node has the lease of this shard; never for a shard that does not exist.
     pub async fn gained(&self, shard: ShardId) -> Membership {
         if let Some(membership) = self.states.memberships.get(&shard) {
             let mut membership = membership.subscribe();
@@ -131,23 +131,23 @@ impl Member {
         std::future::pending().await
     }
 
-    /// The other nodes that would take a shard now.
+    /// The other nodes that would accept a shard now.
     #[must_use]
     pub fn waiting(&self) -> Vec<NodeName> {
         self.states.waiting.borrow().clone()
     }
 
-    /// Takes nothing more from now on, and tells the other nodes that would, as the table knows them now; as it knew them
-    /// last, if it does not answer within `within`. What this node has it keeps.
+    /// Stops taking leases, and returns the other nodes that would accept one, by a fresh answer of the table; by its
+    /// last answer, if there is none within `within`. Leases already held are kept.
     pub async fn look_for_relief(&self, within: Duration) -> Vec<NodeName> {
         let mut waiting = self.states.waiting.subscribe();
         self.stop_accepting();
-        // An error: no answer in time, or no task any more.
+        // An error means no answer in time, or that the task has ended.
         let _ = tokio::time::timeout(within, waiting.changed()).await;
         self.waiting()
     }
 
-    /// How the table answered last.
+    /// The latest contact with the table.
     #[must_use]
     pub fn contact(&self) -> Contact {
         *self.states.contact.borrow()
@@ -159,23 +159,23 @@ impl Member {
         &self.elapsed
     }
 
-    /// Gives back a shard that nobody serves any more, so that another node has it at once. Resolves when the table knows; its
-    /// tenure is over before. The node may take it again unless it belongs to another.
+    /// Releases a shard that is no longer served, so that another node can have it at once. Resolves when the table has
+    /// recorded it; the tenure ends before. The node may take the shard again unless it belongs to another.
     pub async fn release(&self, shard: ShardId) {
         let (done, released) = oneshot::channel();
         if self.commands.send(Command::Release(shard, done)).is_ok() {
-            // An error: the task is gone, and what it held with it.
+            // An error means that the task has ended, and its leases with it.
             let _ = released.await;
         }
     }
 
-    /// Takes nothing more from now on; what it has it keeps.
+    /// Stops taking leases; those already held are kept.
     pub fn stop_accepting(&self) {
-        // Without a task nothing is accepted anyway.
+        // Without a task, no lease is taken anyway.
         let _ = self.commands.send(Command::StopAccepting);
     }
 
-    /// Releases everything and takes the node off the table. Resolves when the table knows.
+    /// Releases everything and removes the node from the table. Resolves when the table has recorded it.
     pub async fn leave(&self) {
         let (done, left) = oneshot::channel();
         if self.commands.send(Command::Leave(done)).is_ok() {
@@ -184,13 +184,13 @@ impl Member {
     }
 }
 
-/// What the holder of a [`Membership`] is told by.
+/// Channels that inform the holder of a [`Membership`].
 struct Told {
     until: watch::Sender<Duration>,
     ended: watch::Sender<Option<Ended>>,
 }
 
-/// See the module.
+/// State of the task; see the module.
 struct Task {
     node: Node,
     info: NodeInfo,
@@ -219,7 +219,7 @@ impl Task {
                 }
                 command = commands.recv() => match command {
                     Some(Command::Leave(done)) => {
-                        // What is not polled any more may hold what the table needs to answer.
+                        // A request that is no longer polled may hold a resource that the table needs for its answer.
                         drop(asked);
                         return self.leave(done).await;
                     }
@@ -253,12 +253,12 @@ impl Task {
                 }
             }
             Command::StopAccepting => self.node.stop_accepting(now),
-            // Handled where the loop ends.
+            // Handled at the end of the loop.
             Command::Leave(done) => drop(done),
         }
     }
 
-    /// One try: without it, what was held is up for taking after a while.
+    /// Tries once: without success, other nodes can take the leases after a while.
     async fn leave(mut self, done: oneshot::Sender<()>) {
         let shards: Vec<ShardId> = self.leases.keys().copied().collect();
         for shard in shards {
@@ -350,7 +350,7 @@ impl Task {
     }
 }
 
-/// The answer to what was asked; never without a question.
+/// The answer to the pending request; never resolves without one.
 async fn answered(asked: &mut Option<Asked>) -> Result<Standing, TableError> {
     match asked {
         Some(asked) => asked.await,

@@ -1,25 +1,25 @@
-//! How often, and for how long.
+//! Intervals and timeouts of leases.
 
 use std::time::Duration;
 
 use crate::Placement;
 
-/// Times of the leases of a cluster; every node must have the same. Start from [`Settings::default`].
+/// Times of the leases of a cluster; must be the same on every node. Start from [`Settings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Pause between two renewals. An answer is awaited for half of [`Self::tenure`]. Default 2 s.
     pub renew_every: Duration,
-    /// A node that holds nothing asks so often, to take over soon what is released. Default 500 ms.
+    /// Interval between requests of a node without leases, to take over released ones soon. Default 500 ms.
     pub ask_every: Duration,
-    /// The leases of a node that was silent for so long are up for taking. Default 6 s.
+    /// Other nodes may take the leases of a node that was silent for this long. Default 6 s.
     pub silent_after: Duration,
-    /// How long before that a holder stops handing anything out. Default 1 s.
+    /// How long before that a holder stops delivering messages. Default 1 s.
     pub margin: Duration,
-    /// Pause between two shards that a node gives to the one that they belong to. Default 1 s.
+    /// Pause between two shards that a node hands over to the node they belong to. Default 1 s.
     pub move_every: Duration,
-    /// How many shards there are, from 0 on. Default 1.
+    /// Number of shards; their ids start at 0. Default 1.
     pub shards: u32,
-    /// Which node a shard belongs to. Default [`Placement::Kept`].
+    /// The rule that assigns shards to nodes. Default [`Placement::Kept`].
     pub placement: Placement,
 }
 
@@ -38,7 +38,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// For how long a renewal lets the holder hand things out, counted from before it was sent.
+    /// The time for which a renewal allows the holder to deliver messages, measured from before it was sent.
     #[must_use]
     pub const fn tenure(&self) -> Duration {
         self.silent_after.saturating_sub(self.margin)

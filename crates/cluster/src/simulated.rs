@@ -1,4 +1,4 @@
-//! A table in memory, for tests: it can be out of reach, slow, lose answers, and its clock can be set.
+//! A table in memory, for tests: it can be unreachable, slow, or lose answers, and its clock can be changed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use crate::{
     Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, Standing, Status, TableError, Version,
 };
 
-/// What the table holds, without any network before it. Each call is one step.
+/// The contents of the table, without a network. Each call is one step.
 #[derive(Debug, Default)]
 pub struct Rows {
     nodes: BTreeMap<NodeName, (Live, Duration)>,
     leases: BTreeMap<ShardId, (Lease, Duration)>,
-    /// For how long others have to see a node silent, as nodes say.
+    /// The time for which a node must be seen silent, according to the nodes.
     silent_after: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Rows {
         Status { nodes: nodes.collect(), leases: leases.collect() }
     }
 
-    /// Who holds a shard.
+    /// The holder of a shard.
     #[must_use]
     pub fn holder(&self, shard: ShardId) -> Option<&NodeName> {
         self.leases.get(&shard)?.0.holder.as_ref().map(|(name, _)| name)
@@ -106,18 +106,19 @@ fn wanted_of(renewal: &Renewal, shard: ShardId) -> Option<NodeName> {
     renewal.wanted.iter().find(|(of, _)| *of == shard).map(|(_, to)| to.clone())
 }
 
-/// How the way to the table is.
+/// State of the network path to the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// Nothing arrives.
+    /// No request arrives.
     pub is_out: bool,
-    /// What arrives takes effect, but no answer comes back.
+    /// Requests take effect, but no answer comes back.
     pub loses_answers: bool,
-    /// How long an answer takes.
+    /// Delay of an answer.
     pub delay: Duration,
 }
 
-/// [`Rows`] that several nodes reach. Cheap to clone; a clone is the same table by another way, with faults of its own.
+/// [`Rows`] shared by several nodes. Cheap to clone; a clone is the same table over another network path, with faults
+/// of its own.
 #[derive(Debug)]
 pub struct SimulatedTable {
     rows: Arc<Mutex<Rows>>,
@@ -132,18 +133,18 @@ impl Default for SimulatedTable {
 }
 
 impl SimulatedTable {
-    /// The same table by another way.
+    /// The same table over another network path.
     #[must_use]
     pub fn another_way(&self) -> Self {
         Self { rows: Arc::clone(&self.rows), faults: Arc::default(), changes: self.changes.clone() }
     }
 
-    /// Changes how the way to the table is.
+    /// Changes the faults of the path to the table.
     pub fn set(&self, faults: Faults) {
         *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
-    /// What the table holds.
+    /// The contents of the table.
     pub fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Whether a node may hand out anything now.
+//! The period in which a node may deliver messages of a shard.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The node's elapsed time, from an instant of its own. It never goes back and goes on while the machine sleeps, as Linux'
-/// boot clock does.
+/// The node's elapsed time since an arbitrary start. It never goes back and continues while the machine sleeps, like
+/// Linux's boot clock.
 #[derive(Clone)]
 pub struct Elapsed(Arc<dyn Fn() -> Duration + Send + Sync>);
 
 impl Elapsed {
-    /// Reads the time by `read`.
+    /// A clock that calls `read`.
     pub fn new(read: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// What time it is.
+    /// The elapsed time.
     #[must_use]
     pub fn now(&self) -> Duration {
         (self.0)()
@@ -30,11 +30,11 @@ impl fmt::Debug for Elapsed {
     }
 }
 
-/// The right to hand out what a shard holds, as far as a lease gives it. Cheap to clone and to ask.
+/// The right to deliver messages of a shard, as far as a lease grants it. Cheap to clone and to check.
 #[derive(Debug, Clone)]
 pub struct Tenure {
     elapsed: Elapsed,
-    /// Up to when; zero when there is no lease.
+    /// The end of the period; zero without a lease.
     until: watch::Receiver<Duration>,
 }
 
@@ -43,14 +43,14 @@ impl Tenure {
         Self { elapsed, until }
     }
 
-    /// Whether anything may be handed out now. False may become true again: a lease that was not renewed for a while is not
-    /// lost before another node takes it.
+    /// Whether messages may be delivered now. False may become true again: a lease that was not renewed for a while is
+    /// not lost until another node takes it.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.elapsed.now() < *self.until.borrow()
     }
 
-    /// Resolves when anything may be handed out; never, if the lease is lost.
+    /// Resolves when messages may be delivered; never, if the lease is lost.
     pub async fn returns(&self) {
         let mut until = self.until.clone();
         if until.wait_for(|until| self.elapsed.now() < *until).await.is_err() {

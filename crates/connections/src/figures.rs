@@ -1,18 +1,18 @@
-//! What is known of a connection and its links.
+//! Information about a connection and its links.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Characters kept of a text that a peer chose.
+/// Characters kept of a peer's text.
 const EXCERPT_CHARS_MAX: usize = 256;
 
-/// The beginning of a text that a peer chose.
+/// The beginning of a peer's text.
 #[must_use]
 pub fn excerpt(text: &str) -> Box<str> {
     text.char_indices().nth(EXCERPT_CHARS_MAX).and_then(|(end, _)| text.get(..end)).unwrap_or(text).into()
 }
 
-/// How the bytes of a connection come.
+/// The transport of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
     /// AMQP over TCP.
@@ -22,14 +22,14 @@ pub enum Transport {
     WebSocket,
 }
 
-/// What does not change while a connection lives. Texts are the peer's own, cut by [`excerpt`].
+/// Properties that don't change during a connection. Texts are the peer's, cut by [`excerpt`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
-    /// Where the peer connects from.
+    /// The peer's address.
     pub address: Option<SocketAddr>,
-    /// How.
+    /// The transport.
     pub transport: Transport,
-    /// Whether through TLS.
+    /// Whether TLS is used.
     pub is_encrypted: bool,
     /// The subject of the verified client certificate.
     pub certificate: Option<Arc<str>>,
@@ -37,9 +37,9 @@ pub struct About {
     pub opened_at_ms: u64,
     /// The container-id of the peer's open.
     pub container_id: Box<str>,
-    /// As which host it addressed the broker.
+    /// The host name by which the peer addressed the broker.
     pub host: Option<Box<str>>,
-    /// `product` of the open's properties: the SDK.
+    /// `product` of the open's properties, which names the SDK.
     pub product: Option<Box<str>>,
     /// `version`.
     pub version: Option<Box<str>>,
@@ -52,7 +52,7 @@ pub struct About {
 }
 
 impl About {
-    /// Whether a text in lower case is a part of what identifies the peer.
+    /// Whether a text in lower case is contained in one of the texts that identify the peer.
     #[must_use]
     pub fn contains(&self, needle: &str) -> bool {
         let texts = [&self.host, &self.product, &self.platform, &self.framework, &self.user_agent];
@@ -63,15 +63,15 @@ impl About {
     }
 }
 
-/// Whether a text contains another, which is in lower case, whatever its own case.
+/// Whether a text contains another one, which is in lower case; ignores case.
 pub(crate) fn contains(text: &str, needle: &str) -> bool {
     text.to_lowercase().contains(needle)
 }
 
-/// By what a peer is known.
+/// Kinds of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Credential {
-    /// Nothing has to be shown.
+    /// None is required.
     Open,
     /// A key of a shared access rule.
     Rule,
@@ -81,16 +81,16 @@ pub enum Credential {
     JsonWebToken,
 }
 
-/// Who a peer is by one of the credentials that it has shown.
+/// The identity of a peer by one of its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// By what.
+    /// The kind of credential.
     pub credential: Credential,
-    /// The rule, or the subject.
+    /// The rule's name, or the subject.
     pub name: Box<str>,
 }
 
-/// Which way messages go on a link.
+/// The direction of messages on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// To the broker.
@@ -99,18 +99,18 @@ pub enum Direction {
     Out,
 }
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The client sends to an entity.
     Send,
-    /// The client sends messages that each name their destination.
+    /// The client sends messages, each with a destination of its own.
     Relay,
     /// The client receives.
     Receive,
-    /// The client looks at messages without taking them.
+    /// The client browses messages without receiving them.
     Browse,
-    /// Requests to a management node, or its answers.
+    /// Requests to a management node, or its responses.
     Management,
     /// Tokens.
     Tokens,
@@ -120,22 +120,22 @@ pub enum Purpose {
     Subscription,
 }
 
-/// What is known of a link at one time.
+/// The state of a link at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkFigures {
-    /// Its number on the connection, counted from 0; never given again.
+    /// Its number on the connection, counted from 0; never reused.
     pub number: u32,
-    /// The name that the client gave it.
+    /// The name chosen by the client.
     pub name: Box<str>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// Which way messages go.
+    /// The direction of messages.
     pub direction: Direction,
-    /// The path of what it is attached to, if that is an entity.
+    /// The path of the entity that it is attached to, if any.
     pub entity: Option<Box<str>>,
-    /// The receiver's id at its entity, by which locks name their holder.
+    /// The receiver's id at its entity, by which locks identify their holder.
     pub receiver: Option<u64>,
-    /// Messages that the receiving side will still take.
+    /// Messages that the receiving side still accepts.
     pub credit: u32,
     /// Deliveries that the receiving side has not settled.
     pub unsettled: usize,
@@ -143,52 +143,52 @@ pub struct LinkFigures {
     pub messages: u64,
 }
 
-/// Which links to show.
+/// The page of links to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkPage {
-    /// From this number on.
+    /// The first number.
     pub from: u32,
-    /// So many at most.
+    /// The most links.
     pub top: usize,
 }
 
-/// What to look at.
+/// The parameters of a query.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
-    /// In lower case: answers say whether identities or entities of links contain it, or a receiver has it as its id. Empty is
-    /// contained in everything.
+    /// A text in lower case: the answer tells whether an identity or the entity of a link contains it, or a receiver
+    /// has it as its id. The empty text matches everything.
     pub needle: Arc<str>,
-    /// Links to show.
+    /// The page of links.
     pub links: LinkPage,
 }
 
-/// What is known of a connection at one time.
+/// The state of a connection at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Who the peer is, by everything that it has shown and that still counts; none if it has shown nothing.
+    /// The peer's identities by all credentials that are still valid; empty before authentication.
     pub identities: Vec<Identity>,
-    /// Links, those of any purpose.
+    /// Number of links of any purpose.
     pub link_count: usize,
-    /// Messages that came over links for messages since the connection was opened.
+    /// Messages received over message links since the connection was opened.
     pub messages_in: u64,
-    /// Messages that left over such links.
+    /// Messages sent over such links.
     pub messages_out: u64,
-    /// Messages that the client's receivers will still take.
+    /// Messages that the client's receivers still accept.
     pub credit: u64,
     /// Deliveries that the client has not settled.
     pub unsettled: u64,
-    /// The broker has begun to close it.
+    /// Whether the broker has begun to close it.
     pub is_closing: bool,
-    /// Whether what changes contains what was searched.
+    /// Whether one of the properties that can change matches the needle.
     pub matches: bool,
-    /// The links that were asked for, by number.
+    /// The requested links, by number.
     pub links: Vec<LinkFigures>,
-    /// From where links go on, if there are more.
+    /// The number at which the next page starts, if there are more links.
     pub next_link: Option<u32>,
 }
 
 impl Figures {
-    /// Takes a link into account; links come in any order.
+    /// Adds a link; links may be added in any order.
     pub fn add(&mut self, link: &LinkFigures, look: &Look) {
         self.link_count += 1;
         if matches!(link.purpose, Purpose::Receive | Purpose::Browse) {
@@ -199,7 +199,7 @@ impl Figures {
             || link.receiver.is_some_and(|receiver| receiver.to_string() == *look.needle);
     }
 
-    /// Notes who the peer is; each identity once.
+    /// Adds an identity of the peer, each once.
     pub fn identify(&mut self, identity: Identity, look: &Look) {
         self.matches |= contains(&identity.name, &look.needle);
         if let Err(place) = self.identities.binary_search(&identity) {
@@ -207,7 +207,7 @@ impl Figures {
         }
     }
 
-    /// Keeps a page of links.
+    /// Keeps one page of links.
     pub fn show(&mut self, mut links: Vec<LinkFigures>, page: LinkPage) {
         links.retain(|link| link.number >= page.from);
         links.sort_unstable_by_key(|link| link.number);

@@ -1,9 +1,10 @@
-//! The register of live AMQP connections: who is connected, a way to look at one, and a way to end one.
+//! The register of live AMQP connections, for listing, inspecting and closing them.
 //!
-//! The front end enters a connection when its peer has opened it and holds the [`Presence`] as long as the connection lives. To drop
-//! it takes the connection off the register, so that one whose task panics or is aborted is off as well. Figures are not
-//! published: a connection is asked, and its own task answers at the end of a turn from what it knows anyway. So nothing is counted for
-//! the register, no lock is held across an await, and a connection that nobody looks at costs one check in each turn.
+//! The front end registers a connection when its peer has opened it, and holds the [`Presence`] as long as the
+//! connection lives. Dropping it removes the connection from the register, even if the connection's task panics or is
+//! aborted. State is not published: a query is sent to the connection's own task, which answers at the end of a turn
+//! from state that it keeps anyway. So nothing is counted for the register, no lock is held across an await, and
+//! without queries a connection pays for one check per turn.
 
 mod figures;
 mod register;

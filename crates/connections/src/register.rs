@@ -1,4 +1,4 @@
-//! Who is connected.
+//! The register of connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{About, Figures, Look};
 
-/// Requests to one connection that wait for its next turn; more find it busy.
+/// Most requests that wait for a connection's next turn; with more, the connection counts as busy.
 const REQUESTS_MAX: usize = 16;
 
-/// Names a connection. Ids of another run of the broker name none.
+/// Identifies a connection. Ids of another run of the broker are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     run: u64,
@@ -29,7 +29,7 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// The text is no id of a connection.
+/// The text is not an id of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoConnectionId;
 
@@ -40,19 +40,19 @@ impl FromStr for ConnectionId {
         let (run, number) = text.split_once('-').ok_or(NoConnectionId)?;
         let run = u64::from_str_radix(run, 16).map_err(|_| NoConnectionId)?;
         let id = Self { run, number: number.parse().map_err(|_| NoConnectionId)? };
-        // One way of writing each.
+        // Each id has only one accepted spelling.
         if id.to_string() == text { Ok(id) } else { Err(NoConnectionId) }
     }
 }
 
-/// What a connection is asked for.
+/// A request to a connection.
 #[derive(Debug)]
 pub enum Request {
-    /// To say what is known of it.
+    /// Return the connection's state.
     Look(Look, oneshot::Sender<Figures>),
-    /// To end.
+    /// Close the connection.
     Close {
-        /// Who wants that.
+        /// The operator who requested it.
         by: Box<str>,
     },
 }
@@ -75,7 +75,8 @@ impl Default for Register {
 }
 
 impl Register {
-    /// Nobody yet. `run` should differ between runs of the broker, so that an id that somebody kept names no other connection.
+    /// An empty register. `run` should differ between runs of the broker, so that an old id never refers to another
+    /// connection.
     #[must_use]
     pub fn new(run: u64) -> Self {
         Self(Arc::new(Mutex::new(Live { run, entered: 0, entries: BTreeMap::new() })))
@@ -85,7 +86,7 @@ impl Register {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a connection, as long as what is returned lives.
+    /// Registers a connection until the result is dropped.
     #[must_use]
     pub fn enter(&self, about: About) -> Presence {
         let (sender, requests) = mpsc::channel(REQUESTS_MAX);
@@ -97,19 +98,19 @@ impl Register {
         Presence { register: self.clone(), id, requests, waiting: None }
     }
 
-    /// How many there are.
+    /// Number of connections.
     #[must_use]
     pub fn count(&self) -> usize {
         self.live().entries.len()
     }
 
-    /// A connection, if it is there.
+    /// The connection with this id, if it is registered.
     #[must_use]
     pub fn find(&self, id: ConnectionId) -> Option<Entry> {
         self.live().entries.get(&id).cloned()
     }
 
-    /// Connections in the order in which they were opened, behind one that may be gone.
+    /// Connections in the order of opening, after the given one, which may no longer exist.
     #[must_use]
     pub fn after(&self, id: Option<ConnectionId>, top: usize) -> Vec<Entry> {
         let live = self.live();
@@ -118,19 +119,19 @@ impl Register {
     }
 }
 
-/// A connection of the register, seen from outside.
+/// A registered connection, as seen from outside.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Its id.
     pub id: ConnectionId,
-    /// Who it is.
+    /// Its fixed properties.
     pub about: Arc<About>,
     requests: mpsc::Sender<Request>,
 }
 
 impl Entry {
-    /// Asks connections what is known of them, all at the same time. `None` for one that has ended meanwhile, and for one that did
-    /// not answer within the time.
+    /// Queries the state of connections concurrently. `None` for a connection that ended meanwhile or did not answer in
+    /// time.
     pub async fn look_at(entries: &[Self], look: &Look, within: Duration) -> Vec<Option<Figures>> {
         let until = Instant::now() + within;
         let asked: Vec<_> = entries.iter().map(|entry| entry.ask(look.clone())).collect();
@@ -149,24 +150,24 @@ impl Entry {
         self.requests.try_send(Request::Look(look, sender)).ok().map(|()| answer)
     }
 
-    /// Ends the connection in its next turn; whether it was still there.
+    /// Closes the connection in its next turn; returns whether it still existed.
     pub async fn close(&self, by: &str) -> bool {
         self.requests.send(Request::Close { by: by.into() }).await.is_ok()
     }
 
-    /// Resolves when the connection is off the register.
+    /// Resolves when the connection is no longer registered.
     pub async fn gone(&self) {
         self.requests.closed().await;
     }
 }
 
-/// Keeps a connection on the register until it is dropped.
+/// Keeps a connection registered until dropped.
 #[derive(Debug)]
 pub struct Presence {
     register: Register,
     id: ConnectionId,
     requests: mpsc::Receiver<Request>,
-    /// What woke the connection.
+    /// The request that woke the connection.
     waiting: Option<Request>,
 }
 
@@ -177,7 +178,8 @@ impl Presence {
         self.id
     }
 
-    /// The next request; to be asked for once per turn until there is none. Costs next to nothing if there is none.
+    /// The next request; to be called repeatedly in each turn until it returns `None`. Costs next to nothing without
+    /// requests.
     pub fn next_request(&mut self) -> Option<Request> {
         if self.waiting.is_none() && self.requests.is_empty() {
             return None;
@@ -185,7 +187,7 @@ impl Presence {
         self.waiting.take().or_else(|| self.requests.try_recv().ok())
     }
 
-    /// Ready if there is a request for [`Self::next_request`]; wakes the context when one comes.
+    /// Ready if [`Self::next_request`] would return a request; otherwise wakes the context when one arrives.
     pub fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.waiting.is_none()
             && let Poll::Ready(request) = self.requests.poll_recv(context)

@@ -1,5 +1,5 @@
-//! Conditions of errors over AMQP, as symbols: those of AMQP 1.0 that the table uses, and those of Service Bus.
-#![allow(missing_docs)] // reason: each constant is the symbol it holds
+//! Error conditions over AMQP, as symbols: those of AMQP 1.0 that the table uses, and those of Service Bus.
+#![allow(missing_docs)] // reason: each constant is named like its symbol
 
 pub const DECODE_ERROR: &str = "amqp:decode-error";
 pub const INTERNAL_ERROR: &str = "amqp:internal-error";

@@ -1,4 +1,4 @@
-//! Which row each refusal has. The matches are exhaustive, so that a new refusal needs one.
+//! The row of each refusal. The matches are exhaustive, so that a new refusal requires one.
 
 use peeklock_access::Denied;
 use peeklock_engine::Refusal;

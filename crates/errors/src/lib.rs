@@ -1,5 +1,5 @@
-//! The one table of errors: what clients are told about each, over AMQP and over HTTP. Both front ends take conditions,
-//! statuses and sub-codes from here; `docs/errors.md` shows the same table.
+//! The only table of errors as reported to clients over AMQP and HTTP. Both front ends take conditions, statuses and
+//! sub-codes from here; `docs/errors.md` contains the same table.
 
 pub mod condition;
 mod kind;
@@ -9,13 +9,13 @@ mod tests;
 
 pub use table::ErrorKind;
 
-/// What stands for the sub-code of errors that are written without one.
+/// Placeholder for the sub-code of errors that are reported without one.
 pub const NO_SUB_CODE: u16 = 0;
 
-/// What clients are told about one kind of error.
+/// How one kind of error is reported to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// When it occurs, for people.
+    /// When it occurs, for documentation.
     pub meaning: &'static str,
     /// Over AMQP; `None` for errors of HTTP only.
     pub amqp: Option<Amqp>,
@@ -28,17 +28,18 @@ pub struct Row {
 /// An error over AMQP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amqp {
-    /// Of links, transfers and responses.
+    /// Condition in detach, disposition and response.
     pub condition: &'static str,
-    /// Of responses of `$management` and `$cbs`.
+    /// Status in responses of `$management` and `$cbs`.
     pub status: i32,
 }
 
 /// An error over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Http {
-    /// Of the response.
+    /// Status of the response.
     pub status: u16,
-    /// In the text of the response: azure-sdk-for-net's constants; [`NO_SUB_CODE`] where the service writes none.
+    /// Sub-code in the text of the response: azure-sdk-for-net's constants; [`NO_SUB_CODE`] where the service writes
+    /// none.
     pub sub_code: u16,
 }

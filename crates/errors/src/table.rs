@@ -1,5 +1,5 @@
-//! The table. P: Python azure-servicebus 7.15.0, J: JS @azure/service-bus 7.9.5, N: .NET, each as found in its error mapping;
-//! spec: AMQP 1.0. Sub-codes are azure-sdk-for-net's constants.
+//! The table. P: Python azure-servicebus 7.15.0, J: JS @azure/service-bus 7.9.5, N: .NET, each according to its error
+//! mapping; spec: AMQP 1.0. Sub-codes are azure-sdk-for-net's constants.
 
 use crate::condition::{
     ARGUMENT_ERROR, ARGUMENT_OUT_OF_RANGE, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED,
@@ -25,7 +25,7 @@ const fn http(status: u16, sub_code: u16) -> Option<Http> {
 
 macro_rules! table {
     ($($kind:ident $meaning:literal $amqp:expr, $http:expr, $is_retryable:expr;)*) => {
-        /// A kind of error that clients are told about: a row of the table.
+        /// A kind of error reported to clients: a row of the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorKind {
             $(#[doc = $meaning] $kind,)*
@@ -35,7 +35,7 @@ macro_rules! table {
             /// All rows, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// What clients are told.
+            /// How it is reported.
             #[must_use]
             pub const fn row(self) -> Row {
                 match self {
@@ -72,7 +72,7 @@ table! {
     // P, J, N: deferred receive and cancel of unknown numbers.
     MessageNotFound "there is no message with the sequence number in the state that the operation needs"
         amqp(MESSAGE_NOT_FOUND, 404), http(404, 40400), FINAL;
-    // Spec 2.8.15; P: in its list of errors that are final.
+    // Spec 2.8.15; P: in its list of non-retryable errors.
     MessageDamaged "what is stored of the message is damaged"
         amqp(DECODE_ERROR, 400), http(500, 50001), FINAL;
     // P, J, N: MessageSizeExceeded; spec 2.8.18.
@@ -81,14 +81,14 @@ table! {
     // Spec 2.8.15.
     MalformedMessage "the encoding of a message is broken"
         amqp(DECODE_ERROR, 400), http(400, 40000), FINAL;
-    // P, J, N: QuotaExceeded, which SDKs take for final.
+    // P, J, N: QuotaExceeded, which SDKs treat as final.
     EntityFull "the entity has reached its size"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
     StorageFull "the broker's storage is full"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
     StateFull "the broker has no memory left for more messages"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
-    // N and J: QuotaExceeded for 403; for the 405 that the sub-codes of topics suggest they have no exception of their own.
+    // N and J: QuotaExceeded for 403; for 405, which the sub-codes of topics suggest, they have no specific exception.
     TooManyEntities "the namespace has as many queues and topics as it may have"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40300), FINAL;
     TooManySubscriptions "the topic has as many subscriptions as it may have"
@@ -97,7 +97,7 @@ table! {
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40501), FINAL;
     TooManyCorrelationFilters "the topic has as many correlation filters as it may have"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), http(403, 40502), FINAL;
-    // P, J, N: MessagingEntityNotFound (J looks at the text too).
+    // P, J, N: MessagingEntityNotFound (J checks the text too).
     EntityNotFound "the entity to attach to, to describe or to change, or the rule, does not exist"
         amqp(NOT_FOUND, 404), http(404, 40400), FINAL;
     // The documentation of the REST operations on messages.
@@ -114,7 +114,7 @@ table! {
     // azure-service-bus 203.
     ForwardingTargetNotFound "a target of forwarding does not exist"
         NO_AMQP, http(400, 40400), FINAL;
-    // P, J, N: ArgumentException and its like.
+    // P, J, N: ArgumentException and similar ones.
     InvalidArgument "a value is missing, of the wrong type or out of range"
         amqp(ARGUMENT_ERROR, 400), http(400, 40000), FINAL;
     // azure-sdk-for-js 34274: ArgumentOutOfRangeError.
@@ -126,7 +126,7 @@ table! {
     // A trace of the service of June 2026; N: InvalidOperationException.
     NotAllowed "the operation is not for this entity or message"
         amqp(NOT_ALLOWED, 400), http(400, 40000), FINAL;
-    // P, J, N: NotSupportedException and its like; 501 for unknown operations of `$management`.
+    // P, J, N: NotSupportedException and similar ones; 501 for unknown operations of `$management`.
     NotImplemented "the operation or feature does not exist"
         amqp(NOT_IMPLEMENTED, 501), NO_HTTP, FINAL;
     // P, J, N: ServiceBusy, retried after some seconds.
@@ -137,20 +137,20 @@ table! {
     // Spec 2.8.15.
     TooMuchUnsettled "too many deliveries of a connection wait to be settled"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), NO_HTTP, FINAL;
-    // Spec 4.5.9; N: a general error, which its tests ask for.
+    // Spec 4.5.9; N: a general error, which its tests require.
     TransactionUnknown "the id names no open transaction of the connection"
         amqp(TRANSACTION_UNKNOWN_ID, 400), NO_HTTP, FINAL;
     TransactionRolledBack "an operation of the transaction was refused"
         amqp(TRANSACTION_ROLLBACK, 400), NO_HTTP, FINAL;
     TransactionTimedOut "the transaction took too long"
         amqp(TRANSACTION_TIMEOUT, 408), NO_HTTP, FINAL;
-    // N: QuotaExceeded; more of the same would fail as well.
+    // N: QuotaExceeded; a repetition would fail as well.
     TransactionTooLarge "the transaction, or the links to its coordinator, are more than there may be"
         amqp(RESOURCE_LIMIT_EXCEEDED, 403), NO_HTTP, FINAL;
     // P, J, N: authorization errors; put-token: 401.
     RightMissing "no token that was shown gives the right"
         amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40100), FINAL;
-    // The service's own words, without a sub-code, which the tests of Go's SDK assert.
+    // The service's own text, without a sub-code, which the tests of Go's SDK assert.
     ManageRightMissing "the token does not give the right to read or change descriptions"
         NO_AMQP, http(401, NO_SUB_CODE), FINAL;
     GrantEnded "the token, key or rule of an open link ended"
@@ -165,10 +165,10 @@ table! {
         amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40105), FINAL;
     TokenExpired "the time of the token is over, or has not begun"
         amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40106), FINAL;
-    // All SDKs try again; after 401 they don't.
+    // All SDKs retry; after 401 they don't.
     IssuerKeyUnknown "the issuer's keys are being fetched"
         amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
-    // The service's own words, without a sub-code.
+    // The service's own text, without a sub-code.
     NoDescription "a dead-letter queue or management node has no description"
         NO_AMQP, http(400, NO_SUB_CODE), FINAL;
     MethodNotAllowed "the method is not for this path"
@@ -179,10 +179,10 @@ table! {
         NO_AMQP, http(412, 41200), FINAL;
     BodyTooLarge "the body of a request is too large"
         NO_AMQP, http(413, 41300), FINAL;
-    // The management API in JSON only; ATOM takes any.
+    // Only for the management API in JSON; ATOM accepts any type.
     BodyTypeUnknown "the body of a request is not of the type that is understood"
         NO_AMQP, http(415, 41500), FINAL;
-    // Not seen by a client that follows the protocol; spec 2.8.15.
+    // Never seen by a client that follows the protocol; spec 2.8.15.
     Internal "the broker failed"
         amqp(INTERNAL_ERROR, 500), http(500, 50000), RETRYABLE;
 }

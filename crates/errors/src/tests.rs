@@ -1,4 +1,4 @@
-//! The table agrees with itself and with its page of the documentation.
+//! The table is consistent and matches its page of the documentation.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ const PAGE: &str = include_str!("../../../docs/errors.md");
 const HEAD: &str =
     "| Error | When | AMQP condition | Status | HTTP | SubCode | Retried |\n|---|---|---|---|---|---|---|\n";
 
-/// The table as the page shows it.
+/// The table in the format of the page.
 fn shown() -> String {
     let mut text = HEAD.to_owned();
     for kind in ErrorKind::ALL {
@@ -51,7 +51,7 @@ fn every_row_says_something_to_some_client() {
     assert_eq!(names.len(), ErrorKind::ALL.len());
 }
 
-/// N takes the status for the first three digits of the sub-code; the exceptions are the service's own.
+/// N takes the first three digits of the sub-code as the status; the exceptions are the service's own.
 #[test]
 fn sub_codes_begin_with_their_status() {
     for kind in ErrorKind::ALL {

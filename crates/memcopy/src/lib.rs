@@ -1,9 +1,10 @@
 //! `memcpy` and `memmove` of the static binary for x86-64.
 //!
-//! Those of musl copy by `rep movsq`, and the bytes that are left one by one. To start that takes longer than most of a broker's copies, of
-//! 10 to 400 bytes: they took a quarter of the CPU of sends (docs/performance.md). The linker takes the symbols defined here and leaves musl's
-//! alone. On other systems and processors this crate is empty, since what they have is fast. A library that is kept well and has these
-//! symbols was not found; others replaced them likewise (microsoft/openvmm, pull request 2297; astral-sh/uv, issue 10610).
+//! Musl's versions copy by `rep movsq` and then the remaining bytes one by one. The start of `rep movsq` takes longer
+//! than most of a broker's copies of 10 to 400 bytes: copying took a quarter of the CPU time of sends
+//! (docs/performance.md). The linker takes the symbols defined here and ignores musl's. On other systems and processors
+//! this crate is empty, since their versions are fast. No maintained library with these symbols was found; others
+//! replaced them in the same way (microsoft/openvmm, pull request 2297; astral-sh/uv, issue 10610).
 
 // The compiler must not turn the code of `memcpy` into a call of `memcpy`.
 #![no_builtins]
@@ -17,7 +18,7 @@
 
 use core::arch::x86_64::__m128i;
 
-/// Four registers of 16 bytes, of which each processor for x86-64 has enough (SSE2).
+/// Four registers of 16 bytes, available on every x86-64 processor (SSE2).
 type Block = [__m128i; 4];
 
 const BLOCK_BYTES: usize = size_of::<Block>();
@@ -25,36 +26,36 @@ const REGISTER_BYTES: usize = size_of::<__m128i>();
 
 #[cfg(target_env = "musl")]
 mod symbols {
-    /// As in C: copies bytes between places that don't overlap.
+    /// As in C: copies bytes between areas that don't overlap.
     ///
     /// # Safety
-    /// `from` can be read and `to` be written for so many bytes, and they don't overlap.
+    /// `bytes` bytes can be read from `from` and written to `to`, and the areas don't overlap.
     #[unsafe(no_mangle)]
     pub(crate) unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { super::copy_apart(to, from, bytes) };
         to
     }
 
-    /// As in C: copies bytes between places that may overlap.
+    /// As in C: copies bytes between areas that may overlap.
     ///
     /// # Safety
-    /// `from` can be read and `to` be written for so many bytes.
+    /// `bytes` bytes can be read from `from` and written to `to`.
     #[unsafe(no_mangle)]
     pub(crate) unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { super::copy(to, from, bytes) };
         to
     }
 }
 
-/// Copies bytes between places that don't overlap.
+/// Copies bytes between areas that don't overlap.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes, and they don't overlap.
+/// `bytes` bytes can be read from `from` and written to `to`, and the areas don't overlap.
 #[inline(always)]
 unsafe fn copy_apart(to: *mut u8, from: *const u8, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if !copy_few(to, from, bytes) {
             copy_forward(to, from, bytes);
@@ -62,18 +63,18 @@ unsafe fn copy_apart(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copies bytes between places that may overlap.
+/// Copies bytes between areas that may overlap.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes.
+/// `bytes` bytes can be read from `from` and written to `to`.
 #[inline(always)]
 unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if copy_few(to, from, bytes) {
             return;
         }
-        // Less than `bytes` only if `to` lies within what is read.
+        // Less than `bytes` only if `to` is inside the area that is read.
         if to.addr().wrapping_sub(from.addr()) >= bytes {
             copy_forward(to, from, bytes);
         } else {
@@ -82,13 +83,13 @@ unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copies up to two blocks, by reading all of it before anything is written. False if it is more, and nothing is done.
+/// Copies up to two blocks, reading all bytes before any is written. Returns false without copying if there are more.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes.
+/// `bytes` bytes can be read from `from` and written to `to`.
 #[inline(always)]
 unsafe fn copy_few(to: *mut u8, from: *const u8, bytes: usize) -> bool {
-    // SAFETY: the caller's promise; each size is at most `bytes`.
+    // SAFETY: guaranteed by the caller; each size is at most `bytes`.
     unsafe {
         match bytes {
             0 => {}
@@ -105,14 +106,14 @@ unsafe fn copy_few(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     true
 }
 
-/// Copies the first and the last bytes of the size of `T`; they overlap where there are less than two of them.
+/// Copies the first and the last bytes of the size of `T`; they overlap if `bytes` is less than twice that size.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes, of which `T` has no more.
+/// `bytes` bytes can be read from `from` and written to `to`, and `T` is not larger.
 #[inline(always)]
 unsafe fn copy_ends<T>(to: *mut u8, from: *const u8, bytes: usize) {
     let end = bytes - size_of::<T>();
-    // SAFETY: both lie within what the caller promises.
+    // SAFETY: both are inside the areas guaranteed by the caller.
     unsafe {
         let (first, last) = (read::<T>(from), read::<T>(from.add(end)));
         write(to, first);
@@ -120,18 +121,19 @@ unsafe fn copy_ends<T>(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copies more than a block from the beginning to the end, a block at a time, each to an aligned place.
+/// Copies more than a block from start to end, one block at a time, each to an aligned address.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes, more than two blocks. `to` doesn't lie within what is read.
+/// `bytes` bytes, more than two blocks, can be read from `from` and written to `to`. `to` is not inside the area that
+/// is read.
 #[inline(always)]
 unsafe fn copy_forward(to: *mut u8, from: *const u8, bytes: usize) {
     let end = bytes - BLOCK_BYTES;
     let mut at = REGISTER_BYTES - to.addr() % REGISTER_BYTES;
-    // SAFETY: `at` is at most a register's size to begin with, and below `end` wherever it is used.
+    // SAFETY: `at` is at first at most a register's size, and below `end` wherever it is used.
     unsafe {
         let first = read::<__m128i>(from);
-        // Before it is written over, where the places overlap.
+        // Read before it is overwritten, if the areas overlap.
         let last = read::<Block>(from.add(end));
         while at < end {
             write_aligned(to.add(at), read::<Block>(from.add(at)));
@@ -142,18 +144,19 @@ unsafe fn copy_forward(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copies more than a block from the end to the beginning, a block at a time, each to an aligned place.
+/// Copies more than a block from end to start, one block at a time, each to an aligned address.
 ///
 /// # Safety
-/// `from` can be read and `to` be written for so many bytes, more than two blocks. `from` doesn't lie within what is written.
+/// `bytes` bytes, more than two blocks, can be read from `from` and written to `to`. `from` is not inside the area that
+/// is written.
 #[inline(always)]
 unsafe fn copy_backward(to: *mut u8, from: *const u8, bytes: usize) {
     let end = bytes - REGISTER_BYTES;
     let mut at = bytes - (to.addr() + bytes) % REGISTER_BYTES;
-    // SAFETY: `at` is at most `bytes`, and a block or more wherever one is subtracted.
+    // SAFETY: `at` is at most `bytes`, and at least a block wherever one is subtracted.
     unsafe {
         let last = read::<__m128i>(from.add(end));
-        // Before it is written over.
+        // Read before it is overwritten.
         let first = read::<Block>(from);
         while at > BLOCK_BYTES {
             at -= BLOCK_BYTES;
@@ -165,26 +168,26 @@ unsafe fn copy_backward(to: *mut u8, from: *const u8, bytes: usize) {
 }
 
 /// # Safety
-/// There is a `T` that can be read, which need not be aligned. Any bytes are one.
+/// `from` points to a readable `T`, which need not be aligned. Any bytes are a valid `T`.
 #[inline(always)]
 unsafe fn read<T>(from: *const u8) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { from.cast::<T>().read_unaligned() }
 }
 
 /// # Safety
-/// There is room for a `T`, which need not be aligned.
+/// `to` has room for a `T`, which need not be aligned.
 #[inline(always)]
 unsafe fn write<T>(to: *mut u8, value: T) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.cast::<T>().write_unaligned(value) }
 }
 
 /// # Safety
-/// There is room for a block, aligned for a register.
+/// `to` has room for a block and is aligned for a register.
 #[inline(always)]
 unsafe fn write_aligned(to: *mut u8, block: Block) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.cast::<Block>().write(block) }
 }
 

@@ -1,14 +1,14 @@
 //! Every size and alignment, compared with the standard library.
 
-#![allow(clippy::indexing_slicing)] // A surprise ends the test.
+#![allow(clippy::indexing_slicing)] // reason: a failed test may panic
 
 use super::*;
 
-/// Covers every path, with each of its loops running several times. Miri, which is slow, tries some of them.
+/// Covers every path, with each loop running several times. Miri, which is slow, tries only some sizes.
 const SIZES: std::ops::RangeInclusive<usize> = 0..=420;
 const STEP: usize = if cfg!(miri) { 19 } else { 1 };
 const ALIGNMENTS: std::ops::Range<usize> = 0..16;
-/// Bytes beside what is written that must stay what they are.
+/// Bytes around the target that must not change.
 const MARGIN: usize = 40;
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn places_apart_are_copied_at_every_size_and_alignment() {
         for from in ALIGNMENTS.step_by(if size > 420 { 5 } else { 1 }) {
             for to in ALIGNMENTS {
                 let mut target = vec![0xEE; MARGIN + 16 + size + MARGIN];
-                // SAFETY: both have room for `size` bytes from there on, and are allocations of their own.
+                // SAFETY: both have room for `size` bytes from there on, and are separate allocations.
                 unsafe { copy_apart(target.as_mut_ptr().add(MARGIN + to), source.as_ptr().add(from), size) };
                 let (before, rest) = target.split_at(MARGIN + to);
                 let (copied, after) = rest.split_at(size);
@@ -50,7 +50,7 @@ fn places_that_overlap_are_copied_at_every_size_and_distance() {
                     let mut moved = expected.clone();
                     expected.copy_within(from..from + size, to);
                     let start = moved.as_mut_ptr();
-                    // SAFETY: the allocation has room for both.
+                    // SAFETY: the allocation has room for both areas.
                     unsafe { copy(start.add(to), start.add(from), size) };
                     assert!(moved == expected, "{size} bytes from {from} to {to}");
                 }

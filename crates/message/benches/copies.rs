@@ -1,8 +1,9 @@
-//! What a topic costs more than a queue: reading what rules see of a message, and writing copies that actions changed.
+//! The additional cost of a topic over a queue: reading the properties for rules, and writing copies changed by
+//! actions.
 //!
 //! `cargo bench -p peeklock-message --bench copies`.
 
-#![allow(missing_docs, clippy::unwrap_used)] // reason: a benchmark stops at the first surprise
+#![allow(missing_docs, clippy::unwrap_used)] // reason: a benchmark may panic
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use peeklock_wire::message::{
     Header, MessageProperties, encode_application_properties, encode_body_value, encode_message_annotations,
 };
 
-/// A message of 1 KB as the SDKs write it, with `properties` application properties, every other one a number.
+/// A message of 1 KB as encoded by the SDKs, with `properties` application properties, every other one a number.
 fn message(properties: u8) -> Bytes {
     let mut output = BytesMut::new();
     Header::default().encode(&mut output);

@@ -1,37 +1,37 @@
-//! Message annotations with a meaning.
+//! Message annotations known to the broker.
 
 use bytes::Bytes;
 use peeklock_wire::message::Sections;
 use peeklock_wire::{DecodeError, Str, Value};
 
-/// Milliseconds since 1970: when the message shall become available. The sender's; kept.
+/// Milliseconds since 1970 when the message becomes available. Set by the sender; kept.
 pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
-/// The same by clients for JMS, as a long or a timestamp (AMQP Binding for JMS, 3.2.5). The sender's; kept.
+/// The same from JMS clients, as a long or a timestamp (AMQP Binding for JMS, 3.2.5). Set by the sender; kept.
 pub const DELIVERY_TIME: &str = "x-opt-delivery-time";
-/// The sender's; kept.
+/// Set by the sender; kept.
 pub const PARTITION_KEY: &str = "x-opt-partition-key";
-/// The sender's; kept, and without effect.
+/// Set by the sender; kept, without effect.
 pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 /// When the message was accepted or activated.
 pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
-/// Its number (long: Go and Java assert the type).
+/// The sequence number (long: Go and Java assert the type).
 pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
-/// Its number where it first entered the broker, if that was another entity.
+/// The sequence number in the entity that the message first entered, if that was another one.
 pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
-/// The partition of a message in a partitioned entity (short, as azure-service-bus-go read it); only there.
+/// The partition of a message in a partitioned entity (short, as azure-service-bus-go read it); only for such entities.
 pub const PARTITION_ID: &str = "x-opt-partition-id";
-/// End of the lock; of a browsed message, an instant that means none.
+/// End of the lock; for a browsed message, a time that means "not locked".
 pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
-/// 0 active, 1 deferred, 2 scheduled (also when it was before it became available); absent means active.
+/// 0 active, 1 deferred, 2 scheduled (also after such a message has become available); absent means active.
 pub const MESSAGE_STATE: &str = "x-opt-message-state";
-/// Delivery annotation: the lock token (Go knows it only from here for deferred messages; P's own tests look for it in each
+/// Delivery annotation with the lock token (for deferred messages, Go reads it only here; P's own tests expect it in each
 /// locked message).
 pub const LOCK_TOKEN: &str = "x-opt-lock-token";
 
-/// The queue in which a forwarded dead letter first was dead-lettered.
+/// The queue in which a forwarded dead letter was first dead-lettered.
 pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
 
-/// Keys only the broker writes; what a sender puts there is dropped on delivery.
+/// Keys written only by the broker; values from a sender are dropped on delivery.
 const SERVICE_OWNED: [&str; 8] = [
     ENQUEUED_TIME,
     SEQUENCE_NUMBER,
@@ -43,7 +43,7 @@ const SERVICE_OWNED: [&str; 8] = [
     PARTITION_ID,
 ];
 
-/// Whether only the broker writes this key.
+/// Whether the key is written only by the broker.
 pub fn is_service_owned(key: &str) -> bool {
     SERVICE_OWNED.contains(&key)
 }
@@ -56,21 +56,21 @@ pub(crate) fn timestamp_ms(mut encoded_value: Bytes) -> Option<i64> {
     }
 }
 
-/// The annotations of a sender that mean something here.
+/// The sender's annotations that the broker uses.
 #[derive(Debug, Default)]
 pub(crate) struct Annotated {
-    /// What [`PARTITION_KEY`] says, if it is a text.
+    /// The value of [`PARTITION_KEY`], if it is a text.
     pub(crate) partition_key: Option<Str>,
-    /// What [`VIA_PARTITION_KEY`] says, if it is a text.
+    /// The value of [`VIA_PARTITION_KEY`], if it is a text.
     pub(crate) via_partition_key: Option<Str>,
-    /// What [`SCHEDULED_ENQUEUE_TIME`] says.
+    /// The value of [`SCHEDULED_ENQUEUE_TIME`].
     pub(crate) scheduled_enqueue_time: Value,
-    /// What [`DELIVERY_TIME`] says.
+    /// The value of [`DELIVERY_TIME`].
     pub(crate) delivery_time: Value,
 }
 
 impl Annotated {
-    /// Reads a section; others are stepped over, and of two with one key the first counts.
+    /// Reads a section; other annotations are skipped, and of several with the same key the first is used.
     ///
     /// # Errors
     /// [`DecodeError`].

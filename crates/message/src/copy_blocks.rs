@@ -1,20 +1,21 @@
-//! Memory for the copies of messages that come together: one block for many of them, instead of one for each.
+//! Memory for copies of messages that arrive together: one block for many of them, instead of one for each.
 
 use bytes::{Bytes, BytesMut};
 
-/// A block is no larger, in bytes, unless a message is: it stays as long as one of its messages is held.
+/// Largest block in bytes, unless a message is larger: a block is kept as long as one of its messages.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
-/// See the module. Empty, it takes no memory; each block is twice as large as the one before, so that few messages take little.
+/// The allocator; see the module. Empty, it uses no memory; each block is twice as large as the previous one, so that
+/// few messages use little.
 #[derive(Debug, Default)]
 pub struct CopyBlocks {
     block: BytesMut,
-    /// Of the last block.
+    /// Size of the last block.
     block_bytes: usize,
 }
 
 impl CopyBlocks {
-    /// Gives what `write` appends, which should take no more than `bytes`.
+    /// Returns the bytes that `write` appends, which should be at most `bytes`.
     pub fn write(&mut self, bytes: usize, write: impl FnOnce(&mut BytesMut)) -> Bytes {
         if self.block.capacity() < bytes {
             self.block_bytes = (2 * self.block_bytes).min(BLOCK_BYTES_MAX).max(bytes);
@@ -24,7 +25,7 @@ impl CopyBlocks {
         self.block.split().freeze()
     }
 
-    /// Lets go of what is left of the block.
+    /// Releases the rest of the block.
     pub fn clear(&mut self) {
         *self = Self::default();
     }

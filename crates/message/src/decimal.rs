@@ -1,10 +1,10 @@
-//! Decimals. AMQP encodes those of every width as binary integers with a decimal exponent (IEEE 754-2008, "binary integer
-//! decimal"), so a wider one has the same integer and another bias; rules know only those of 128 bits.
+//! Decimals. AMQP encodes decimals of all widths as binary integers with a decimal exponent (IEEE 754-2008, "binary
+//! integer decimal"), so a wider decimal has the same integer and another bias; rules support only 128 bits.
 //!
-//! Clients read something else. The library of .NET, and of the service (Microsoft.Azure.Amqp, `DecimalEncoding`), reads
-//! `System.Decimal` and nothing beyond it, and writes 128 bits with the upper part of the exponent two bits too far to the
-//! right. Python's decoder (azure-servicebus 7.15.0, `_decode_decimal128`) reads only what the service writes: an exponent as
-//! AMQP has it ends its receivers. So decimals are kept as the service would write them ([`as_service`]).
+//! Clients deviate from that. The library of .NET, and of the service (Microsoft.Azure.Amqp, `DecimalEncoding`),
+//! supports only values of `System.Decimal`, and writes 128 bits with the upper part of the exponent two bits too far
+//! to the right. Python's decoder (azure-servicebus 7.15.0, `_decode_decimal128`) reads only the service's encoding: an
+//! exponent as specified by AMQP ends its receivers. So decimals are stored in the service's encoding ([`as_service`]).
 
 use peeklock_wire::message::Sections;
 use peeklock_wire::{DecodeError, Value};
@@ -15,15 +15,15 @@ const BIAS_32: u128 = 101;
 const BIAS_64: u128 = 398;
 const BIAS_128: u128 = 6176;
 
-/// What a coefficient of 7 digits can't be beyond; one that is counts as zero.
+/// Largest coefficient of 7 digits; larger ones count as zero.
 const COEFFICIENT_MAX_32: u128 = 9_999_999;
 /// As [`COEFFICIENT_MAX_32`], of 16 digits.
 const COEFFICIENT_MAX_64: u128 = 9_999_999_999_999_999;
 
-/// Where the exponent of a decimal of 128 bits begins.
+/// Position of the exponent in a decimal of 128 bits.
 const EXPONENT_SHIFT_128: u32 = 113;
 
-/// A decimal of 32 bits in 128.
+/// Converts a decimal of 32 bits to 128.
 pub(crate) fn widen_32(decimal: u32) -> u128 {
     widen(
         decimal.into(),
@@ -31,7 +31,7 @@ pub(crate) fn widen_32(decimal: u32) -> u128 {
     )
 }
 
-/// A decimal of 64 bits in 128.
+/// Converts a decimal of 64 bits to 128.
 pub(crate) fn widen_64(decimal: u64) -> u128 {
     widen(
         decimal.into(),
@@ -50,14 +50,14 @@ fn widen(decimal: u128, format: &Format) -> u128 {
     let sign = (decimal >> (format.bits - 1)) << 127;
     let combination = (decimal >> (format.bits - 6)) & 0b1_1111;
     match combination {
-        // Infinity, and what is not a number.
+        // Infinity and NaN.
         0b1_1110 | 0b1_1111 => return sign | (combination << 122),
         _ => {}
     }
     let shift = format.bits - 1 - format.exponent_bits;
     let mask = |bits: u32| (1_u128 << bits) - 1;
-    // The highest two bits of an exponent are never both set: if so, it begins two bits later, and the coefficient has 100
-    // in front.
+    // The highest two bits of an exponent are never both set: if they are, the exponent begins two bits later, and the
+    // coefficient is prefixed with 100.
     let (exponent, coefficient) = if combination >> 3 == 0b11 {
         let shift = shift - 2;
         (decimal >> shift & mask(format.exponent_bits), (0b100 << shift) | (decimal & mask(shift)))
@@ -68,22 +68,22 @@ fn widen(decimal: u128, format: &Format) -> u128 {
     sign | ((exponent + BIAS_128 - format.bias) << EXPONENT_SHIFT_128) | coefficient
 }
 
-/// Digits after the point in a `System.Decimal`, at most.
+/// Most digits after the point in a `System.Decimal`.
 const SCALE_MAX: i32 = 28;
-/// The bits of its coefficient.
+/// Bits of its coefficient.
 const COEFFICIENT_BITS: u32 = 96;
-/// What a coefficient of 34 digits is below; one that is not counts as zero.
+/// Coefficients of 34 digits are below this; larger ones count as zero.
 const COEFFICIENT_END_128: u128 = 10_u128.pow(34);
-/// By how much an exponent that .NET wrote is smaller than the one it means.
+/// Difference between the intended exponent and the one written by .NET.
 const DOTNET_SHIFT: i32 = 4608;
 
-/// The decimal of 128 bits as the service writes it; `None` if `System.Decimal` can't hold it: more than 28 digits after the
-/// point, more than 96 bits of coefficient, infinities, and what is no number.
+/// The decimal of 128 bits in the service's encoding; `None` if `System.Decimal` can't represent it: more than 28
+/// digits after the point, more than 96 bits of coefficient, infinities, and NaN.
 fn in_service_form(bits: u128) -> Option<u128> {
     let sign = bits & (1 << 127);
     let (mut coefficient, mut exponent) = match (bits >> 122) & 0b1_1111 {
         0b1_1110 | 0b1_1111 => return None,
-        // A coefficient this large is none of 34 digits.
+        // A coefficient this large has more than 34 digits.
         combination if combination >> 3 == 0b11 => (0, 0),
         _ => {
             let coefficient = bits & ((1 << EXPONENT_SHIFT_128) - 1);
@@ -111,7 +111,7 @@ fn in_service_form(bits: u128) -> Option<u128> {
     Some(sign | stored << EXPONENT_SHIFT_128 | coefficient)
 }
 
-/// A decimal of any width, with or without descriptor, as the service writes it; `None` for another value.
+/// A decimal of any width, with or without descriptor, in the service's encoding; `None` for other values.
 ///
 /// # Errors
 /// [`Unfit::Argument`] for a decimal that clients of Service Bus can't read.
@@ -135,7 +135,7 @@ pub fn as_service(value: &Value) -> Result<Option<Value>, Unfit> {
     Ok(Some(Value::Decimal128(written.to_be_bytes())))
 }
 
-/// A section that is a map with its decimals as the service writes them; `None` if it has none that would change.
+/// A map section with its decimals in the service's encoding; `None` if no decimal changes.
 ///
 /// # Errors
 /// [`Unfit::Argument`] for a decimal that clients can't read; [`Unfit::Malformed`].
@@ -155,9 +155,9 @@ pub(crate) fn with_service_form(section: &bytes::Bytes) -> Result<Option<bytes::
     Sections::copy_map(section, replace).map(Some).map_err(malformed)
 }
 
-/// The value, if it can be a decimal.
+/// Decodes the value if it can be a decimal.
 fn decode_decimal(encoded: &[u8]) -> Option<Value> {
-    /// Constructors: a descriptor follows, a decimal of 32, 64 and 128 bits.
+    /// Constructors: described value, decimals of 32, 64 and 128 bits.
     const POSSIBLE: [u8; 4] = [0x00, 0x74, 0x84, 0x94];
     let code = encoded.first()?;
     if !POSSIBLE.contains(code) {
@@ -170,7 +170,7 @@ fn decode_decimal(encoded: &[u8]) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// A coefficient and a power of ten, as a decimal of 128 bits.
+    /// A decimal of 128 bits from a coefficient and a power of ten.
     fn wide(coefficient: u128, power: i32) -> u128 {
         (u128::try_from(6176 + power).unwrap() << EXPONENT_SHIFT_128) | coefficient
     }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn large_coefficients_have_their_exponent_two_bits_later() {
-        // 9_999_999 = 0x98967f has 24 bits: 100 in front of the last 21.
+        // 9_999_999 = 0x98967f has 24 bits: 100 precedes the last 21.
         let coefficient = 9_999_999 & ((1 << 21) - 1);
         assert_eq!(widen_32((0b11 << 29) | (101 << 21) | coefficient), wide(9_999_999, 0));
         let coefficient = 9_999_999_999_999_999 & ((1 << 51) - 1);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(widen_32(0x7c00_0000), 0x7c << 120);
     }
 
-    /// As .NET writes `coefficient / 10^scale`.
+    /// `coefficient / 10^scale` in .NET's encoding.
     fn dotnet(coefficient: u128, scale: u128) -> u128 {
         let biased = 6176 - scale;
         (biased >> 9) << 120 | (biased & 0x7f) << 113 | coefficient

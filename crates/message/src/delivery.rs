@@ -1,5 +1,5 @@
-//! From a stored message to the bytes a client reads: a fresh header and annotations, and over what was sent lie, one
-//! over the other, what actions of rules changed, what receivers changed and why it was dead-lettered.
+//! Encodes a stored message for a client: a fresh header and annotations, and changes in layers over the sent
+//! properties: those by rule actions, then those by receivers, then the reason of dead-lettering.
 
 mod changed;
 mod overlay;
@@ -17,43 +17,43 @@ use overlay::Overlay;
 use peeklock_wire::message::{Header, MapSection, MessageProperties, Places, Sections, header_and_places};
 use peeklock_wire::{DecodeError, Str, Value};
 
-/// Latest instant the SDKs can show, in milliseconds since 1970 (P and J clamp to the same).
+/// Latest time that the SDKs can represent, in milliseconds since 1970 (P and J clamp to the same).
 const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
 
-/// The end of a lock that is none, in milliseconds since 1970: the year 1. Python names it as what the service writes for
-/// "not set" (`utc_from_timestamp`), and every SDK reads it; .NET's tests want the annotation on browsed messages
-/// (`CreateFromReceivedMessageCopiesPropertiesTopic`).
+/// The lock's end for "not locked", in milliseconds since 1970: the year 1. Python documents it as the service's value
+/// for "not set" (`utc_from_timestamp`), and every SDK accepts it; .NET's tests require the annotation on browsed
+/// messages (`CreateFromReceivedMessageCopiesPropertiesTopic`).
 const NOT_LOCKED_MS: i64 = -62_135_596_800_000;
 
 /// An encoded message, in slices.
 pub type Encoded = SmallVec<[Bytes; 3]>;
 
-/// What differs between the ways a message reaches a reader.
+/// How a message is sent to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Over a receiver link.
     Link,
-    /// Inside a management response, taken by number; or over HTTP.
+    /// Inside a management response to a receive by sequence number; or over HTTP.
     Management,
-    /// Inside a management response, browsed.
+    /// Inside a management response to browsing.
     Browsed {
-        /// Whether the body is left out.
+        /// Whether the body is omitted.
         omits_body: bool,
     },
 }
 
-/// What is particular about messages of an entity, as far as it shows.
+/// Properties of the entity that affect how its messages are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Origin {
-    /// Messages belong to sessions: each shows its session's id as partition key (P's own test suite).
+    /// Messages belong to sessions: each has its session's id as partition key (P's own test suite).
     pub sessions: bool,
-    /// Messages are copies of a topic's: each shows the number it had there as well (semantics §3).
+    /// Messages are copies of a topic's: each also has its sequence number in the topic (semantics §3).
     pub copies: bool,
-    /// Messages belong to partitions: each shows its own.
+    /// Messages belong to partitions: each has its partition's id.
     pub partitioned: bool,
 }
 
-/// A stored message and where its sections lie.
+/// A stored message and the positions of its sections.
 struct Stored<'a> {
     content: &'a Bytes,
     places: Places,
@@ -69,23 +69,23 @@ impl Stored<'_> {
     }
 }
 
-/// Writes messages; keeps the memory for fresh parts between messages.
+/// Encodes messages; reuses the memory for fresh parts between messages.
 #[derive(Debug, Default)]
 pub struct Encoder {
     fresh: BytesMut,
 }
 
-/// Fresh parts are carved from blocks of this size.
+/// Fresh parts are allocated from blocks of this size.
 const FRESH_BLOCK_BYTES: usize = 16 * 1024;
 
-/// CopyBlocks one plain delivery's fresh part takes: 5 + 2 + 5 fields of header, 47 and 135 bytes of annotations.
+/// Size of the fresh part of a plain delivery: 5 + 2 + 5 fields of header, 47 and 135 bytes of annotations.
 const FRESH_PART_BYTES: usize = 256;
 
 impl Encoder {
     /// Encodes a message for a reader.
     ///
     /// # Errors
-    /// [`DecodeError`] when the stored content is not a message, which sending had checked.
+    /// [`DecodeError`] when the stored body is not a message, which was checked on sending.
     pub fn encode(&mut self, received: &Received, way: Way, origin: Origin) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
         let (header, places) = header_and_places(&received.content)?;
@@ -125,7 +125,7 @@ impl Encoder {
         Ok(encoded)
     }
 
-    /// The message in one piece, for a `message` entry of a management response.
+    /// The message in one buffer, for a `message` entry of a management response.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -143,8 +143,8 @@ impl Encoder {
         Ok(whole.freeze())
     }
 
-    /// The delivery count is always explicit: N, G and P read it without a default. What was delivered before has been
-    /// acquired before, whatever its sender wrote.
+    /// The delivery count is always explicit: N, G and P read it without a default. A message delivered before is not
+    /// on its first acquirer, whatever its sender wrote.
     fn header(&mut self, mut sent: Header, view: &MessageView) {
         if view.delivery_count > 0 {
             sent.first_acquirer = sent.first_acquirer.map(|_| false);
@@ -153,7 +153,7 @@ impl Encoder {
         Header { ttl_ms, delivery_count: Some(view.delivery_count), ..sent }.encode(&mut self.fresh);
     }
 
-    /// The sender's delivery annotations, and the token of the lock. On a link the section is always there, be it empty.
+    /// The sender's delivery annotations, and the lock token. On a link the section is always present, even if empty.
     fn delivery_annotations(
         &mut self,
         stored: &Stored<'_>,
@@ -178,7 +178,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's annotations, less those that only the broker writes and those that actions changed, and the broker's.
+    /// The sender's annotations, without those written only by the broker or changed by actions, and the broker's
+    /// annotations.
     fn annotations(
         &mut self,
         stored: &Stored<'_>,
@@ -225,7 +226,7 @@ impl Encoder {
             section.value(annotation::PARTITION_ID, &Value::Short(view.partition.index().into()));
         }
         let forwarded = view.forwarded.as_deref();
-        // Not where the message has one number only (G's live test of every annotation).
+        // Only if the message has two numbers (G's live test of all annotations).
         let number_of_topic = origin.copies.then(|| view.shown_number_of_topic().0);
         let first_number =
             forwarded.map(|forwarded| forwarded.enqueued_sequence_number.0).or(number_of_topic);
@@ -252,7 +253,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's properties as actions changed them, with the instant of expiry.
+    /// The sender's properties with the changes of actions and the time of expiry.
     fn properties(&mut self, stored: &Stored<'_>, view: &MessageView) -> Result<(), DecodeError> {
         let mut properties = stored.with_properties().decode_properties()?;
         if let Some(changes) = &view.changes {
@@ -265,7 +266,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's application properties, under all that lies over them.
+    /// The sender's application properties with all layers of changes.
     fn application_properties(
         &mut self,
         stored: &Stored<'_>,
@@ -282,20 +283,20 @@ impl Encoder {
     }
 }
 
-/// The instant of expiry, which only the broker knows (D: authoritative), and the one from which the life counts. J and N
-/// show as time-to-live what lies between the two, also where the life is the entity's default (.NET's tests
-/// `CanRoundTripAmqpProperties`, `TimeToLiveSetBasedOnAbsoluteExpiryTimeAndQueueDefault`), so the sender's clock gives way
-/// to the broker's (S-13).
+/// Sets the time of expiry, which only the broker knows (D: authoritative), and the creation time from which the
+/// time-to-live counts. J and N display the difference of the two as time-to-live, even if it is the entity's default
+/// (.NET's tests `CanRoundTripAmqpProperties`, `TimeToLiveSetBasedOnAbsoluteExpiryTimeAndQueueDefault`), so the
+/// sender's clock is replaced by the broker's (S-13).
 fn show_expiry(properties: &mut MessageProperties, view: &MessageView) {
     let life_ms = view.time_to_live_ms.unwrap_or_default();
     properties.absolute_expiry_time_ms = Some(signed(view.expires_at.0.min(EXPIRY_MAX_MS)));
     properties.creation_time_ms = Some(signed(view.expires_at.0.saturating_sub(life_ms)));
 }
 
-/// Whether an active message was scheduled before: the service says so for as long as the message is delivered
-/// (azure-sdk-for-js, `sendAndSchedule.spec.ts`, "Schedule single message"). In a queue its content then stands under
-/// another number. Of a topic's copies only the time tells, which takes those that were sent with a time in the past for
-/// scheduled ones too; the service says either of them (azure-sdk-for-js 19357).
+/// Whether an active message was scheduled before: the service reports that for as long as the message is delivered
+/// (azure-sdk-for-js, `sendAndSchedule.spec.ts`, "Schedule single message"). In a queue the body of such a message is
+/// stored under another number. For a topic's copies only the time is known, so those sent with a time in the past are
+/// reported as scheduled too; the service reports either (azure-sdk-for-js 19357).
 fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Origin) -> bool {
     sent_schedule_ms.is_some_and(|at_ms| at_ms <= signed(view.enqueued_at.0))
         && (origin.copies || view.body.0 != view.sequence_number.0)
@@ -303,12 +304,12 @@ fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Orig
         && view.forwarded.is_none()
 }
 
-/// Sees to the footer of a message: it stays without the body, and earlier versions stored keys as strings, which Java's
-/// receivers don't survive.
+/// Corrects the footer of a message: it is kept when the body is omitted, and earlier versions stored keys as strings,
+/// which crash Java's receivers.
 fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: Way) -> Result<(), DecodeError> {
     let Some(rest) = encoded.last_mut() else { return Ok(()) };
     if way != (Way::Browsed { omits_body: true }) {
-        // Where it is stored in its place, which sending has seen to, it is the last section.
+        // If it is in its canonical place, as ensured on sending, it is the last section.
         if !rest.ends_with(footer) {
             return Ok(());
         }
@@ -318,7 +319,7 @@ fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: Way) -> Result<()
     Ok(())
 }
 
-/// The session of a message, as an action of a rule changed it.
+/// The session of a message, including a change by a rule's action.
 fn session_id(stored: &Stored<'_>, changes: Option<&PropertyChanges>) -> Result<Option<Str>, DecodeError> {
     match changes.and_then(|changes| changes.text(TextProperty::SessionId)) {
         Some(changed) => Ok(changed.map(Into::into)),
@@ -326,12 +327,12 @@ fn session_id(stored: &Stored<'_>, changes: Option<&PropertyChanges>) -> Result<
     }
 }
 
-/// Application property under which every SDK looks for the reason.
+/// Application property from which every SDK reads the reason.
 pub const DEAD_LETTER_REASON: &str = "DeadLetterReason";
-/// Application property under which every SDK looks for the description.
+/// Application property from which every SDK reads the description.
 pub const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-/// Numbers and instants of the engine fit; saturates all the same.
+/// The engine's numbers and times fit; saturates nevertheless.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
-//! A message between its bytes and what the engine knows of it, whichever protocol brings or takes it.
+//! Conversion between the bytes of a message and the attributes that the engine uses, independent of the protocol.
 //!
-//! [`submission`] reads what a sender sent into what the engine stores; [`delivery`] writes what is stored for a reader:
-//! a fresh header and annotations, the rest as it was sent. [`rule_properties`] are what rules see, [`selection`] what selectors do,
-//! [`trace_context`] is what a sender says of its trace.
+//! [`submission`] reads a sent message into the engine's form; [`delivery`] encodes a stored message for a receiver: a
+//! fresh header and annotations, the rest as it was sent. [`rule_properties`] are the properties that rules can access,
+//! [`selection`] evaluates selectors, [`trace_context`] reads a sender's trace context.
 
 pub mod annotation;
 pub mod copy_blocks;

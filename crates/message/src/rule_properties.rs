@@ -1,4 +1,4 @@
-//! What rules see of a message, and values of properties as rules compare them.
+//! The properties of a message that rules can access, and conversion of their values.
 
 mod value;
 
@@ -14,7 +14,7 @@ use crate::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 
 pub use value::{from_value, given_from_value, to_value};
 
-/// Reads what filters can name; each text is moved or copied once.
+/// Reads the properties that filters can name; each text is moved or copied once.
 ///
 /// # Errors
 /// [`DecodeError`] when the application properties are malformed.
@@ -53,8 +53,9 @@ pub(crate) fn read(
     })
 }
 
-/// Reads out of a stored message what filters can name, as whoever receives it would: under what actions and receivers
-/// changed and the reason of dead-lettering. `None` if it is not a message, which sending had checked.
+/// Reads the properties that filters can name from a stored message, as its receiver would see them: with the changes
+/// of actions and receivers and the reason of dead-lettering. `None` if it is not a message, which was checked on
+/// sending.
 #[must_use]
 pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleProperties> {
     let sections = Sections::split_trusted(content).ok()?;
@@ -80,7 +81,7 @@ pub fn read_rule_properties(content: &Bytes, view: &MessageView) -> Option<RuleP
     Some(rule_properties)
 }
 
-/// Reads what filters can name out of the sections of a message as a client receives it.
+/// Reads the properties that filters can name from the sections of a message as received by a client.
 ///
 /// # Errors
 /// [`DecodeError`] when a section is malformed.
@@ -97,7 +98,7 @@ fn set(rule_properties: &mut RuleProperties, name: &str, value: PropertyValue) {
     }
 }
 
-/// A message id of any type as text, the way the SDKs show it.
+/// A message id of any type as text, in the format of the SDKs.
 pub fn id_text(id: &Value) -> Option<Box<str>> {
     text_of(match id {
         Value::String(text) | Value::Symbol(text) => IdView::String(text),
@@ -108,7 +109,7 @@ pub fn id_text(id: &Value) -> Option<Box<str>> {
     })
 }
 
-/// As [`id_text`].
+/// Like [`id_text`].
 pub(crate) fn text_of(id: IdView<'_>) -> Option<Box<str>> {
     Some(match id {
         IdView::String(text) => text.into(),

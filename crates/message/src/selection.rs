@@ -1,12 +1,12 @@
-//! Which stored messages match a selector of JMS.
+//! Matching of stored messages against JMS selectors.
 
 use bytes::Bytes;
 use peeklock_engine::{MessageView, Selector};
 
 use crate::rule_properties::read_rule_properties;
 
-/// Whether a stored message matches a selector, as its receiver would see it: under what actions of rules and receivers
-/// changed. What can't be read matches nothing.
+/// Whether a stored message matches a selector, with the changes of rule actions and receivers that its receiver would
+/// see. An unreadable message does not match.
 #[must_use]
 pub fn matches(selector: &Selector, content: &Bytes, view: &MessageView) -> bool {
     let Some(rule_properties) = read_rule_properties(content, view) else { return false };

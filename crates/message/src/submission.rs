@@ -1,4 +1,4 @@
-//! From an encoded message to what the engine stores.
+//! Reads encoded messages into the form that the engine stores.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use peeklock_wire::{DecodeError, Value};
 /// The message-format of a batch: a message whose `data` sections are encoded messages.
 pub const BATCH_MESSAGE_FORMAT: u32 = 0x8001_3700;
 
-/// Messages in one batch; the SDKs bound batches by bytes only.
+/// Most messages in one batch; the SDKs limit batches by bytes only.
 pub const BATCH_MESSAGES_MAX: usize = 32_768;
 
-/// Length of message ids, session ids and partition keys, in characters (S-limits as checked by the SDKs).
+/// Largest length of message ids, session ids and partition keys, in characters (S-limits as checked by the SDKs).
 pub const ID_CHARACTERS_MAX: usize = 128;
 
-/// What an entity wants to know of the messages sent to it, beside what all do.
+/// The optional parts to be read from messages sent to an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequiredProperties {
-    /// Properties that rules evaluate.
+    /// Properties for the evaluation of rules.
     pub rule_properties: bool,
-    /// The key of duplicate detection.
+    /// The key for duplicate detection.
     pub key: bool,
-    /// The key that chooses the partition.
+    /// The key that selects the partition.
     pub partition_key: bool,
 }
 
 impl RequiredProperties {
-    /// What this one wants; it never changes.
+    /// The parts required by an entity with these options; they never change.
     #[must_use]
     pub const fn by(options: &EntityOptions) -> Self {
         let rule_properties = matches!(options, EntityOptions::Topic(_));
@@ -43,10 +43,10 @@ impl RequiredProperties {
     }
 }
 
-/// Reads the payload of one transfer: a message, or all messages of a batch, all or none.
+/// Reads the payload of one transfer: a message, or all messages of a batch; fails as a whole.
 ///
-/// `next_id` gives the id of a message that has none: JS refuses to renew the lock of a message without an id, and an
-/// id given on acceptance stays the same for every reader. Such a message is copied, into `blocks`.
+/// `next_id` generates the id for a message without one: JS refuses to renew the lock of a message without an id, and
+/// an id assigned on acceptance is the same for every receiver. Such a message is copied into `blocks`.
 ///
 /// # Errors
 /// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
@@ -111,7 +111,7 @@ fn read_one(
     new_message(&kept, &summary, wanted, next_id, blocks)
 }
 
-/// What is stored of a message that is checked and in the form to keep.
+/// The engine's form of a message that is checked and in canonical form.
 fn new_message(
     payload: &Bytes,
     summary: &Summary<'_>,
@@ -158,7 +158,7 @@ fn new_message(
     })
 }
 
-/// What duplicates are told by and partitions chosen by. An id given here is nobody else's.
+/// The keys for duplicate detection and for the partition. An id generated here is unique.
 fn keys(
     properties: &PropertiesView<'_>,
     annotated: &Annotated,
@@ -173,7 +173,7 @@ fn keys(
     }
 }
 
-/// A number as 32 lower-case digits.
+/// A number as 32 lower-case hexadecimal digits.
 fn hexadecimal(number: u128) -> [u8; 32] {
     let mut digits = [0; 32];
     for (pair, octet) in digits.chunks_exact_mut(2).zip(number.to_be_bytes()) {
@@ -187,7 +187,7 @@ fn malformed(error: DecodeError) -> Unfit {
     Unfit::Malformed(error.reason)
 }
 
-/// The message in canonical form, with decimals that clients can read; it is copied only where it differs.
+/// The message in canonical form, with decimals that clients can read; it is copied only if it changes.
 fn form_to_keep(payload: &Bytes) -> Result<Bytes, Unfit> {
     let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let maps = [
@@ -248,9 +248,9 @@ fn is_too_long(text: &str) -> bool {
     text.len() > ID_CHARACTERS_MAX && text.chars().count() > ID_CHARACTERS_MAX
 }
 
-/// The requested time-to-live. A saturated `ttl` leaves it to the two timestamps: only their difference means something,
-/// Python shifts both by its time zone. Without a `ttl` they mean nothing: they come back as they were sent (.NET's test
-/// `CanRoundTripAbsoluteExpiryCreationTime`).
+/// The requested time-to-live. With a saturated `ttl` it is the difference of the two timestamps, of which only the
+/// difference is meaningful, because Python shifts both by its time zone. Without a `ttl` the timestamps have no
+/// meaning and are returned as they were sent (.NET's test `CanRoundTripAbsoluteExpiryCreationTime`).
 fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u64> {
     let ttl_ms = header.ttl_ms?;
     if ttl_ms != u32::MAX {
@@ -260,8 +260,8 @@ fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u
     expiry.checked_sub(creation).and_then(|difference| u64::try_from(difference).ok())
 }
 
-/// A session is what messages are partitioned by; the empty one has no part in that (azure-sdk-for-js 31736 sends `""` with
-/// another key, and receives it from the session `""`).
+/// Messages with a session are partitioned by the session, so the keys must be equal; the empty session is exempt
+/// (azure-sdk-for-js 31736 sends `""` with another key, and receives it from the session `""`).
 fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), Unfit> {
     if annotated.partition_key.as_deref().is_some_and(is_too_long) {
         return Err(Unfit::Argument(format!(
@@ -276,7 +276,8 @@ fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -
     }
 }
 
-/// When the message shall become available, as Service Bus's clients say it, or else as those for JMS do.
+/// The time when the message becomes available, in the annotation of Service Bus clients or else in that of JMS
+/// clients.
 fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, Unfit> {
     let instant = |at_ms: i64| u64::try_from(at_ms).ok().map(Timestamp);
     match (&annotated.scheduled_enqueue_time, &annotated.delivery_time) {
@@ -295,7 +296,7 @@ fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, Un
     }
 }
 
-/// The message with other properties, everything else as it was.
+/// The message with other properties, otherwise unchanged.
 fn with_properties(
     payload: &Bytes,
     places: &Places,

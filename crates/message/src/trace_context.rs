@@ -1,4 +1,4 @@
-//! What a sender says of the trace that its message takes part in.
+//! The trace context in a message.
 
 use bytes::Bytes;
 use peeklock_wire::Value;
@@ -6,14 +6,14 @@ use peeklock_wire::message::Sections;
 
 use crate::rule_properties::id_text;
 
-/// The property of W3C trace contexts, which the SDKs write and read today.
+/// The property of W3C trace contexts, which current SDKs write and read.
 const TRACE_PARENT: &str = "traceparent";
-/// What accompanies it.
+/// The property that accompanies it.
 const TRACE_STATE: &str = "tracestate";
-/// The property of the SDKs before, with the same text; the SDKs of .NET, Java, JS and Python still write it.
+/// The property of earlier SDKs, with the same text; the SDKs of .NET, Java, JS and Python still write it.
 const DIAGNOSTIC_ID: &str = "Diagnostic-Id";
 
-/// Application properties of a message about its trace, as they were sent.
+/// The trace properties of a message, as they were sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent`, or else `Diagnostic-Id`.
@@ -22,7 +22,7 @@ pub struct TraceContext {
     pub state: Option<Box<str>>,
 }
 
-/// Reads them out of an encoded message; `None` if it takes part in no trace.
+/// Reads them from an encoded message; `None` if it has no trace context.
 #[must_use]
 pub fn read(content: &Bytes) -> Option<TraceContext> {
     let sections = Sections::split_trusted(content).ok()?;
@@ -49,7 +49,7 @@ pub fn message_id(content: &Bytes) -> Option<Box<str>> {
 fn into_text(value: Value) -> Option<Box<str>> {
     match value {
         Value::String(text) | Value::Symbol(text) => Some(text),
-        // Python.
+        // Python writes binaries.
         Value::Binary(bytes) => std::str::from_utf8(&bytes).ok().map(Into::into),
         _ => None,
     }

@@ -1,6 +1,6 @@
-//! Why something is no message that can be accepted.
+//! Reasons for rejecting a message.
 
-/// Why not.
+/// The reason for rejecting a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Its encoding is broken.
@@ -9,7 +9,7 @@ pub enum Unfit {
     /// Something in it is missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
-    /// It is in a format that is not understood.
+    /// Its format is not supported.
     #[error("{0}")]
     NotImplemented(String),
 }

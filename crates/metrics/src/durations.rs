@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of every histogram; the last has no upper bound.
+/// Number of buckets of every histogram; the last has no upper bound.
 pub const BUCKETS: usize = 16;
 
 const MS_US: u64 = 1_000;
@@ -14,10 +14,10 @@ const HOUR_US: u64 = 60 * MINUTE_US;
 /// The bounds of a histogram's buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
-    /// What the broker does: 100 µs to 10 s.
+    /// For operations of the broker: 100 µs to 10 s.
     #[default]
     Work,
-    /// What messages wait for: 1 ms to a week.
+    /// For waiting times of messages: 1 ms to a week.
     Wait,
 }
 
@@ -68,7 +68,7 @@ impl Scale {
     }
 }
 
-/// Counts durations without synchronization, to be added to [`Durations`] of the same scale from time to time.
+/// Counts durations without synchronization, to be added periodically to [`Durations`] of the same scale.
 #[derive(Debug, Clone, Default)]
 pub struct DurationTally {
     scale: Scale,
@@ -78,7 +78,7 @@ pub struct DurationTally {
 }
 
 impl DurationTally {
-    /// Nothing yet.
+    /// An empty tally.
     #[must_use]
     pub fn new(scale: Scale) -> Self {
         Self { scale, ..Self::default() }
@@ -93,19 +93,19 @@ impl DurationTally {
         self.has_counts |= count > 0;
     }
 
-    /// Whether nothing was counted since it was last added.
+    /// Whether nothing was counted since the last [`Self::clear`].
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.has_counts
     }
 
-    /// Begins anew.
+    /// Resets all counts.
     pub fn clear(&mut self) {
         *self = Self::new(self.scale);
     }
 }
 
-/// A histogram of durations; cheap to clone, all clones count together.
+/// A histogram of durations; cheap to clone, all clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct Durations {
     scale: Scale,
@@ -119,13 +119,13 @@ struct Counted {
 }
 
 impl Durations {
-    /// Nothing yet.
+    /// An empty histogram.
     #[must_use]
     pub fn new(scale: Scale) -> Self {
         Self { scale, counted: Arc::default() }
     }
 
-    /// Counts an event that took so many microseconds.
+    /// Counts an event that took `duration_us` microseconds.
     pub fn observe_us(&self, duration_us: u64) {
         if let Some(bucket) = self.counted.buckets.get(self.scale.bucket(duration_us)) {
             bucket.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl Durations {
         self.counted.sum_us.fetch_add(duration_us, Ordering::Relaxed);
     }
 
-    /// Adds what a tally of the same scale counted: one addition for each bucket that changed.
+    /// Adds a tally of the same scale, with one addition for each changed bucket.
     pub fn add(&self, tally: &DurationTally) {
         for (bucket, count) in self.counted.buckets.iter().zip(&tally.counts).filter(|(_, count)| **count > 0)
         {
@@ -142,7 +142,7 @@ impl Durations {
         self.counted.sum_us.fetch_add(tally.sum_us, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// A snapshot of the counts.
     #[must_use]
     pub fn get(&self) -> Snapshot {
         Snapshot {
@@ -155,7 +155,7 @@ impl Durations {
     }
 }
 
-/// A distribution of durations as of a moment.
+/// A distribution of durations at one point in time.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     scale: Scale,
@@ -164,25 +164,25 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Nothing.
+    /// An empty distribution.
     #[must_use]
     pub fn new(scale: Scale) -> Self {
         Self { scale, ..Self::default() }
     }
 
-    /// How many events there were.
+    /// Number of events.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long they took together.
+    /// Total duration.
     #[must_use]
     pub fn sum_seconds(&self) -> f64 {
         seconds(self.sum_us)
     }
 
-    /// Upper bounds in seconds, and events in each bucket alone.
+    /// Upper bounds in seconds, with the number of events in each bucket (not cumulative).
     pub(crate) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = self.scale.bounds_us().iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         bounds.zip(self.counts).collect()

@@ -1,20 +1,20 @@
-//! What a family of metrics is called and means.
+//! Name and meaning of a family of metrics.
 
-/// What its numbers do.
+/// The kind of a family's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// They only grow, until the process ends.
+    /// Values only grow, until the process ends.
     Counter,
-    /// They go up and down.
+    /// Values go up and down.
     Gauge,
-    /// They are distributions.
+    /// Values are distributions.
     Histogram,
 }
 
-/// What is counted, if it has a unit.
+/// The unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A count without unit.
     None,
     /// Bytes.
     Bytes,
@@ -25,13 +25,13 @@ pub enum Unit {
 /// A row of a crate's table of metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// As OpenMetrics calls it: with the unit, of a counter without `_total`.
+    /// The OpenMetrics name: with the unit, for a counter without `_total`.
     pub name: &'static str,
-    /// What its numbers do.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Ends the name, if there is one.
+    /// The unit, which is the name's suffix if there is one.
     pub unit: Unit,
-    /// One sentence for people.
+    /// One sentence of help text.
     pub help: &'static str,
 }
 

@@ -1,7 +1,7 @@
-//! Metrics: families, the values behind them, and the page in OpenMetrics text that a scrape reads.
+//! Metrics: families, their values, and the page in OpenMetrics text for scrapes.
 //!
-//! Each crate lists its families in one file `metrics.rs` (name, kind, unit, help) beside the handles that its code counts with.
-//! The handles are passed in; the owner of the process registers a [`Source`] for each in a [`Metrics`], which nothing but
+//! Each crate lists its families in one file `metrics.rs` (name, kind, unit, help) with the handles of its counters.
+//! The handles are passed in; the owner of the process registers a [`Source`] for each in a [`Metrics`], which only
 //! that owner holds: no registry is global. Counting is an atomic addition; gauges are read when a page is written.
 
 mod durations;
@@ -22,14 +22,14 @@ pub use durations::{BUCKETS, DurationTally, Durations, Scale, Snapshot};
 pub use family::{Family, Kind, Unit};
 pub use page::{Page, Value};
 pub use prometheus_client::encoding::EncodeLabelSet;
-/// A number that only grows; cheap to clone, all clones count together.
+/// A number that only grows; cheap to clone, all clones share the value.
 pub use prometheus_client::metrics::counter::Counter;
-/// A number that goes up and down; cheap to clone, all clones are the same.
+/// A number that goes up and down; cheap to clone, all clones share the value.
 pub use prometheus_client::metrics::gauge::Gauge;
 pub use read::{Distribution, ReadFamily, Reading, Series};
 
-/// Counters of one family, one for each set of labels met so far; cheap to clone. `N` labels, each with its name. Looking one
-/// up takes a lock, so it is for what happens seldom.
+/// Counters of one family, one for each combination of label values so far; cheap to clone. `N` is the number of
+/// labels, each with its name. A look-up takes a lock, so use it for rare events.
 pub type Counters<const N: usize> =
     prometheus_client::metrics::family::Family<[(&'static str, &'static str); N], Counter>;
 
@@ -41,7 +41,7 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// Writes each of its families once.
     ///
     /// # Errors
-    /// Those of the page, which has none but a lack of memory.
+    /// Those of the page, which fails only for lack of memory.
     fn write(&self, page: &mut Page<'_>) -> fmt::Result;
 }
 
@@ -50,13 +50,13 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 pub struct Metrics(Arc<RwLock<Registry>>);
 
 impl Metrics {
-    /// Adds a source, whose families no other may write.
+    /// Adds a source; no other source may write the same families.
     pub fn register(&self, source: impl Source) {
         let mut registry = self.0.write().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(Registered(source)));
     }
 
-    /// The page: all families of all sources as of now.
+    /// The page: current values of all families of all sources.
     ///
     /// # Errors
     /// Those of the sources.
@@ -66,7 +66,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The same as data.
+    /// The page as data.
     ///
     /// # Errors
     /// Those of the sources.
@@ -90,7 +90,7 @@ impl<S: Source> Collector for Registered<S> {
     }
 }
 
-/// Measures elapsed time for histograms, by the machine's monotonic clock. Nothing is decided by it.
+/// Measures elapsed time for histograms, by the machine's monotonic clock. It influences no decisions.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
@@ -101,7 +101,7 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
-    /// Microseconds since it was made.
+    /// Microseconds since its creation.
     #[must_use]
     pub fn elapsed_us(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)

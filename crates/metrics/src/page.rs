@@ -1,4 +1,4 @@
-//! The page that a scrape reads, family by family.
+//! The page for scrapes, written family by family.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use prometheus_client::registry::Unit as EncodedUnit;
 
 use crate::{Counters, Family, Kind, Snapshot, Unit};
 
-/// A number of a series.
+/// The value of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A whole one.
+    /// An integer.
     Integer(u64),
-    /// A measured one.
+    /// A floating-point number.
     Float(f64),
 }
 
 impl Value {
-    /// The number, as near as a float gets.
+    /// The value as the nearest float.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "beyond 2⁵³ the last digits don't matter")]
     pub const fn as_f64(self) -> f64 {
@@ -55,7 +55,7 @@ impl From<f64> for Value {
     }
 }
 
-/// See the module.
+/// Writer of the page; see the module.
 #[derive(Debug)]
 pub struct Page<'a>(DescriptorEncoder<'a>);
 
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
         write(self.0.encode_descriptor(family.stem(), family.help, unit.as_ref(), kind)?)
     }
 
-    /// A family with one series without labels.
+    /// Writes a family with one series without labels.
     ///
     /// # Errors
     /// See [`crate::Source::write`].
@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
         self.family(family, |encoder| number(encoder, family.kind, value.into()))
     }
 
-    /// A family with a series for each set of labels.
+    /// Writes a family with a series for each set of labels.
     ///
     /// # Errors
     /// See [`crate::Source::write`].
@@ -106,7 +106,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// A family whose only series says something by its labels; its value is 1.
+    /// Writes a family with one series of value 1 whose labels carry the information.
     ///
     /// # Errors
     /// See [`crate::Source::write`].
@@ -114,7 +114,7 @@ impl<'a> Page<'a> {
         self.each(family, [(labels, 1_u64)])
     }
 
-    /// A family of counters by labels.
+    /// Writes a family of counters by labels.
     ///
     /// # Errors
     /// See [`crate::Source::write`].
@@ -122,7 +122,7 @@ impl<'a> Page<'a> {
         self.family(family, |encoder| counters.encode(encoder))
     }
 
-    /// A family with one distribution without labels.
+    /// Writes a family with one distribution without labels.
     ///
     /// # Errors
     /// See [`crate::Source::write`].
@@ -130,7 +130,7 @@ impl<'a> Page<'a> {
         self.family(family, |encoder| distribution(encoder, snapshot))
     }
 
-    /// A family with a distribution for each set of labels.
+    /// Writes a family with a distribution for each set of labels.
     ///
     /// # Errors
     /// See [`crate::Source::write`].

@@ -1,19 +1,19 @@
-//! The page as data, for those who send it on in another format. Read back from the text, so that both always say the same.
+//! The page as data, for export in another format. Parsed from the text, so that both always agree.
 
 use std::collections::BTreeMap;
 
 use crate::{Kind, Unit, Value};
 
-/// A family as of a moment.
+/// A family at one point in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadFamily {
-    /// As OpenMetrics calls it: with the unit, of a counter without `_total`.
+    /// The OpenMetrics name: with the unit, for a counter without `_total`.
     pub name: String,
-    /// What its numbers do.
+    /// The kind of its values.
     pub kind: Kind,
-    /// What is counted, if it has a unit.
+    /// The unit of its values.
     pub unit: Unit,
-    /// One sentence for people.
+    /// One sentence of help text.
     pub help: String,
     /// Its series, in the order of the page.
     pub series: Vec<Series>,
@@ -24,11 +24,11 @@ pub struct ReadFamily {
 pub struct Series {
     /// Names and values of its labels.
     pub labels: Vec<(String, String)>,
-    /// What it is at.
+    /// Its value.
     pub reading: Reading,
 }
 
-/// What a series is at.
+/// The value of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reading {
     /// A number.
@@ -42,13 +42,13 @@ pub enum Reading {
 pub struct Distribution {
     /// Upper bounds of all buckets but the last, in order.
     pub bounds: Vec<f64>,
-    /// Events in each bucket alone; one more than bounds.
+    /// Number of events in each bucket (not cumulative); one more than bounds.
     pub counts: Vec<u64>,
     /// Sum of all values.
     pub sum: f64,
 }
 
-/// Reads a page as [`crate::Metrics::text`] writes it. What is not of that form is left out.
+/// Parses a page written by [`crate::Metrics::text`]. Lines in other formats are ignored.
 pub(crate) fn read(text: &str) -> Vec<ReadFamily> {
     let mut families = Vec::new();
     let mut open: Option<OpenFamily> = None;
@@ -65,10 +65,10 @@ pub(crate) fn read(text: &str) -> Vec<ReadFamily> {
     families
 }
 
-/// A family that is being read.
+/// A family being parsed.
 struct OpenFamily {
     family: ReadFamily,
-    /// Where the series of a histogram are, by their labels.
+    /// Indices of a histogram's series, by their labels.
     positions: BTreeMap<Vec<(String, String)>, usize>,
 }
 
@@ -157,7 +157,7 @@ fn sample(line: &str) -> Option<(&str, Labels, Value)> {
     Some((name, labels, value))
 }
 
-/// Labels up to the closing brace, and what comes behind it.
+/// Labels up to the closing brace, and the rest of the line after it.
 fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Vec::new();
     loop {

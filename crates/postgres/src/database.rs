@@ -18,16 +18,16 @@ use crate::session::Session;
 use crate::stream::Patience;
 use crate::tls::connector;
 
-/// Once a server that takes writes is found, the others have so long to show that they do as well.
+/// After one server that accepts writes is found, the time left for the others to prove that they do as well.
 const OTHERS: Duration = Duration::from_millis(250);
 
-/// A database of several servers; cheap to clone. It connects when asked to, within a tokio runtime.
+/// A database of several servers; cheap to clone. It connects on request, within a tokio runtime.
 #[derive(Clone)]
 pub struct Database(Arc<Inner>);
 
 struct Inner {
     means: Means,
-    /// Set once the tables are there. They are not created again: tables that vanish are lost data.
+    /// Set once the tables exist. They are not created again, since missing tables mean lost data.
     has_tables: OnceCell<()>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database that is reached by `options`. Files of certificates are read now; nothing is connected yet.
+    /// A database with these `options`. Reads certificate files now, but does not connect yet.
     ///
     /// # Errors
     /// [`OptionsError::File`] for a certificate or key that can't be used.
@@ -48,25 +48,26 @@ impl Database {
         Ok(Self(Arc::new(Inner { means, has_tables: OnceCell::new() })))
     }
 
-    /// How the database is reached.
+    /// The options of the connection.
     #[must_use]
     pub fn options(&self) -> &DatabaseOptions {
         &self.0.means.options
     }
 
-    /// What is counted.
+    /// The counters.
     #[must_use]
     pub fn metrics(&self) -> &PostgresMetrics {
         &self.0.means.metrics
     }
 
-    /// Opens a session on the primary: finds it among the hosts, checks its settings, and creates the tables at the first time.
-    /// `purpose` is shown behind `application_name` in `pg_stat_activity`.
+    /// Opens a session on the primary: finds it among the hosts, checks its settings, and creates the tables if this is
+    /// the first use. `purpose` is appended to `application_name` in `pg_stat_activity`.
     ///
-    /// Of two servers that take writes, the one on the higher timeline is the primary: the other was left behind by a fail-over.
+    /// If two servers accept writes, the one on the higher timeline is the primary: the other was left behind by a
+    /// fail-over.
     ///
     /// # Errors
-    /// [`Failure::Unfit`] with what each host answered; others when the connection ends meanwhile.
+    /// [`Failure::Unfit`] with the answer of each host; others when the connection ends meanwhile.
     pub async fn connect(&self, purpose: &str) -> Result<Session, Failure> {
         let session = self.primary(purpose).await.inspect_err(|_| {
             self.0.means.metrics.refusals.inc();
@@ -111,7 +112,8 @@ impl Database {
     }
 }
 
-/// The session on the highest timeline. Which one that is, is asked only if there are several: not every service answers.
+/// The session on the highest timeline. Timelines are queried only for several sessions, because not every service
+/// supports the query.
 async fn newest(mut sessions: Vec<Session>) -> Option<Session> {
     if sessions.len() < 2 {
         return sessions.pop();

@@ -1,9 +1,9 @@
-//! What can go wrong between this node and the database, told apart by whether a statement may have taken effect.
+//! Errors between this node and the database, classified by whether a statement may have taken effect.
 
 use peeklock_storage::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-/// Why a request was not answered as it should be.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The server refused the statement, which had no effect.
@@ -15,7 +15,7 @@ pub enum Failure {
         /// The cause.
         reason: String,
     },
-    /// No server can be used as it is set up, or none was reached. Nothing was sent.
+    /// No server is reachable and configured suitably. Nothing was sent.
     #[error("{reason}")]
     Unfit {
         /// The cause, and what to do about it.
@@ -24,7 +24,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// SQLSTATE of a refusal.
+    /// SQLSTATE of the refusal.
     #[must_use]
     pub fn code(&self) -> Option<&SqlState> {
         match self {
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// What a change is answered with.
+    /// The storage error for a failed change.
     #[must_use]
     pub fn of_change(self) -> Error {
         let reason = self.to_string();
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// What a request is answered with that changes nothing.
+    /// The storage error for a failed read.
     #[must_use]
     pub fn of_reading(self) -> Error {
         Error::Unavailable { reason: self.to_string() }
@@ -54,7 +54,7 @@ impl Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            // FATAL and PANIC end the session, and may do so between a commit and its answer.
+            // FATAL and PANIC end the session, possibly between a commit and its answer.
             Some(refusal) if refusal.parsed_severity() == Some(Severity::Error) => {
                 Self::Refused(Box::new(refusal.clone()))
             }
@@ -64,19 +64,19 @@ impl From<tokio_postgres::Error> for Failure {
     }
 }
 
-/// Class 53 of SQLSTATE: disk, memory, a limit of the configuration.
+/// Whether the error is of class 53 of SQLSTATE: disk, memory, a limit of the configuration.
 fn is_without_room(code: &SqlState) -> bool {
     code.code().starts_with("53")
 }
 
-/// What a server says, with all that helps.
+/// The text of a server's error, with detail and hint.
 pub(crate) fn text(said: &DbError) -> String {
     let more = [said.detail(), said.hint()].into_iter().flatten();
     let more: String = more.map(|one| format!("; {one}")).collect();
     format!("{}: {} (SQLSTATE {}){more}", said.severity(), said.message(), said.code().code())
 }
 
-/// An error of the client with its cause, which its text leaves out.
+/// The text of a client error with its cause, which its own text omits.
 pub(crate) fn with_source(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return text(said);

@@ -1,11 +1,11 @@
 //! The table of nodes and leases.
 //!
-//! A renewal is one statement, prepared, in a session of its own. Each lease is a row whose `version` changes with every change: of
-//! two statements that concern it, the second waits for the first and looks at the row again (`READ COMMITTED`), so that one of
-//! them finds another version, or another holder, and passes the row over. Rows of others are taken without waiting (`skip locked`):
-//! a node waits for its own rows only, so two of them never wait for each other.
+//! A renewal is one prepared statement in a session of its own. Each lease is a row whose `version` changes with every
+//! change: of two statements that concern it, the second waits for the first and reads the row again (`READ
+//! COMMITTED`), so that it finds another version or another holder and skips the row. Rows of other nodes are taken
+//! without waiting (`skip locked`): a node waits for its own rows only, so two nodes never wait for each other.
 //!
-//! The clock of the server stands in the rows for people. Nothing is decided by it.
+//! The rows contain the server's clock for people. It does not influence decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Nodes hear on it that a lease was released.
+/// Channel on which nodes are notified of released leases.
 const CHANNEL: &str = "peeklock_leases";
 
 const RENEW: &str = "with beat as (
@@ -90,7 +90,7 @@ struct Inner {
     changes: watch::Sender<()>,
 }
 
-/// The session, until a request on it fails or is given up.
+/// The session, until a request on it fails or is abandoned.
 #[derive(Debug)]
 struct Connected {
     session: Session,
@@ -106,13 +106,13 @@ impl Drop for Connected {
 }
 
 impl PostgresLeases {
-    /// The table in this database. Nothing is connected yet.
+    /// The table in this database. Does not connect yet.
     #[must_use]
     pub fn new(database: Database) -> Self {
         Self(Arc::new(Inner { database, connected: Mutex::new(None), changes: watch::Sender::new(()) }))
     }
 
-    /// Asks on the session. One whose request was given up has no more use: the next request opens another.
+    /// Runs a request on the session. A session with an abandoned request is discarded: the next request opens another.
     fn ask<T, F>(&self, ask: F) -> Answer<T>
     where
         T: Send + 'static,
@@ -121,7 +121,7 @@ impl PostgresLeases {
         let inner = Arc::clone(&self.0);
         async move {
             let mut slot = inner.connected.lock().await;
-            // Taken out: it is put back only after an answer.
+            // Taken out; put back only after an answer.
             let connected = match slot.take().filter(|connected| !connected.session.is_closed()) {
                 Some(connected) => connected,
                 None => inner.connect().await.map_err(error)?,
@@ -199,7 +199,7 @@ impl Connected {
         Ok(standing)
     }
 
-    /// Has nodes that wait look at once.
+    /// Notifies waiting nodes.
     async fn tell(&self) -> Result<(), Failure> {
         self.session.ask(self.session.client().batch_execute(&format!("notify {CHANNEL}"))).await
     }
@@ -234,7 +234,7 @@ fn id(shard: ShardId) -> i32 {
     i32::try_from(shard.0).unwrap_or(i32::MAX)
 }
 
-/// A clock that was set back counts as no time.
+/// Converts seconds; a clock that was set back counts as zero.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

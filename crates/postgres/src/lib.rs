@@ -1,7 +1,8 @@
 //! The replicated log of a shard on PostgreSQL, with synchronous standbys.
 //!
-//! [`PostgresLogs`] keeps the contract of [`peeklock_storage::cluster::ReplicatedLog`]: a record is a row, appended by one statement
-//! that checks the place and the epoch of the record before it. PostgreSQL decides what is durable and who may write.
+//! [`PostgresLogs`] fulfils the contract of [`peeklock_storage::cluster::ReplicatedLog`]: a record is a row, appended
+//! by one statement that checks the place and the epoch of the preceding record. PostgreSQL decides what is durable and
+//! which node may write.
 //!
 //! ```text
 //! PostgresLogs ─▶ log       appends, reads, removals: a session for each            (log/)
@@ -9,18 +10,18 @@
 //!                 settings  refuses servers that would lose data                    (settings.rs)
 //!                 schema    creates the tables under a lock                         (schema.rs)
 //!                 session   drives a connection; notices, silence                   (session.rs)
-//! PostgresLeases ▶ leases   which node serves which shard                           (leases.rs)
+//! PostgresLeases ▶ leases   assignment of shards to nodes                           (leases.rs)
 //! ```
 //!
 //! # In doubt
-//! An append is [`peeklock_storage::Error::InDoubt`] when its connection ends before the answer. A connection is ended from here
-//! when no byte moves for a while although an answer is owed (a link that is cut one way, a server that is stopped), and when
-//! the server warns that it answers a commit without its standby, as it does when somebody cancels the wait: that answer comes
-//! behind the warning and is never read. Nothing here ever sends a cancel.
+//! An append is [`peeklock_storage::Error::InDoubt`] when its connection ends before the answer. The client ends a
+//! connection when no byte is transferred for a while although an answer is pending (a link cut in one direction, a
+//! stopped server), and when the server warns that it answers a commit without its standby, as it does when the wait is
+//! cancelled: the answer follows the warning and is never read. This crate never sends a cancel request.
 //!
 //! # Two primaries
-//! Where two servers take writes, the one on the higher timeline is used. An old primary without standbys acknowledges
-//! nothing. Reads go to a server only if it holds the last record that was acknowledged.
+//! If two servers accept writes, the one on the higher timeline is used. An old primary without standbys acknowledges
+//! nothing. Reads use a server only if it has the last acknowledged record.
 
 mod database;
 mod failure;

@@ -34,20 +34,20 @@ const REFUSALS: Family = Family::counter(
     "Attempts to connect that ended without a server fit for use.",
 );
 
-/// What the driver counts; cheap to clone, all clones count together.
+/// The counters of the driver; cheap to clone, all clones share the values.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresMetrics {
-    /// From the call to the answer.
+    /// Time from the call to the answer.
     pub(crate) append_duration: Durations,
-    /// Heads and bodies.
+    /// Bytes of heads and bodies.
     pub(crate) appended_bytes: Counter,
-    /// Appends and seizures.
+    /// Appends and seizures with an unknown outcome.
     pub(crate) in_doubt: Counter,
     /// Notices that a wait for a standby ended early.
     pub(crate) unconfirmed: Counter,
-    /// Of all purposes.
+    /// Connections for all purposes.
     pub(crate) connections: Counter,
-    /// Rounds over all hosts.
+    /// Failed attempts to find a primary among all hosts.
     pub(crate) refusals: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Where the database is and how it is reached: a connection URL as libpq reads it, and what is asked of the servers.
+//! Options of the connection to the database: a URL as in libpq, and requirements for the servers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,10 +15,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(5);
 const SCHEMA: &str = "peeklock";
 
-/// How a URL of PostgreSQL begins.
+/// Prefixes of PostgreSQL URLs.
 pub const URL_SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// What makes commits survive the loss of a machine.
+/// The mechanism that makes commits survive the loss of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Synchronous standbys: a server without `synchronous_standby_names` is refused.
@@ -28,69 +28,69 @@ pub enum Durability {
     Service,
 }
 
-/// Why a URL can't be used. The URL itself is never repeated, because it may hold a password.
+/// The reason why a URL can't be used. The URL itself is never repeated, because it may contain a password.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// It is no URL of PostgreSQL.
+    /// It is not a PostgreSQL URL.
     #[error("the database URL must begin with postgres:// or postgresql://")]
     Scheme,
-    /// The parser of the client does not understand it.
+    /// The client's parser rejects it.
     #[error("the database URL: {}", with_source(.0))]
     Url(tokio_postgres::Error),
-    /// It says nothing about something that is needed.
+    /// A required part is missing.
     #[error("the database URL names no {0}")]
     Missing(&'static str),
     /// A parameter has a value that can't be used.
     #[error("{name} in the database URL: {reason}")]
     Parameter {
-        /// Which.
+        /// The parameter.
         name: String,
-        /// What is wrong and what to write.
+        /// The problem and its solution.
         reason: String,
     },
-    /// A file of certificates or keys can't be used.
+    /// A certificate or key file can't be used.
     #[error("{parameter} {}: {reason}", path.display())]
     File {
         /// The parameter that names it.
         parameter: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }
 
-/// How the server's certificate is checked, as `sslmode` of libpq.
+/// How the server's certificate is checked, like `sslmode` of libpq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verification {
     /// Not at all (`prefer`, `require`).
     None,
-    /// It must come from a known authority (`verify-ca`).
+    /// It must be issued by a known authority (`verify-ca`).
     Authority,
-    /// It must be for the host, too (`verify-full`).
+    /// It must also be valid for the host (`verify-full`).
     Full,
 }
 
-/// What TLS needs to know.
+/// Options for TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsOptions {
     pub(crate) verification: Verification,
-    /// None: the authorities that the system trusts.
+    /// `None`: the authorities that the system trusts.
     pub(crate) root_certificate: Option<PathBuf>,
-    /// Certificate and key that this client shows.
+    /// Certificate and key of this client.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// How a database is reached. The password is left out of its `Debug` form.
+/// Options of a database. Their `Debug` form omits the password.
 #[derive(Clone)]
 pub struct DatabaseOptions {
     pub(crate) config: Config,
     pub(crate) tls: TlsOptions,
     pub(crate) durability: Durability,
     pub(crate) schema: String,
-    /// For one host, from the first packet until the session is checked.
+    /// Time limit for one host, from the first packet until the session is checked.
     pub(crate) connect_timeout: Duration,
-    /// A connection that owes an answer and moves no byte for so long is given up.
+    /// A connection with a pending answer is abandoned when no byte is transferred for this time.
     pub(crate) silence: Duration,
 }
 
@@ -103,8 +103,8 @@ impl fmt::Debug for DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// Reads a URL as libpq does: `postgres://user:password@host1:5432,host2/database?sslmode=verify-full`. All hosts are
-    /// servers of one database; the primary among them is found at each connection.
+    /// Parses a URL like libpq: `postgres://user:password@host1:5432,host2/database?sslmode=verify-full`. All hosts are
+    /// servers of one database; each connection finds the primary among them.
     ///
     /// Parameters: `sslmode` (disable, prefer, require, verify-ca, verify-full), `sslrootcert` (a file, or `system`, which is the
     /// default), `sslcert` with `sslkey`, `connect_timeout`, `keepalives`, `keepalives_idle`, `keepalives_interval`,
@@ -112,7 +112,7 @@ impl DatabaseOptions {
     /// `target_session_attrs`, which must be `read-write`.
     ///
     /// # Errors
-    /// [`OptionsError`], without the URL in it.
+    /// [`OptionsError`], which does not contain the URL.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         if !URL_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(OptionsError::Scheme);
@@ -143,27 +143,27 @@ impl DatabaseOptions {
         Ok(Self { config, tls, durability, schema, connect_timeout, silence })
     }
 
-    /// Sets what makes commits survive; [`Durability::Standby`] unless set.
+    /// Sets the mechanism that makes commits survive; default [`Durability::Standby`].
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }
 
-    /// Sets the password, in place of one in the URL.
+    /// Sets the password, replacing one in the URL.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
         self.config.password(password);
         self
     }
 
-    /// Sets after which time without a byte a connection is given up that owes an answer, 5 s unless set. Commits under way there
-    /// are in doubt, and decided by reading back.
+    /// Sets the time without a transferred byte after which a connection with a pending answer is abandoned; default 5
+    /// s. Its commits are then in doubt, and decided by reading back.
     #[must_use]
     pub fn with_silence(self, silence: Duration) -> Self {
         Self { silence, ..self }
     }
 
-    /// Sets in which schema the tables are, `peeklock` unless set.
+    /// Sets the schema of the tables; default `peeklock`.
     ///
     /// # Errors
     /// The name has characters other than lower-case letters, digits and `_`, or is longer than PostgreSQL allows.
@@ -184,7 +184,7 @@ impl DatabaseOptions {
         names.join(", ")
     }
 
-    /// One for each host of the URL.
+    /// The endpoints, one for each host of the URL.
     pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
         let (hosts, addresses) = (self.config.get_hosts(), self.config.get_hostaddrs());
         let ports = self.config.get_ports();
@@ -197,17 +197,17 @@ impl DatabaseOptions {
     }
 }
 
-/// A server as the URL names it.
+/// A server named in the URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) host: Option<Host>,
-    /// `hostaddr`: saves the look-up of the name.
+    /// `hostaddr`: avoids the look-up of the name.
     pub(crate) address: Option<std::net::IpAddr>,
     pub(crate) port: u16,
 }
 
 impl Endpoint {
-    /// The name that a certificate must have.
+    /// The name required in the certificate.
     pub(crate) fn name(&self) -> String {
         match (&self.host, self.address) {
             (Some(Host::Tcp(name)), _) => name.clone(),
@@ -225,7 +225,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The client's defaults find a dead peer after hours; a broker that waits serves nobody.
+/// Shortens time-outs: with the client's defaults, a dead peer is detected only after hours, while the broker is
+/// unavailable.
 fn reach_quickly(config: &mut Config, is_given: impl Fn(&str) -> bool) {
     if !is_given("keepalives_idle") {
         config.keepalives_idle(Duration::from_secs(10));
@@ -244,7 +245,7 @@ fn reach_quickly(config: &mut Config, is_given: impl Fn(&str) -> bool) {
     }
 }
 
-/// Parameters that the client's parser doesn't know, or not all values of.
+/// Parameters that the client's parser does not support, or not with all values.
 #[derive(Default)]
 struct Own {
     mode: Option<String>,
@@ -254,7 +255,7 @@ struct Own {
 }
 
 impl Own {
-    /// False when the parameter is not one of these.
+    /// Sets a parameter; returns false when it is not one of these.
     fn take(&mut self, name: &str, value: &str) -> Result<bool, OptionsError> {
         let value = decode(value).ok_or_else(|| parameter(name, "it is not percent-encoded UTF-8"))?;
         match name {
@@ -278,7 +279,7 @@ impl Own {
         let (mode, verification) = match self.mode.as_deref() {
             Some("disable") => (SslMode::Disable, Verification::None),
             None | Some("prefer") => (SslMode::Prefer, Verification::None),
-            // As libpq does: with an authority at hand, the certificate is checked.
+            // As in libpq: if an authority is given, the certificate is checked.
             Some("require") if self.root_certificate.is_some() => (SslMode::Require, Verification::Authority),
             Some("require") => (SslMode::Require, Verification::None),
             Some("verify-ca") => (SslMode::Require, Verification::Authority),
@@ -304,7 +305,7 @@ fn parameter(name: &str, reason: &str) -> OptionsError {
 
 /// Resolves percent-encoding (RFC 3986 §2.1).
 fn decode(value: &str) -> Option<String> {
-    // The library leaves a % alone that no two digits follow.
+    // The library leaves a % unchanged that is not followed by two digits.
     let is_whole = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     let is_encoded = value.split('%').skip(1).all(is_whole);
     is_encoded.then(|| percent_decode_str(value).decode_utf8().ok())?.map(Cow::into_owned)

@@ -1,4 +1,4 @@
-//! The way to one server: its addresses, a socket, TLS, the session.
+//! Connecting to one server: its addresses, a socket, TLS, the session.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::stream::{Patience, Watch, Watched};
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     endpoint: Endpoint,
-    /// None: a socket in the file system.
+    /// `None`: a socket in the file system.
     address: Option<SocketAddr>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// All addresses of a server: a name may stand for several.
+/// All addresses of a server: a name may have several.
 pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
     let target = |address| Target { endpoint: endpoint.clone(), address };
     if let Some(address) = endpoint.address {
@@ -54,7 +54,7 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
     }
 }
 
-/// What every connection to a database needs.
+/// The parts shared by all connections to a database.
 #[derive(Clone)]
 pub(crate) struct Means {
     pub(crate) options: DatabaseOptions,
@@ -105,7 +105,7 @@ async fn socket(target: &Target, config: &mut Config, watch: &Arc<Watch>) -> io:
         }
         #[cfg(unix)]
         (None, Some(Host::Unix(folder))) => {
-            // As libpq does: nobody is between the two ends.
+            // As in libpq: a local socket needs no TLS.
             config.ssl_mode(SslMode::Disable);
             let path = folder.join(format!(".s.PGSQL.{}", target.endpoint.port));
             Ok(Watched::new(tokio::net::UnixStream::connect(path).await?, watch))

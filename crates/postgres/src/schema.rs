@@ -1,24 +1,24 @@
-//! The tables, and the format that they have.
+//! The tables and their format.
 //!
-//! `log` has a row for each record. `heads` is kept in the row where it fits (`MAIN`), so that a take-over reads the table in
-//! one pass. `body` has a row for each record with bodies; it is stored uncompressed (`EXTERNAL`), so that part of it is read
-//! without the rest. They are two tables so that bodies go row by row without touching the log. `node` and `lease` say which
-//! node serves which shard.
+//! `log` has a row for each record. `heads` is kept in the row if it fits (`MAIN`), so that a take-over reads the table
+//! in one pass. `body` has a row for each record with bodies; it is stored uncompressed (`EXTERNAL`), so that a part of
+//! it can be read without the rest. The tables are separate so that bodies are removed row by row without touching the
+//! log. `node` and `lease` assign shards to nodes.
 
 use tokio_postgres::error::SqlState;
 
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Raised when the tables change so that an earlier version can't use them.
+/// Raised when the tables change so that earlier versions can't use them.
 const FORMAT: i32 = 1;
-/// Held while the tables are created: "peeklock" as a number.
+/// Advisory lock held while the tables are created: "peeklock" as a number.
 const LOCK: i64 = 0x7065_656b_6c6f_636b;
 
-/// Creates what is missing of the tables, and refuses tables of a later version.
+/// Creates missing tables, and refuses tables of a later version.
 ///
 /// # Errors
-/// [`Failure::Unfit`] for a format that this version doesn't know; others of the connection.
+/// [`Failure::Unfit`] for an unknown format; others of the connection.
 pub(crate) async fn ensure(session: &Session, schema: &str) -> Result<(), Failure> {
     let format = match format(session).await {
         Ok(Some(format)) => format,
@@ -58,11 +58,11 @@ async fn create(session: &Session, schema: &str) -> Result<(), Failure> {
     check(schema, format(session).await?.unwrap_or_default())
 }
 
-/// Rows that are deleted and never updated: vacuum must come by their number, not by their part of a large table.
+/// Rows are deleted and never updated: vacuum must be triggered by their number, not by their share of a large table.
 const VACUUM: &str = "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000";
 
 fn tables(schema: &str) -> String {
-    // A name may be a word of SQL.
+    // The name may be an SQL keyword.
     let schema = format!("\"{schema}\"");
     format!(
         "select pg_advisory_xact_lock({LOCK});

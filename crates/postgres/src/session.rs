@@ -1,4 +1,4 @@
-//! One connection to the primary, checked and driven by a task of its own.
+//! One connection to the primary, with checked settings, driven by a task of its own.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,8 +19,8 @@ use crate::stream::Watch;
 /// Values for `$1`, `$2`, …
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A connection to the primary whose settings were checked. Requests made concurrently are pipelined. Nothing here ever sends a
-/// cancel, and a request whose future is dropped is carried out all the same.
+/// A connection to the primary whose settings were checked. Concurrent requests are pipelined. A cancel request is
+/// never sent, and a request whose future is dropped is executed nevertheless.
 pub struct Session {
     client: Client,
     server: String,
@@ -35,7 +35,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Drives `connection` until it ends, or until it is given up.
+    /// Drives `connection` until it ends or is abandoned.
     pub(crate) fn start<S, T>(
         client: Client,
         connection: Connection<S, T>,
@@ -53,7 +53,7 @@ impl Session {
         Self { client, server, watch, driver }
     }
 
-    /// For [`Self::ask`]. The tables are found without naming their schema.
+    /// The client, for [`Self::ask`]. The tables are found without naming their schema.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
@@ -65,17 +65,17 @@ impl Session {
         &self.server
     }
 
-    /// Whether nothing more will be answered.
+    /// Whether the connection has ended, so that nothing more will be answered.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
-    /// Awaits the answer to a request of [`Self::client`]. While one is awaited, a connection on which no byte moves for
-    /// [`crate::DatabaseOptions::with_silence`] is given up, and so is one that answers a commit without its standby.
+    /// Awaits the answer to a request of [`Self::client`]. Meanwhile, the connection is abandoned if no byte is
+    /// transferred for [`crate::DatabaseOptions::with_silence`], or if it answers a commit without its standby.
     ///
     /// # Errors
-    /// What the server answers, and [`Failure::Lost`] when the connection ends first.
+    /// The server's error, and [`Failure::Lost`] when the connection ends first.
     pub async fn ask<T>(
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -84,7 +84,7 @@ impl Session {
         request.await.map_err(|error| self.failure(error))
     }
 
-    /// The rows that `statement` gives, as [`Self::ask`] does.
+    /// The rows returned by `statement`, awaited like [`Self::ask`].
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -95,7 +95,7 @@ impl Session {
         self.ask(self.client.query(statement, parameters)).await
     }
 
-    /// The one row that `statement` gives.
+    /// The one row returned by `statement`.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -106,7 +106,7 @@ impl Session {
         self.ask(self.client.query_one(statement, parameters)).await
     }
 
-    /// How many rows `statement` changed.
+    /// The number of rows changed by `statement`.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -128,22 +128,23 @@ impl Session {
         }
     }
 
-    /// What is known of the connection, its notifications among it.
+    /// The observed state of the connection, including its notifications.
     pub(crate) fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
 
-    /// From now on the session appends: a server may need longer for a large record than the silence that is borne elsewhere.
+    /// Declares that the session appends: for a large record, a server may need longer than the silence tolerated
+    /// otherwise.
     pub(crate) fn appends(&self) {
         self.watch.appends();
     }
 
-    /// An append was answered: the connection is as fast as it should be.
+    /// Records that an append was answered, so the connection is fast enough.
     pub(crate) fn is_answered(&self) {
         self.watch.answered();
     }
 
-    /// Ends the connection without a word. What waits for an answer is [`Failure::Lost`].
+    /// Ends the connection immediately. Pending requests fail with [`Failure::Lost`].
     pub fn cut(&self) {
         self.watch.end("the connection was given up for another one".to_owned());
         self.driver.abort();
@@ -164,7 +165,7 @@ impl Driver {
         T: AsyncRead + AsyncWrite + Unpin,
     {
         let reason = self.drive(&mut connection).await;
-        // Set before the connection is dropped, which is what wakes those who wait.
+        // Set before the connection is dropped, because that wakes the waiting requests.
         self.watch.end(reason);
     }
 
@@ -196,7 +197,7 @@ impl Driver {
                 Some(Ok(AsyncMessage::Notice(notice))) if is_doubtful(&notice) => {
                     self.metrics.unconfirmed.inc();
                     tracing::warn!(server = self.server, notice = text(&notice), "commits are in doubt");
-                    // The answer of the commit comes behind the notice, and is never read.
+                    // The answer of the commit follows the notice, and is never read.
                     return format!("commits are in doubt: {}", text(&notice));
                 }
                 Some(Ok(AsyncMessage::Notice(notice))) => {
@@ -211,8 +212,8 @@ impl Driver {
     }
 }
 
-/// Whether a notice says that a commit was not confirmed by a standby ("canceling wait for synchronous replication"). Its text
-/// depends on `lc_messages`, so it is known by the function that raised it, or else by its class.
+/// Whether a notice means that a commit was not confirmed by a standby ("canceling wait for synchronous replication").
+/// The text depends on `lc_messages`, so the notice is identified by the function that raised it, or else by its class.
 fn is_doubtful(notice: &DbError) -> bool {
     let is_of_wait = notice.routine() == Some("SyncRepWaitForLSN");
     is_of_wait

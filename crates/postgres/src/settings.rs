@@ -1,19 +1,19 @@
-//! What a session sets for itself, and the settings of a server that would lose data.
+//! Settings of a session, and rejection of server settings that would lose data.
 
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::failure::Failure;
 use crate::options::Durability;
 
-/// The oldest version of PostgreSQL that is tested or maintained: 14.
+/// The oldest supported version of PostgreSQL: 14.
 const VERSION_MIN: u32 = 140_000;
 
-/// One message: what the server has set, then what this session sets for itself.
+/// One message: queries the server's settings, then changes those of this session.
 ///
-/// * `synchronous_commit`: `remote_apply` waits for more than `on` and stays.
-/// * No time-outs: a statement that the server ends of itself is one more way to be in doubt.
+/// * `synchronous_commit`: `remote_apply` waits for more than `on` and is kept.
+/// * No time-outs: a statement ended by the server is one more case of doubt.
 /// * `client_connection_check_interval`: a session that waits for a lock notices that its client is gone.
-/// * Plans by index only: they are made once, while the tables may still be empty.
+/// * Index plans only: plans are made once, possibly while the tables are still empty.
 fn setup(schema: &str) -> String {
     format!(
         r#"select pg_is_in_recovery() as is_standby, current_setting('server_version_num') as version,
@@ -34,10 +34,10 @@ select set_config(name, case name when 'client_connection_check_interval' then '
     )
 }
 
-/// Sets a session up, and refuses a server that is no primary or would lose what it acknowledged.
+/// Sets up a session, and refuses a server that is not a primary or could lose acknowledged data.
 ///
 /// # Errors
-/// [`Failure::Unfit`] naming each setting and what to write; others of the connection.
+/// [`Failure::Unfit`] naming each setting and the required value; others of the connection.
 pub(crate) async fn prepare(client: &Client, durability: Durability, schema: &str) -> Result<(), Failure> {
     let answer = client.simple_query(&setup(schema)).await?;
     let mut rows = answer.iter().filter_map(|message| match message {

@@ -1,4 +1,4 @@
-//! The socket of a connection, which notes every byte that moves.
+//! The socket of a connection, which records every transfer of bytes.
 
 use std::fmt;
 use std::io;
@@ -11,30 +11,31 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// What is known of a connection beside its answers.
+/// Observed state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Reads and writes that moved something.
+    /// Number of reads and writes that transferred bytes.
     moves: AtomicU64,
-    /// Requests that wait for an answer.
+    /// Number of requests that wait for an answer.
     owed: AtomicUsize,
     /// Woken by each notification.
     pub(crate) notified: Notify,
-    /// Why the connection was given up.
+    /// The reason why the connection was abandoned.
     end: OnceLock<String>,
-    /// Whether patience counts: for appends alone. Several sessions are lost together, and a question is small: each
-    /// would otherwise double the time in which the others notice a dead link.
+    /// Whether the tolerated silence grows, which is for appends only. Several sessions are lost together, and reads
+    /// are small: if each loss doubled the time, the others would detect a dead link later.
     is_appending: AtomicBool,
     patience: Patience,
 }
 
-/// How often connections that append were given up for their silence since an append was answered. Each time doubles the silence
-/// that is borne there: a server that needs longer for a large record would never get it done otherwise. All clones are one.
+/// How often appending connections were abandoned for their silence since an append was last answered. Each time
+/// doubles the silence tolerated for appends: otherwise a server that needs longer for a large record could never
+/// complete it. All clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Patience(Arc<AtomicU32>);
 
 impl Patience {
-    /// 2 to the power of this is the most that a silence is multiplied by.
+    /// The tolerated silence is multiplied by at most 2 to the power of this.
     const DOUBLINGS_MAX: u32 = 4;
 
     fn lost(&self) {
@@ -55,24 +56,24 @@ impl Watch {
         Self { patience, ..Self::default() }
     }
 
-    /// The session appends from now on.
+    /// Declares that the session appends.
     pub(crate) fn appends(&self) {
         self.is_appending.store(true, Ordering::Relaxed);
     }
 
-    /// How long a silence is borne, where it is `silence` at other times.
+    /// The tolerated silence, based on the configured `silence`.
     pub(crate) fn silence(&self, silence: Duration) -> Duration {
         if self.is_appending.load(Ordering::Relaxed) { self.patience.stretch(silence) } else { silence }
     }
 
-    /// The connection is given up for its silence.
+    /// Records that the connection was abandoned for its silence.
     pub(crate) fn given_up(&self) {
         if self.is_appending.load(Ordering::Relaxed) {
             self.patience.lost();
         }
     }
 
-    /// An append was answered.
+    /// Records that an append was answered.
     pub(crate) fn answered(&self) {
         self.patience.restored();
     }
@@ -85,13 +86,13 @@ impl Watch {
         self.owed.load(Ordering::Relaxed) > 0
     }
 
-    /// An answer is owed until what is returned is dropped.
+    /// Records a pending answer until the result is dropped.
     pub(crate) fn owe(&self) -> Owed<'_> {
         self.owed.fetch_add(1, Ordering::Relaxed);
         Owed(self)
     }
 
-    /// The first reason counts.
+    /// Sets the reason of the end; only the first one is kept.
     pub(crate) fn end(&self, reason: String) {
         let _ = self.end.set(reason);
     }
@@ -101,7 +102,7 @@ impl Watch {
     }
 }
 
-/// See [`Watch::owe`].
+/// A pending answer; see [`Watch::owe`].
 #[derive(Debug)]
 pub(crate) struct Owed<'a>(&'a Watch);
 
@@ -116,7 +117,7 @@ pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
 
-/// See the module.
+/// The socket with its state; see the module.
 pub(crate) struct Watched {
     socket: Box<dyn Socket>,
     watch: Arc<Watch>,

@@ -14,7 +14,7 @@ use tokio_rustls::rustls;
 
 use crate::options::{OptionsError, TlsOptions, Verification};
 
-/// Reads the files that `options` name.
+/// Creates a TLS connector from the files named in `options`.
 ///
 /// # Errors
 /// [`OptionsError::File`].
@@ -82,11 +82,13 @@ fn unusable(options: &TlsOptions, error: &impl ToString) -> OptionsError {
     OptionsError::File { parameter: "sslrootcert", path, reason: error.to_string() }
 }
 
-/// Wants the signature of the certificate's owner, and less of the certificate than [`WebPkiServerVerifier`].
+/// Requires the signature of the certificate's owner, but is less strict about the certificate than
+/// [`WebPkiServerVerifier`].
 #[derive(Debug)]
 struct Lenient {
     algorithms: WebPkiSupportedAlgorithms,
-    /// `verify-ca`: the certificate is of a known authority, for whatever name. None, as for `require` and `prefer`: any will do.
+    /// `verify-ca`: the certificate must be from a known authority, for any name. `None`, for `require` and `prefer`:
+    /// any certificate is accepted.
     authorities: Option<Arc<WebPkiServerVerifier>>,
 }
 
@@ -100,7 +102,7 @@ impl ServerCertVerifier for Lenient {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(authorities) = &self.authorities else { return Ok(ServerCertVerified::assertion()) };
-        // The name is the last thing that is checked.
+        // The name is checked last, so everything else was valid.
         match authorities.verify_server_cert(certificate, chain, name, stapled, now) {
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -1,4 +1,4 @@
-//! What a scrape reads of the database: standbys, what holds vacuum back, and how large the tables are.
+//! Database figures for the metrics page: standbys, what holds back vacuum, and the sizes of the tables.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ const TABLE_BYTES: Family = Family::gauge(
 /// Pause between two readings.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// Standbys and foreign snapshots are shown only to roles that may read all statistics.
+/// Standbys and snapshots of other roles are visible only to roles that may read all statistics.
 const SERVER: &str = "
 with may as (select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as read)
 select
@@ -56,7 +56,7 @@ const TABLES: &str = "
 select relname::text, n_live_tup, n_dead_tup, pg_total_relation_size(relid)
 from pg_stat_user_tables where schemaname = $1 and relname in ('log', 'body') order by relname";
 
-/// Reads the database now and then, as long as it lives, and is a source of metrics.
+/// Reads the database periodically, until dropped, and is a source of metrics.
 #[derive(Debug)]
 pub struct DatabaseWatch {
     figures: Arc<Mutex<Figures>>,
@@ -69,7 +69,7 @@ impl Drop for DatabaseWatch {
     }
 }
 
-/// What was read last; nothing while the database can't be read.
+/// The figures read last; empty while the database can't be read.
 #[derive(Debug, Clone, Default)]
 struct Figures {
     standbys: Option<u64>,
@@ -88,7 +88,7 @@ struct Table {
 }
 
 impl DatabaseWatch {
-    /// Starts to read, on the present tokio runtime.
+    /// Starts reading, on the current tokio runtime.
     #[must_use]
     pub fn start(database: Database) -> Self {
         let figures = Arc::<Mutex<Figures>>::default();
@@ -128,7 +128,7 @@ async fn round(database: &Database, session: &mut Option<Session>) -> Result<Fig
             bytes: number(&row, 3)?.unwrap_or_default(),
         });
     }
-    // Some services have no log to measure.
+    // Some services do not support this query.
     if let Ok(row) = session.query_one(SERVER, &[]).await {
         figures.standbys = number(&row, 0)?;
         figures.confirming = number(&row, 1)?;

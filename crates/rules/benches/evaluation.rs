@@ -1,7 +1,7 @@
-//! What it takes to ask a filter and to let an action act, for a message with ten application properties.
+//! The cost of evaluating a filter and of an action, for a message with ten application properties.
 
-#![allow(missing_docs)] // what criterion makes has none
-#![allow(clippy::expect_used)] // and may fail loudly
+#![allow(missing_docs)] // reason: criterion generates items without docs
+#![allow(clippy::expect_used)] // reason: a benchmark may panic
 
 use std::hint::black_box;
 

@@ -1,8 +1,8 @@
-//! What a message costs a topic with many rules, and what rules cost in memory. Plain `main`, because memory is counted by
-//! a wrapped allocator: `cargo bench -p peeklock-rules --bench index`.
+//! The cost of a message in a topic with many rules, and the memory used by rules. Plain `main`, because memory is
+//! counted by a wrapped allocator: `cargo bench -p peeklock-rules --bench index`.
 
-#![allow(clippy::print_stdout)] // the report
-#![allow(clippy::expect_used)] // and may fail loudly
+#![allow(clippy::print_stdout)] // reason: it prints a report
+#![allow(clippy::expect_used)] // reason: a benchmark may panic
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -14,14 +14,14 @@ use peeklock_rules::{
     Arrival, CorrelationFilter, Filter, Index, PropertyValue, RuleProperties, SqlFilter, Subject,
 };
 
-/// Rounds of each measurement, of which the median counts.
+/// Rounds of each measurement; the median is reported.
 const ROUNDS: usize = 9;
-/// Evaluations of a round that asks all rules.
+/// Evaluations in a round that evaluates all rules.
 const EVALUATIONS: usize = 5_000_000;
-/// Messages of a round that asks few rules.
+/// Messages in a round that evaluates few rules.
 const MESSAGES: usize = 500_000;
 
-/// Counts the bytes that are allocated, with what the system allocator needs for itself.
+/// Counts allocated bytes, including the system allocator's own overhead.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +31,7 @@ fn footprint(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16).max(32)
 }
 
-#[allow(unsafe_code)] // an allocator can't be written without
+#[allow(unsafe_code)] // reason: `GlobalAlloc` is an unsafe trait
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(footprint(layout.size()), Ordering::Relaxed);
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A way to say that a property equals a value of its own for each rule.
+/// A way to write that a property equals a value, different for each rule.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -83,7 +83,7 @@ fn sql(text: &str) -> Filter {
     Filter::Sql(Box::new(SqlFilter::new(text, Vec::new()).expect("a filter")))
 }
 
-/// A message with four application properties that one rule wants.
+/// A message with four application properties that matches one rule.
 fn message(number: usize) -> RuleProperties {
     let user = [
         ("color", PropertyValue::Text("red".into())),
@@ -99,7 +99,7 @@ fn message(number: usize) -> RuleProperties {
     }
 }
 
-/// The median CPU time of a message in nanoseconds, of which each must match exactly one rule.
+/// The median CPU time per message in nanoseconds; each message must match exactly one rule.
 fn measure(messages: &[RuleProperties], count: usize, mut ask: impl FnMut(&Subject<'_>) -> usize) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
@@ -116,7 +116,7 @@ fn measure(messages: &[RuleProperties], count: usize, mut ask: impl FnMut(&Subje
     rounds.get(ROUNDS / 2).copied().unwrap_or_default()
 }
 
-/// CPU time of this thread where the system tells (Linux), else the time that passed.
+/// CPU time of this thread where the system provides it (Linux), otherwise the elapsed time.
 fn cpu_time() -> Duration {
     static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let elapsed = STARTED.get_or_init(Instant::now).elapsed();
@@ -156,7 +156,7 @@ fn ask_many(kind: Kind) {
     }
 }
 
-/// What rules cost in memory beside themselves, and what setting one of many costs.
+/// The memory used in addition to the rules themselves, and the cost of changing one of many.
 fn many_correlation_filters() {
     const RULES: usize = 100_000;
     for per_group in [50, 1_000] {

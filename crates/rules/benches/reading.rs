@@ -1,21 +1,21 @@
-//! What reading rules in SQL costs, as a broker does at its start: `cargo bench -p peeklock-rules --bench reading`.
+//! The cost of parsing SQL rules, as at a broker's start: `cargo bench -p peeklock-rules --bench reading`.
 
-#![allow(missing_docs)] // what criterion makes has none
-#![allow(clippy::expect_used)] // and may fail loudly
+#![allow(missing_docs)] // reason: criterion generates items without docs
+#![allow(clippy::expect_used)] // reason: a benchmark may panic
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use peeklock_rules::{SqlAction, SqlFilter};
 
-/// Rules of a round: one for each of a topic's subscriptions (semantics §18).
+/// Rules parsed in a round: one for each of a topic's subscriptions (semantics §18).
 const RULES: usize = 2_000;
 
 fn filters(text: impl Fn(usize) -> String) -> Vec<String> {
     (0..RULES).map(text).collect()
 }
 
-/// As long as Service Bus takes them: 1024 characters.
+/// A rule of the longest text that Service Bus accepts: 1024 characters.
 fn longest(number: usize) -> String {
     let terms = (0..36).map(|term| format!("property{term:02} = 'value{number:04}'"));
     terms.collect::<Vec<_>>().join(" AND ")

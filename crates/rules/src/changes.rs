@@ -1,8 +1,8 @@
-//! What actions change: laid over a message, whose content stays as it was sent and shared by all its copies.
+//! Changes made by actions: an overlay over a message, whose body stays unchanged and is shared by all its copies.
 
 use crate::{PropertyValue, RuleProperties};
 
-/// A system property that is a text and that actions may set.
+/// A text system property that actions may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TextProperty {
     /// `content-type`.
@@ -25,34 +25,35 @@ pub enum TextProperty {
     To,
 }
 
-/// What became of a message's properties; what is not named here is as it was sent.
+/// Changes of a message's properties; properties not listed here are unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PropertyChanges {
-    /// System properties that are texts, each at most once: set, or removed.
+    /// Text system properties, each at most once: set, or removed.
     pub texts: Vec<(TextProperty, Option<Box<str>>)>,
     /// The scheduled enqueue time in milliseconds since 1970: set, or removed.
     pub scheduled_enqueue_time_ms: Option<Option<u64>>,
     /// The time-to-live in milliseconds: set, or removed (no limit).
     pub time_to_live_ms: Option<Option<u64>>,
-    /// Application properties, each at most once and by its name in the message if it has one: set, or removed.
+    /// Application properties, each at most once, with the message's spelling of the name if it has one: set, or
+    /// removed.
     pub user: Vec<(Box<str>, Option<PropertyValue>)>,
 }
 
 impl PropertyChanges {
-    /// Whether nothing changed.
+    /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What became of a system property that is a text: `None` if nothing.
+    /// The change of a text system property: `None` if it is unchanged.
     #[must_use]
     pub fn text(&self, property: TextProperty) -> Option<Option<&str>> {
         let changed = self.texts.iter().find(|(known, _)| *known == property);
         changed.map(|(_, value)| value.as_deref())
     }
 
-    /// Notes that a system property is set or removed.
+    /// Records that a system property is set or removed.
     pub fn set_text(&mut self, property: TextProperty, value: Option<Box<str>>) {
         match self.texts.iter_mut().find(|(known, _)| *known == property) {
             Some((_, before)) => *before = value,
@@ -60,7 +61,7 @@ impl PropertyChanges {
         }
     }
 
-    /// Notes that an application property is set or removed, by the name it has in the message.
+    /// Records that an application property is set or removed, by the message's spelling of its name.
     pub fn set_user(&mut self, name: &str, value: Option<PropertyValue>) {
         match self.user.iter_mut().find(|(known, _)| &**known == name) {
             Some((_, before)) => *before = value,
@@ -68,7 +69,7 @@ impl PropertyChanges {
         }
     }
 
-    /// These changes and then others; what both name is as the later ones say.
+    /// These changes followed by others; the later ones take precedence.
     #[must_use]
     pub fn followed_by(mut self, later: Self) -> Self {
         for (property, value) in later.texts {
@@ -82,7 +83,8 @@ impl PropertyChanges {
         self
     }
 
-    /// Changes what rules see of a message. Properties that are changed keep their place, new ones follow in order.
+    /// Applies the changes to the properties that rules see. Changed properties keep their position, new ones are
+    /// appended in order.
     pub fn apply(&self, rule_properties: &mut RuleProperties) {
         for (property, value) in &self.texts {
             rule_properties.text_mut(*property).clone_from(value);
@@ -98,8 +100,8 @@ impl PropertyChanges {
         }
     }
 
-    /// What these changes add to a message's properties, in bytes as AMQP encodes them; whatever they replace is not taken
-    /// off. All properties of a message together may have 64 KB (semantics §3).
+    /// The size of the changed properties in bytes of AMQP encoding, without deducting the values that they replace.
+    /// All properties of a message together are limited to 64 KB (semantics §3).
     #[must_use]
     pub fn header_bytes(&self) -> usize {
         let texts = self.texts.iter().filter_map(|(property, value)| {
@@ -118,29 +120,29 @@ impl PropertyChanges {
     }
 }
 
-/// Where the partition key stands in a message.
+/// Annotation of the partition key.
 const PARTITION_KEY: &str = "x-opt-partition-key";
-/// Where the scheduled enqueue time stands in a message.
+/// Annotation of the scheduled enqueue time.
 const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
-/// An integer, a double, a timestamp with its type.
+/// Size of an integer, a double or a timestamp with its type.
 const FIXED_BYTES: usize = 9;
-/// A GUID or a decimal with its type.
+/// Size of a GUID or a decimal with its type.
 const WIDE_BYTES: usize = 17;
-/// An integer of 32 bits with its type.
+/// Size of an integer of 32 bits with its type.
 const UINT_BYTES: usize = 5;
 
-/// The key of an annotation.
+/// Size of an annotation's key.
 fn key_bytes(key: &str) -> usize {
     if key.is_empty() { 0 } else { text_bytes(key.len()) }
 }
 
-/// A text or symbol with its type and its length.
+/// Size of a text or symbol with its type and length.
 fn text_bytes(length: usize) -> usize {
     length + if length <= usize::from(u8::MAX) { 2 } else { 5 }
 }
 
 fn value_bytes(value: &PropertyValue) -> usize {
-    /// A type of its own: a mark, its name and the value.
+    /// Size of a described type: constructor, name and value.
     fn described(name: &str) -> usize {
         1 + text_bytes(name.len()) + FIXED_BYTES
     }
@@ -261,7 +263,7 @@ mod tests {
             first.apply(&mut rule_properties);
             second.apply(&mut rule_properties);
             first.followed_by(second).apply(&mut at_once);
-            // A property that was removed in between stands at another place.
+            // A property that was removed in between has another position.
             rule_properties.user.sort_by(|(one, _), (other, _)| one.cmp(other));
             at_once.user.sort_by(|(one, _), (other, _)| one.cmp(other));
             prop_assert_eq!(rule_properties, at_once);

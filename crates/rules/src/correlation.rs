@@ -1,8 +1,8 @@
-//! Correlation filters: equalities without a language.
+//! Correlation filters: a conjunction of equalities.
 
 use crate::{PropertyValue, RuleProperties};
 
-/// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, whatever their type.
+/// Equalities, all of which must hold. Strings compare case-sensitively; numbers by value, regardless of their type.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CorrelationFilter {
     /// `correlation-id`.
@@ -26,7 +26,7 @@ pub struct CorrelationFilter {
 }
 
 impl CorrelationFilter {
-    /// Whether it sets nothing: such a filter is invalid.
+    /// Whether no field is set; such a filter is invalid.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

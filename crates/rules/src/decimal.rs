@@ -2,19 +2,19 @@
 
 use std::io::{Cursor, Write};
 
-/// Exponents are stored with this added.
+/// Added to exponents when they are stored.
 const EXPONENT_BIAS: i32 = 6176;
-/// What canonical coefficients are below.
+/// Canonical coefficients are below this.
 const COEFFICIENT_END: u128 = 10_u128.pow(34);
 const COEFFICIENT_BITS: u32 = 113;
 const SIGN: u128 = 1 << 127;
-/// .NET's clients (Microsoft.Azure.Amqp, `DecimalEncoding`) shift the upper half of the exponent by two bits too many: a
-/// scale of 0 to 28 arrives as an exponent of -4608 less the scale. True exponents that small would make it zero.
+/// .NET's clients (Microsoft.Azure.Amqp, `DecimalEncoding`) shift the upper half of the exponent by two bits too many:
+/// a scale of 0 to 28 arrives as an exponent of -4608 minus the scale. Real exponents that small would mean zero.
 const DOTNET_SHIFT: i32 = 4608;
-/// Digits after the point in a decimal of .NET.
+/// Most digits after the point in a decimal of .NET.
 const DOTNET_SCALE_MAX: i32 = 28;
 
-/// What the bits mean.
+/// A decoded decimal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Decimal {
     NotANumber,
@@ -39,7 +39,7 @@ pub(crate) fn read(bits: u128) -> Decimal {
         return Decimal::Infinite { negative };
     }
     if has_form(0b11, 2) {
-        // Coefficients this large are no decimal of 34 digits and count as zero.
+        // Coefficients this large have more than 34 digits and count as zero.
         return Decimal::Finite { negative, coefficient: 0, exponent: 0 };
     }
     let coefficient = bits & ((1 << COEFFICIENT_BITS) - 1);
@@ -66,7 +66,7 @@ pub(crate) fn to_double(bits: u128) -> f64 {
     }
 }
 
-/// Rounded once, by the library's reader of numbers; without an allocation.
+/// The nearest double, rounded once by the standard library's parser, without an allocation.
 fn nearest(coefficient: u128, exponent: i32) -> f64 {
     let mut digits = Cursor::new([0; 64]);
     let written = write!(digits, "{coefficient}e{exponent}");
@@ -76,19 +76,19 @@ fn nearest(coefficient: u128, exponent: i32) -> f64 {
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The bits of a decimal; `None` if it has too many digits, or an exponent that only .NET's mistake has.
+/// Encodes a decimal; `None` if it has too many digits, or an exponent that would be taken for .NET's encoding.
 pub(crate) fn write(negative: bool, coefficient: u128, exponent: i32) -> Option<u128> {
     let stored = u128::try_from(exponent + EXPONENT_BIAS).ok()?;
     let fits = coefficient < COEFFICIENT_END && stored < 3 << 12 && repaired(exponent) == exponent;
     fits.then_some(if negative { SIGN } else { 0 } | stored << COEFFICIENT_BITS | coefficient)
 }
 
-/// An integer as a decimal; all of 64 bits fit.
+/// An integer as a decimal; all integers of 64 bits fit.
 pub(crate) fn of_integer(number: i128) -> Option<u128> {
     write(number < 0, number.unsigned_abs(), 0)
 }
 
-/// Reads `[-]digits[.digits]`; `None` if it is something else, or has more than 34 digits.
+/// Parses `[-]digits[.digits]`; `None` for other texts or more than 34 digits.
 #[must_use]
 pub fn parse(text: &str) -> Option<u128> {
     let (negative, digits) = match text.strip_prefix('-') {
@@ -107,7 +107,7 @@ pub fn parse(text: &str) -> Option<u128> {
     write(negative, coefficient, -i32::try_from(fraction.len()).ok()?)
 }
 
-/// Digits with a point where one is due, as .NET writes decimals; with an exponent where digits would be endless.
+/// Formats a decimal like .NET: digits with a point if necessary; with an exponent if there would be too many digits.
 #[must_use]
 pub fn text(bits: u128) -> String {
     let (negative, coefficient, exponent) = match read(bits) {

@@ -1,33 +1,33 @@
-//! What a rule tests.
+//! Filters of rules.
 
 use crate::{CorrelationFilter, Failure, PropertyValue, Selector, SqlError, SqlFilter, Subject};
 
-/// What a rule tests.
+/// The condition of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
     /// Every message; `1=1` in SQL.
     True,
     /// No message; `1=0` in SQL.
     False,
-    /// Equality of every field that is set.
+    /// Equality of all fields that are set.
     Correlation(Box<CorrelationFilter>),
     /// A condition in SQL.
     Sql(Box<SqlFilter>),
-    /// A selector of JMS.
+    /// A JMS selector.
     Selector(Box<Selector>),
 }
 
 impl Filter {
-    /// Reads a condition in SQL, as every protocol and file brings it. It stays what it is, with its text: `1=1` is a condition
-    /// that matches every message and no true filter (azure-sdk-for-js 1727).
+    /// Parses an SQL condition. It keeps its type and text: `1=1` is a condition that matches every message, but not a
+    /// true filter (azure-sdk-for-js 1727).
     ///
     /// # Errors
-    /// [`SqlError`] names the place and what was expected there.
+    /// [`SqlError`] with the position and what was expected there.
     pub fn sql(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         SqlFilter::new(expression, parameters).map(|filter| Self::Sql(Box::new(filter)))
     }
 
-    /// What it comes to for every message, if that does not depend on the message.
+    /// Its result for all messages, if that does not depend on the message.
     #[must_use]
     pub fn constant(&self) -> Option<bool> {
         match self {
@@ -38,17 +38,17 @@ impl Filter {
         }
     }
 
-    /// Whether a message matches; `new_id` draws what `newid()` is.
+    /// Whether a message matches; `new_id` generates the value of `newid()`.
     ///
     /// # Errors
-    /// [`Failure`] when a condition in SQL can't be evaluated for this message.
+    /// [`Failure`] when an SQL condition can't be evaluated for this message.
     pub fn matches(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128) -> Result<bool, Failure> {
         match self {
             Self::True => Ok(true),
             Self::False => Ok(false),
             Self::Correlation(filter) => Ok(filter.matches(subject.rule_properties)),
             Self::Sql(filter) => filter.matches(subject, new_id),
-            // A copy of a message that is published has not been delivered yet.
+            // A copy of a message being published has not been delivered yet.
             Self::Selector(selector) => Ok(selector.matches_message(subject.rule_properties, 0)),
         }
     }

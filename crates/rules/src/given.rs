@@ -1,9 +1,9 @@
-//! Values of rules as they were given: with the width, the kind or the text that comparisons do not need, and that whoever
-//! lists the rule gets back.
+//! Values of rules in their given form: with the width, type or text that comparisons do not need, but that listing the
+//! rule returns.
 
 use crate::PropertyValue;
 
-/// A value in the form in which a client gave it.
+/// A value in the form given by a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Given {
     /// An integer of 8 bits.
@@ -28,25 +28,25 @@ pub enum Given {
     Char(char),
     /// A symbol; compared as a text.
     Symbol(Box<str>),
-    /// An address; compared as a text.
+    /// A URI; compared as a text.
     Uri(Box<str>),
-    /// An instant as it was written: with its zone or without one, and more precisely than a message can say it.
+    /// A time in its written form: with or without time zone, and possibly more precise than AMQP's timestamps.
     DateTime {
-        /// What it is compared as, in milliseconds since 1970; without a zone it is UTC.
+        /// The value for comparison, in milliseconds since 1970; without a time zone it is UTC.
         at_ms: i64,
-        /// As it was written.
+        /// The written form.
         text: Box<str>,
     },
     /// A decimal of 32 bits.
     Decimal32 {
-        /// As AMQP encodes it.
+        /// The AMQP encoding.
         bits: u32,
         /// The same number in 128 bits.
         wide: u128,
     },
     /// A decimal of 64 bits.
     Decimal64 {
-        /// As AMQP encodes it.
+        /// The AMQP encoding.
         bits: u64,
         /// The same number in 128 bits.
         wide: u128,
@@ -54,7 +54,7 @@ pub enum Given {
 }
 
 impl Given {
-    /// The value as it is compared.
+    /// The value for comparison.
     #[must_use]
     pub fn plain(&self) -> PropertyValue {
         match self {
@@ -76,7 +76,7 @@ impl Given {
         }
     }
 
-    /// Whether a value of a message equals it. Asked about every message, so nothing is copied.
+    /// Whether a message's value equals this one. Called for every message, so nothing is copied.
     pub(crate) fn equals(&self, value: &PropertyValue) -> bool {
         match (self, value) {
             (Self::Symbol(text) | Self::Uri(text), PropertyValue::Text(other)) => text == other,

@@ -1,12 +1,13 @@
-//! What rules say: filters, actions, and the SQL both may be written in (semantics §12, §13).
+//! Rules: filters, actions, and the SQL in which both can be written (semantics §12, §13).
 //!
-//! Everything here is a function of its arguments: a filter and a message come to match, no match or an error, an action
-//! and a message to [`PropertyChanges`]. Who has which rules, and what becomes of a match, is the engine's.
+//! Everything here is a function of its arguments: a filter and a message yield a match, no match or an error; an
+//! action and a message yield [`PropertyChanges`]. The assignment of rules to subscriptions and the handling of matches
+//! are in the engine.
 //!
-//! - [`RuleProperties`] and [`Arrival`] are what rules see of a message, together a [`Subject`].
-//! - [`Filter`] decides, [`SqlAction`] changes; [`PropertyChanges`] lie over a message that stays as it was sent.
+//! - [`RuleProperties`] and [`Arrival`] are the data of a message that rules can access, together a [`Subject`].
+//! - [`Filter`] decides, [`SqlAction`] changes; [`PropertyChanges`] are an overlay over a message that stays unchanged.
 //! - `sql` is the language: text → tree → program. [`Selector`] is a condition in the language of JMS.
-//! - [`Index`] asks all rules of a topic at once.
+//! - [`Index`] evaluates all rules of a topic at once.
 
 mod changes;
 mod correlation;

@@ -1,11 +1,11 @@
-//! Names of properties: equal regardless of case, beyond ASCII as well.
+//! Names of properties: compared case-insensitively, including letters beyond ASCII.
 
-/// A name that is asked for often.
+/// A name prepared for frequent comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// As it was written.
+    /// The original spelling.
     written: Box<str>,
-    /// Its letters in one case, if some are beyond ASCII.
+    /// Its letters folded to one case, if some are beyond ASCII.
     folded: Option<Box<str>>,
 }
 
@@ -19,7 +19,7 @@ impl Name {
         &self.written
     }
 
-    /// Whether a message means this one.
+    /// Whether a message's property has this name.
     #[inline]
     pub(crate) fn is(&self, other: &str) -> bool {
         match &self.folded {
@@ -29,22 +29,22 @@ impl Name {
     }
 }
 
-/// Whether two names are the same.
+/// Whether two names are equal.
 pub(crate) fn same(left: &str, right: &str) -> bool {
     match (left.is_ascii(), right.is_ascii()) {
         (true, true) => left.eq_ignore_ascii_case(right),
-        // No letter beyond ASCII folds into ASCII, or the other way round.
+        // No letter beyond ASCII folds into ASCII, or vice versa.
         (true, false) | (false, true) => false,
         (false, false) => left.chars().map(fold).eq(right.chars().map(fold)),
     }
 }
 
-/// A letter in the one case in which names are compared: its simple upper case, as .NET compares "ordinal, ignoring case"
-/// (there the dotless i and the long s stay as they are). Names are equal when all their letters fold to the same.
+/// Folds a letter to the case in which names are compared: its simple upper case, like .NET's "ordinal, ignoring case"
+/// (which leaves the dotless i and the long s unchanged). Names are equal when all their letters fold to the same.
 pub(crate) fn fold(letter: char) -> char {
     match letter {
         'ı' | 'ſ' => letter,
-        // Their simple upper case is one letter where the full one, which Rust knows, is two.
+        // Their simple upper case is one letter, while the full one, which Rust provides, is two.
         '\u{1F80}'..='\u{1F87}' | '\u{1F90}'..='\u{1F97}' | '\u{1FA0}'..='\u{1FA7}' => later(letter, 8),
         '\u{1FB3}' | '\u{1FC3}' | '\u{1FF3}' => later(letter, 9),
         _ => {

@@ -1,4 +1,4 @@
-//! What rules see of a message: decoded once by the front end, and only for topics.
+//! The data of a message that rules can access: decoded once by the front end, and only for topics.
 
 use crate::{Given, TextProperty, names};
 
@@ -27,11 +27,11 @@ pub struct RuleProperties {
     pub partition_key: Option<Box<str>>,
     /// `x-opt-via-partition-key`.
     pub via_partition_key: Option<Box<str>>,
-    /// What selectors can name beside these.
+    /// Further properties that selectors can name.
     pub selectable: SelectableFields,
 }
 
-/// Fields of a message that selectors of JMS can name and rules in SQL cannot.
+/// Fields of a message that JMS selectors can name and SQL rules cannot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SelectableFields {
     /// `durable` of the header.
@@ -47,15 +47,15 @@ pub struct SelectableFields {
 }
 
 impl RuleProperties {
-    /// The application property of this name, regardless of case, with the name it has in the message. The first, should
-    /// a message have several that differ only in case.
+    /// The application property of this name, case-insensitively, with the spelling in the message. If several differ
+    /// only in case, the first one.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<(&str, &PropertyValue)> {
         let found = self.user.iter().find(|(known, _)| names::same(known, name));
         found.map(|(name, value)| (&**name, value))
     }
 
-    /// A system property that is a text and that actions may set.
+    /// A text system property that actions may set.
     #[must_use]
     pub fn text(&self, property: TextProperty) -> Option<&str> {
         match property {
@@ -71,7 +71,7 @@ impl RuleProperties {
         }
     }
 
-    /// A system property that is a text and that actions may set.
+    /// A text system property that actions may set.
     pub fn text_mut(&mut self, property: TextProperty) -> &mut Option<Box<str>> {
         match property {
             TextProperty::ContentType => &mut self.content_type,
@@ -90,11 +90,11 @@ impl RuleProperties {
 /// A value that filters can compare.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PropertyValue {
-    /// Present and null.
+    /// A null value of an existing property.
     Null,
     /// A truth value.
     Boolean(bool),
-    /// Any integer that fits 64 signed bits, whatever its width was.
+    /// Any integer that fits 64 signed bits, regardless of its original width.
     Integer(i64),
     /// A larger unsigned integer.
     Unsigned(u64),
@@ -106,20 +106,20 @@ pub enum PropertyValue {
     Timestamp(i64),
     /// A UUID.
     Uuid(u128),
-    /// Anything else, by its AMQP encoding: equal when the bytes are.
+    /// A value of another type, in its AMQP encoding: equal when the bytes are.
     Other(Box<[u8]>),
-    /// A length of time, in ticks of 100 ns (`com.microsoft:timespan`).
+    /// A duration, in ticks of 100 ns (`com.microsoft:timespan`).
     TimeSpan(i64),
-    /// An instant that was sent with its offset, in ticks of 100 ns since the year 1 (`com.microsoft:datetime-offset`).
+    /// A time sent with an offset, in ticks of 100 ns since the year 1 (`com.microsoft:datetime-offset`).
     DateTimeOffset(i64),
-    /// A decimal of 128 bits, as AMQP encodes it.
+    /// A decimal of 128 bits in its AMQP encoding.
     Decimal(u128),
-    /// A value of a rule in the form in which it was given; messages have none of these.
+    /// A rule's value in its given form; messages have none of these.
     Given(Box<Given>),
 }
 
 impl PropertyValue {
-    /// The value as it is compared.
+    /// The value for comparison.
     #[must_use]
     pub fn plain(&self) -> Self {
         match self {
@@ -128,8 +128,8 @@ impl PropertyValue {
         }
     }
 
-    /// Whether two values are equal to a filter: numbers by value, whatever their type. JS writes all its numbers as
-    /// doubles in filters, and whole ones as integers in messages.
+    /// Whether two values are equal for a filter: numbers by value, regardless of their type. JS writes all numbers in
+    /// filters as doubles, but integers in messages as integers.
     #[must_use]
     pub fn equals(&self, other: &Self) -> bool {
         match (self, other) {
@@ -143,7 +143,7 @@ impl PropertyValue {
     }
 }
 
-/// Exactly: casting the integer instead would round it.
+/// Exact; casting the integer to a double would round it.
 fn is_integer(double: f64, integer: i128) -> bool {
     double.fract() == 0.0 && double as i128 == integer
 }

@@ -1,28 +1,28 @@
-//! The message that a rule is asked about.
+//! The message for which rules are evaluated.
 
 use crate::RuleProperties;
 
-/// A message as rules see it, when it is published.
+/// A message as seen by rules when it is published.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// What was sent.
+    /// The sent properties.
     pub rule_properties: &'a RuleProperties,
-    /// What the broker knows of it.
+    /// The data known to the broker.
     pub arrival: Arrival<'a>,
 }
 
-/// What the broker adds to a message that is published.
+/// Data added by the broker when a message is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrival<'a> {
-    /// Its number in the topic.
+    /// Its sequence number in the topic.
     pub sequence_number: u64,
-    /// Its number where it first entered the broker.
+    /// Its sequence number in the entity that it first entered.
     pub enqueued_sequence_number: u64,
     /// When it was published, in milliseconds since 1970.
     pub enqueued_at_ms: u64,
-    /// How long it lives in the topic, in milliseconds; `None` for no limit.
+    /// Its time-to-live in the topic, in milliseconds; `None` for no limit.
     pub time_to_live_ms: Option<u64>,
-    /// When it was to become available, in milliseconds since 1970, if that was asked for.
+    /// The scheduled enqueue time in milliseconds since 1970, if one was set.
     pub scheduled_enqueue_time_ms: Option<u64>,
     /// Its size as sent, in bytes.
     pub size_bytes: u64,

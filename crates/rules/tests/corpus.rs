@@ -1,4 +1,4 @@
-//! What fuzzing found worth keeping, read again: the corpus of the target `sql`.
+//! Runs the fuzzing corpus of the target `sql` again.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test crate a panic is a failure")]
 
 #[path = "corpus/exercise.rs"]

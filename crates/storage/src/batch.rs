@@ -9,19 +9,19 @@ use crate::{Error, Key, Limits, PartitionId, Space};
 /// One change inside a [`Batch`]. Later operations of a batch see the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Writes `value` at `key`, replacing what was there.
+    /// Writes `value` at `key`, replacing any previous value.
     Put {
-        /// Where.
+        /// The key.
         key: Key,
-        /// What; at most [`crate::Limits::value_bytes_max`].
+        /// The value; at most [`crate::Limits::value_bytes_max`].
         value: Bytes,
     },
-    /// Removes `key`; removing a missing key is no error.
+    /// Removes `key`; removing a missing key is not an error.
     Delete {
-        /// Which.
+        /// The key.
         key: Key,
     },
-    /// Removes every key of `space` and `partition` whose number lies in `numbers`.
+    /// Removes every key of `space` and `partition` whose number is in `numbers`.
     DeleteRange {
         /// The space.
         space: Space,
@@ -46,7 +46,7 @@ impl Batch {
         Self::default()
     }
 
-    /// Makes room for so many more operations: growing moves those that are there.
+    /// Reserves capacity for `operations` more operations, so that adding them does not reallocate.
     pub fn reserve(&mut self, operations: usize) {
         self.operations.reserve(operations);
     }
@@ -73,7 +73,7 @@ impl Batch {
         &self.operations
     }
 
-    /// Takes the operations out.
+    /// Consumes the batch and returns its operations.
     #[must_use]
     pub fn into_operations(self) -> Vec<Operation> {
         self.operations
@@ -91,13 +91,13 @@ impl Batch {
         self.operations.len()
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the batch has no operations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Whether the batch writes message contents, so that a full store must refuse it.
+    /// Whether the batch writes message bodies; a full store must refuse it then.
     #[must_use]
     pub fn grows(&self) -> bool {
         self.operations
@@ -105,7 +105,7 @@ impl Batch {
             .any(|operation| matches!(operation, Operation::Put { key, .. } if key.space == Space::Body))
     }
 
-    /// The partitions it touches, one for each operation: what a refusal of the batch concerns.
+    /// The partition of each operation. If the batch is refused, these partitions are affected.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + '_ {
         self.operations.iter().map(|operation| match operation {
             Operation::Put { key, .. } | Operation::Delete { key } => key.partition,

@@ -7,15 +7,15 @@ pub(crate) fn of(bytes: &[u8]) -> u32 {
     low(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes))
 }
 
-/// The checksum of what `before` is the checksum of, followed by `bytes`.
+/// The checksum of a concatenation: `before` is the checksum of the first part, `bytes` is the second part.
 pub(crate) fn append(before: u32, bytes: &[u8]) -> u32 {
-    // What is handed out is the register inverted.
+    // The library returns the inverted register.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);
     low(digest.finalize())
 }
 
-/// A checksum of 32 bits is in the lower half.
+/// The lower half, which holds the whole 32-bit checksum.
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is 0")]
 const fn low(checksum: u64) -> u32 {
     checksum as u32
@@ -27,7 +27,7 @@ mod tests {
 
     use super::*;
 
-    /// Bit by bit, after the polynomial of RFC 3720, section 12.1.
+    /// Bit by bit, by the polynomial of RFC 3720, section 12.1.
     fn by_definition(bytes: &[u8]) -> u32 {
         let step = |crc: u32| (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1));
         !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_rfc_3720_come_out() {
-        // Section B.4, whose bytes are in the order of the wire.
+        // Test vectors of section B.4, whose bytes are in wire order.
         assert_eq!(of(&[0; 32]), 0x8a91_36aa);
         assert_eq!(of(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(of(&(0..32).collect::<Vec<u8>>()), 0x46dd_794e);
@@ -44,7 +44,7 @@ mod tests {
     }
 
     proptest! {
-        /// The ways of the library differ with length and alignment.
+        /// The library uses different code for different lengths and alignments.
         #[test]
         fn every_length_gives_what_the_definition_says(
             bytes in prop::collection::vec(any::<u8>(), 0..3000),

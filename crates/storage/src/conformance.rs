@@ -1,4 +1,4 @@
-//! What every store does: one suite, which each of them runs with its own [`Subject`], those of other crates as well.
+//! Conformance suite of all stores, including those of other crates. Each store runs it with its own [`Subject`].
 #![expect(clippy::unwrap_used, reason = "tests, which other crates run on stores of theirs")]
 
 use std::collections::BTreeMap;
@@ -11,23 +11,23 @@ use crate::{Batch, Error, Key, Lease, Limits, PartitionId, Pressure, Shard, Shar
 /// A store under test.
 #[expect(async_fn_in_trait, reason = "it is used in the tasks of tests only")]
 pub trait Subject {
-    /// An empty store that accepts these sizes.
+    /// An empty store with these limits.
     fn new(limits: Limits) -> Self;
 
     /// The store.
     fn store(&self) -> &dyn Store;
 
-    /// Ends the process that has the store, without a word, and starts another one.
+    /// Kills the process that has the store and starts another one.
     fn restart(&mut self);
 
-    /// Leaves room for removals only.
+    /// Fills the store until it has room for removals only.
     async fn fill(&self, lease: &Lease);
 
-    /// Gives the room back.
+    /// Frees the room again.
     async fn make_room(&self, lease: &Lease);
 }
 
-/// Tests of the suite for a [`Subject`], which pass at once where `$runs` is false.
+/// Tests of the suite for a [`Subject`]. They pass at once if `$runs` is false.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_suite {

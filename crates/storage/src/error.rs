@@ -1,13 +1,13 @@
-//! What can go wrong in a store, told apart by what the caller must do.
+//! Errors of a store, classified by what the caller must do.
 
 use std::fmt;
 
-/// Where stored bytes lie, in the store's own words: for people, logs and reports.
+/// The location of stored bytes in terms of the store, for people, logs and reports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// A file, a row of a table, an object: whatever the store keeps bytes in.
+    /// A file, a row of a table, an object: the store's unit of storage.
     pub unit: String,
-    /// Where in the unit, in bytes.
+    /// Offset in the unit, in bytes.
     pub offset: u64,
 }
 
@@ -23,23 +23,23 @@ pub enum Error {
     /// Another process or a later epoch owns the shard. The lease is lost.
     #[error("the store is in use by another broker: {reason}")]
     Fenced {
-        /// Who, as far as known, and what to do.
+        /// The owner, as far as known, and what to do.
         reason: String,
     },
-    /// Whether the batch is durable is unknown (a failed sync, a lost answer). The lease is lost; state must be restored
-    /// from a newly acquired shard.
+    /// It is unknown whether the batch is durable (a failed sync, a lost answer). The lease is lost; state must be
+    /// restored from a newly acquired shard.
     #[error("the outcome of the write is unknown: {reason}")]
     InDoubt {
         /// The cause.
         reason: String,
     },
-    /// The store was closed, or has ended for another reason. The lease is lost; nothing of the batch was applied.
+    /// The store was closed or has ended for another reason. The lease is lost; nothing of the batch was applied.
     #[error("the store has stopped: {reason}")]
     Stopped {
         /// The cause.
         reason: String,
     },
-    /// Stored bytes are not what was written. Nothing is guessed: the store refuses to open or to answer.
+    /// Stored bytes differ from those written. The store refuses to open or to answer instead of guessing.
     #[error("{} is damaged at byte {}: {reason}", place.unit, place.offset)]
     Corrupt {
         /// The damaged bytes.
@@ -47,12 +47,13 @@ pub enum Error {
         /// What was expected and what was found.
         reason: String,
     },
-    /// The device did not give some stored bytes back. That may pass: nothing is known about them. Ask again after a pause.
+    /// The device failed to return some stored bytes. The failure may be transient, so the bytes may be intact; try
+    /// again after a pause.
     #[error("{} can't be read at byte {} now: {reason}", place.unit, place.offset)]
     Unreadable {
         /// The bytes.
         place: Place,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
     /// The store can't be reached now. Nothing of the batch was applied; the lease is still held. Try again after a pause.
@@ -64,7 +65,7 @@ pub enum Error {
     /// No room for this batch. Nothing of it was applied; the handle stays usable and recovers with space.
     #[error("no space left: {reason}")]
     Full {
-        /// Which resource ran out.
+        /// The exhausted resource.
         reason: String,
     },
     /// The batch or value exceeds [`crate::Limits`]. Nothing of it was applied.
@@ -76,19 +77,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the lease is lost of the shard that gave this answer to a commit, read or scan: it will never accept or
+    /// Whether this answer to a commit, read or scan means that the shard's lease is lost: it will never accept or
     /// answer anything again.
     #[must_use]
     pub const fn is_loss(&self) -> bool {
         matches!(self, Self::Fenced { .. } | Self::InDoubt { .. } | Self::Stopped { .. })
     }
 
-    /// What requests are answered once the lease is lost for this reason.
+    /// The error for requests after the lease was lost for this reason.
     pub(crate) fn after_loss(self) -> Self {
         if self.is_loss() { self } else { Self::Stopped { reason: self.to_string() } }
     }
 
-    /// Whether the same request may succeed later without anybody's help.
+    /// Whether the same request may succeed later without intervention.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. })

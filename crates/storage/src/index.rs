@@ -1,4 +1,4 @@
-//! Where every live value lies: 12 bytes per key in dense runs.
+//! Locations of all live values: 12 bytes per key in dense runs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
@@ -17,7 +17,7 @@ const CHUNK_KEYS: u64 = 256;
 /// Top bit of the length: older versions of the key may exist (see [`Index::shadowed`]).
 const SHADOWED_BIT: u32 = 1 << 31;
 
-/// Where a put record lies.
+/// The location of a put record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     /// The segment's id, never 0.
@@ -55,25 +55,25 @@ impl Location {
 /// The live keys of one space of one partition.
 #[derive(Debug, Default)]
 struct Tree {
-    /// By number / [`CHUNK_KEYS`].
+    /// Chunks by number / [`CHUNK_KEYS`].
     chunks: BTreeMap<u64, Chunk>,
-    /// One past the highest number in any record on disk, 0 for none: what lies above has no older version.
+    /// One past the highest number in any record on disk, 0 for none: keys from here on have no older version.
     numbers_end: u64,
 }
 
 impl Tree {
-    /// The last chunk, if it is of this number. Numbers mostly grow, so it mostly is.
+    /// The last chunk, if it has this number. That is the common case, because numbers mostly increase.
     fn last_chunk(&mut self, number: u64) -> Option<&mut Chunk> {
         self.chunks.last_entry().filter(|last| *last.key() == number).map(OccupiedEntry::into_mut)
     }
 }
 
-/// All live keys. The broker gives the numbers in keys, so nobody can make hashes collide.
+/// All live keys. The broker assigns the numbers in keys, so clients can't provoke hash collisions.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     trees: FxHashMap<(Space, PartitionId), Tree>,
-    /// Keys whose older versions may still exist in other segments, from this rank on. Few: keys that were
-    /// overwritten or reused after removal.
+    /// Keys whose older versions may still exist in other segments, with the rank from which on they do. Few: keys that
+    /// were overwritten or reused after removal.
     shadowed: FxHashMap<Key, u32>,
     keys: u64,
 }
@@ -89,12 +89,12 @@ impl Index {
         tree.chunks.get(&(key.number / CHUNK_KEYS))?.get(slot(key.number))
     }
 
-    /// The rank from which on older versions of a live key may exist, besides the live one.
+    /// The rank from which on older versions of a live key may exist in addition to the live one.
     pub(crate) fn shadowed_since(&self, key: Key, location: Location) -> Option<u32> {
         location.is_shadowed().then(|| self.shadowed.get(&key).copied()).flatten()
     }
 
-    /// Points `key` at `location` and returns where it pointed before.
+    /// Sets the location of `key` and returns the previous one.
     pub(crate) fn insert(
         &mut self,
         key: Key,
@@ -125,7 +125,7 @@ impl Index {
         before
     }
 
-    /// Points `key` at the copy of its record, if it still points at the original.
+    /// Changes the location of `key` to the copy of its record, if it still is the original's.
     pub(crate) fn relocate(&mut self, key: Key, from: Location, to: Location) -> bool {
         let Some(tree) = self.trees.get_mut(&(key.space, key.partition)) else { return false };
         let Some(chunk) = tree.chunks.get_mut(&(key.number / CHUNK_KEYS)) else { return false };
@@ -139,7 +139,7 @@ impl Index {
         }
     }
 
-    /// Forgets `key` and returns where it pointed.
+    /// Removes `key` and returns its location.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Location> {
         let tree = self.trees.get_mut(&(key.space, key.partition))?;
         let Slotted { before, empty } = Slotted::remove(tree, key.number);
@@ -154,7 +154,7 @@ impl Index {
         Some(before)
     }
 
-    /// Forgets every key in `numbers` and gives each one's location to `forgotten`.
+    /// Removes every key in `numbers` and passes its location to `forgotten`.
     pub(crate) fn remove_range(
         &mut self,
         space: Space,
@@ -210,36 +210,37 @@ impl Index {
         self.trees.get(&(space, partition)).map_or(0, |tree| tree.numbers_end)
     }
 
-    /// Raises [`Index::numbers_end`].
+    /// Raises [`Index::numbers_end`] beyond `number`.
     pub(crate) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
         let tree = self.trees.entry((space, partition)).or_default();
         tree.numbers_end = tree.numbers_end.max(number.saturating_add(1));
     }
 
-    /// Raises [`Index::numbers_end`] beyond a key and gives what it was, if the key lies beyond: then it is in no record on disk.
+    /// Raises [`Index::numbers_end`] beyond a key and returns the previous value, if the key was beyond it: then it is
+    /// in no record on disk.
     pub(crate) fn note_if_new(&mut self, key: Key) -> Option<u64> {
         let tree = self.trees.entry((key.space, key.partition)).or_default();
         let end = tree.numbers_end;
-        // Nothing can lie beyond the last number, so that it always counts as known.
+        // No end can be beyond the last number, so that number always counts as known.
         let past = key.number.checked_add(1).filter(|past| *past > end)?;
         tree.numbers_end = past;
         Some(end)
     }
 
-    /// Adds the keys of `other`, which are of other spaces or partitions.
+    /// Adds the keys of `other`, which must be of other spaces or partitions.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.trees.extend(other.trees);
         self.shadowed.extend(other.shadowed);
         self.keys += other.keys;
     }
 
-    /// The spaces and partitions that have live keys, with their number of chunks.
+    /// The spaces and partitions that have live keys.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
         self.trees.iter().filter(|(_, tree)| !tree.chunks.is_empty()).map(|(place, _)| *place)
     }
 }
 
-/// What removing one key from a tree did.
+/// The result of removing one key from a tree.
 struct Slotted {
     before: Option<Location>,
     empty: bool,
@@ -254,7 +255,7 @@ impl Slotted {
     }
 }
 
-/// The place of `number` in its chunk.
+/// The slot of `number` in its chunk.
 #[expect(clippy::cast_possible_truncation, reason = "a chunk has 256 places")]
 const fn slot(number: u64) -> u8 {
     (number % CHUNK_KEYS) as u8

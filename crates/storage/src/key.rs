@@ -1,18 +1,18 @@
-//! Where a value lives.
+//! Keys of stored values.
 
 /// Identifies a partition (a queue, or a topic with its subscriptions) inside a shard; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u64);
 
-/// Key spaces, told apart by when they are read.
+/// Key spaces, distinguished by when they are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Space {
-    /// Entities, rules, counters: few and small.
+    /// Entities, rules, counters: few and small values.
     Meta = 0,
-    /// One small record per message, scanned on start.
+    /// One small record per message, scanned at start.
     Head = 1,
-    /// Message contents, never read on start.
+    /// Message bodies, not read at start.
     Body = 2,
 }
 

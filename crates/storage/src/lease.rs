@@ -1,4 +1,4 @@
-//! Ownership of a shard: a handle, the epoch in which it is owned, and the news of its loss.
+//! Ownership of a shard: a handle, the epoch of the ownership, and notification of its loss.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ impl fmt::Display for Epoch {
 }
 
 /// Exclusive ownership of a shard. It ends when another owner acquires the shard, when the store is closed, or when the
-/// store can't promise anything more; it is never regained. Dropping it gives nothing back.
+/// store can no longer guarantee anything; it is never regained. Dropping the lease does not release the shard.
 #[derive(Clone)]
 pub struct Lease {
     id: ShardId,
@@ -31,7 +31,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// For stores: `loss` is set once, when the lease is lost.
+    /// A lease. For stores, which set `loss` once, when the lease is lost.
     #[must_use]
     pub fn new(
         id: ShardId,
@@ -42,19 +42,19 @@ impl Lease {
         Self { id, shard, epoch, loss }
     }
 
-    /// The same lease over another handle, for a handle that passes on to the leased one.
+    /// The same lease with another handle, which wraps the leased shard.
     #[must_use]
     pub fn over(self, shard: Arc<dyn Shard>) -> Self {
         Self { shard, ..self }
     }
 
-    /// Which shard is leased.
+    /// The id of the leased shard.
     #[must_use]
     pub const fn id(&self) -> ShardId {
         self.id
     }
 
-    /// What is leased.
+    /// The leased shard.
     #[must_use]
     pub const fn shard(&self) -> &Arc<dyn Shard> {
         &self.shard
@@ -66,13 +66,13 @@ impl Lease {
         self.epoch
     }
 
-    /// Why the lease is lost, if it is.
+    /// The reason why the lease is lost, if it is.
     #[must_use]
     pub fn loss(&self) -> Option<Error> {
         self.loss.borrow().clone()
     }
 
-    /// Resolves with the reason when the lease is lost; it may be dropped and called again.
+    /// Resolves with the reason when the lease is lost. The future may be dropped and requested again.
     pub fn lost(&self) -> impl Future<Output = Error> + Send + use<> {
         let mut loss = self.loss.clone();
         async move {
@@ -82,7 +82,7 @@ impl Lease {
     }
 }
 
-/// What is leased is used by way of its lease.
+/// The leased shard is used through its lease.
 impl Deref for Lease {
     type Target = dyn Shard;
 

@@ -1,8 +1,9 @@
-//! Bytes that survive: an ordered key-value face with atomic batches and one fenced writer per shard.
+//! Durable storage: an ordered key-value interface with atomic batches and one fenced writer per shard.
 //!
-//! This crate knows bytes, not messages. A [`Store`] gives out the [`Lease`] of a [`Shard`] (the set of partitions that share
-//! one log) to one owner at a time; a shard takes [`Batch`]es, keeps the order of those that concern the same partition, applies each of them
-//! atomically across all partitions, and resolves the [`Commit`] of a batch once it is durable.
+//! This crate stores bytes and knows nothing about messages. A [`Store`] grants the [`Lease`] of a [`Shard`] (the set
+//! of partitions that share one log) to one owner at a time. A shard accepts [`Batch`]es, keeps the order of those that
+//! share a partition, applies each of them atomically across all partitions, and resolves the [`Commit`] of a batch
+//! once it is durable.
 
 mod batch;
 mod checksum;

@@ -1,8 +1,8 @@
-//! A store in memory: the same semantics as the durable one, for tests and for throw-away brokers.
+//! A store in memory with the same semantics as the durable ones, for tests and temporary brokers.
 //!
-//! Commits resolve at once, or one by one under a test's control ([`MemoryStore::hold`],
-//! [`MemoryStore::release_one`]), and can be made to fail ([`MemoryStore::fail_next`]). What is held back is not
-//! durable: [`MemoryStore::crash`] loses it, as a power cut would.
+//! Commits resolve at once, or one by one under a test's control ([`MemoryStore::hold`], [`MemoryStore::release_one`]),
+//! and can be made to fail ([`MemoryStore::fail_next`]). Held batches are not durable: [`MemoryStore::crash`] loses
+//! them, like a power cut.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ use crate::{
     scan,
 };
 
-/// Entries of one scan page unless changed with [`MemoryStore::set_page_entries_max`].
+/// Default maximum of entries in one scan page, see [`MemoryStore::set_page_entries_max`].
 const PAGE_ENTRIES_MAX: usize = 1024;
 
-/// What every memory shard accepts unless changed with [`MemoryStore::set_limits`].
+/// Default limits of every shard, see [`MemoryStore::set_limits`].
 const LIMITS: Limits = Limits { value_bytes_max: 128 << 20, batch_bytes_max: 256 << 20 };
 
-/// A [`Store`] whose shards live in memory, for as long as a clone of the store does.
+/// A [`Store`] whose shards exist as long as a clone of the store does.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     shards: Arc<Mutex<BTreeMap<ShardId, Arc<Mutex<State>>>>>,
@@ -36,13 +36,13 @@ struct MemoryShard {
     epoch: Epoch,
 }
 
-/// A shard's contents and the test's requests.
+/// A shard's contents and settings of the test.
 #[derive(Debug)]
 struct State {
     values: BTreeMap<Key, Bytes>,
     /// The epoch of the current owner; handles of earlier epochs are fenced.
     epoch: Epoch,
-    /// Why the current owner has lost the shard, if so.
+    /// The reason why the current owner has lost the shard, if it has.
     loss: watch::Sender<Option<Error>>,
     holding: bool,
     held: VecDeque<(Batch, CommitNotifier)>,
@@ -88,7 +88,7 @@ impl MemoryStore {
         self.control(State::release_one)
     }
 
-    /// Makes everything held durable, in order, and stops holding.
+    /// Makes all held batches durable, in order, and stops holding.
     pub fn release_all(&self) {
         self.control(|state| {
             while state.release_one() {}
@@ -104,19 +104,19 @@ impl MemoryStore {
 
     /// Answers the next batch that would become durable with `error` instead and applies nothing of it.
     ///
-    /// One of which [`Error::is_loss`] is true ends the current lease.
+    /// An error for which [`Error::is_loss`] is true ends the current lease.
     pub fn fail_next(&self, error: Error) {
         self.control(|state| state.failures.push_back(error));
     }
 
-    /// Ends the current lease for this reason, as when a store notices that another owner or a damage to the log as a whole
-    /// leaves it nothing to promise. What is held is answered with it, and not applied.
+    /// Ends the current lease for this reason, like a store that detects another owner or fatal damage. Held batches
+    /// are answered with the reason and not applied.
     pub fn lose(&self, reason: Error) {
         self.control(|state| state.kill(reason));
     }
 
-    /// Loses what is held (its commits are in doubt) and ends the current lease, like a power cut. The
-    /// durable values wait for the next [`Store::acquire`]. Ends holding and forgets failures asked for.
+    /// Loses all held batches (their commits are in doubt) and ends the current lease, like a power cut. The durable
+    /// values are kept for the next [`Store::acquire`]. Ends holding and clears requested failures.
     pub fn crash(&self) {
         self.control(|state| {
             state.kill(Error::InDoubt { reason: "the store crashed".to_owned() });
@@ -135,7 +135,7 @@ impl MemoryStore {
         self.control(|state| state.page_entries_max = page_entries_max.max(1));
     }
 
-    /// Sets what batches are checked against.
+    /// Sets the limits for batches.
     pub fn set_limits(&self, limits: Limits) {
         self.control(|state| state.limits = limits);
     }
@@ -151,7 +151,7 @@ impl MemoryStore {
         Arc::clone(shards.entry(shard).or_default())
     }
 
-    /// Runs `act` on shard 0, the one that the test controls speak of.
+    /// Runs `act` on shard 0, to which the test controls apply.
     fn control<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         act(&mut lock(&self.state(ShardId(0))))
     }
@@ -234,7 +234,7 @@ impl State {
         true
     }
 
-    /// Makes `batch` durable, or answers why not.
+    /// Makes `batch` durable, or answers with an error.
     fn finish(&mut self, batch: Batch, notifier: CommitNotifier) {
         let result = self.check_batch(&batch);
         if let Err(error) = &result
@@ -306,7 +306,7 @@ impl State {
         all
     }
 
-    /// Answers everything held with `error` and refuses what comes later; the first reason counts.
+    /// Answers all held batches with `error` and refuses later ones; only the first reason is kept.
     fn kill(&mut self, error: Error) {
         let answer = error.clone().after_loss();
         self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(error).is_none());

@@ -43,39 +43,39 @@ const PRESSURE: Family = Family::gauge(
     "1 while only the reserve for removals is left, so that sends are refused.",
 );
 
-/// What the threads of a store count; cheap to clone.
+/// The counters of a store's threads; cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct StorageMetrics {
     /// Frames written and synced.
     pub(crate) syncs: Counter,
-    /// Batches in these.
+    /// Batches in these frames.
     pub(crate) batches: Counter,
-    /// Bytes of these.
+    /// Bytes of these frames.
     pub(crate) written_bytes: Counter,
-    /// How long each took.
+    /// Time to write and sync each frame.
     pub(crate) sync_duration: Durations,
-    /// Bytes that the cleaner wrote.
+    /// Bytes written by the cleaner.
     pub(crate) cleaned_bytes: Counter,
-    /// Bytes that the scrubber read.
+    /// Bytes read by the scrubber.
     pub(crate) scrubbed_bytes: Counter,
-    /// Damaged places that it found.
+    /// Damaged places found by the scrubber.
     pub(crate) scrub_damage: Counter,
 }
 
-/// Bytes of an open store.
+/// Storage used by an open store, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageBytes {
-    /// Of records that are still needed; in a database, of bodies alone.
+    /// Records still needed; in a database, bodies only.
     pub live: u64,
-    /// Of records in full segments that are not; in a database, of bodies.
+    /// Records in full segments that are no longer needed; in a database, bodies.
     pub dead: u64,
-    /// Of segment files; in a database, of everything that the shard has there.
+    /// Segment files; in a database, all data of the shard.
     pub allocated: u64,
-    /// Free in the file system, if that can be told.
+    /// Free space of the file system, if known.
     pub free: Option<u64>,
 }
 
-/// What a store takes at a moment.
+/// A snapshot of a store's storage use.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     pub(crate) segments: usize,
@@ -115,7 +115,7 @@ impl Figures {
         StorageBytes { live, dead, allocated, free }
     }
 
-    /// What is known of a store without files as well.
+    /// Writes the values that stores without files have as well.
     pub(crate) fn write_bytes(&self, page: &mut Page<'_>) -> fmt::Result {
         let known = [
             ("live", Some(self.live_bytes)),

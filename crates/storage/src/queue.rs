@@ -1,36 +1,36 @@
-//! Batches that wait for the writer, and which of them the next frame takes.
+//! Queue of batches for the writer, and their selection for the next frame.
 //!
-//! Partitions share a frame: one with a long queue does not keep the others waiting. Batches that have a partition in common
-//! stay in the order in which they were submitted; others may overtake each other. The oldest batch always goes first,
-//! so none waits for ever.
+//! Partitions share a frame: a partition with a long queue does not delay the others. Batches that have a partition in
+//! common keep the order in which they were submitted; others may overtake each other. The oldest batch is always
+//! included, so none waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::waiting::Waiting;
 use crate::{Batch, CommitNotifier, PartitionId};
 
-/// Bytes that wait beyond which nothing more is taken in.
+/// Bytes of waiting batches beyond which no more requests are taken in.
 const QUEUED_BYTES_MAX: u64 = 256 << 20;
 
-/// A batch and what is worked out about it.
+/// A batch with derived data.
 #[derive(Debug)]
 struct Queued {
     waiting: Waiting,
     bytes: u64,
-    /// Each once; worked out when it is first left behind.
+    /// Its partitions, each once; computed when it is first left in the queue.
     partitions: Option<Box<[PartitionId]>>,
 }
 
-/// What a frame may hold.
+/// Limits of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameLimits {
-    /// Bytes; a single batch may exceed them.
+    /// Most bytes; a single batch may exceed them.
     pub(crate) bytes: u64,
-    /// Operations; a single batch may exceed them.
+    /// Most operations; a single batch may exceed them.
     pub(crate) operations: usize,
 }
 
-/// See the module.
+/// The queue; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     batches: VecDeque<Queued>,
@@ -38,7 +38,7 @@ pub(crate) struct Queue {
     operations: usize,
 }
 
-/// What a frame holds so far.
+/// Size of a frame being filled.
 #[derive(Debug, Default)]
 struct Filling {
     bytes: u64,
@@ -60,7 +60,7 @@ impl Filling {
 }
 
 impl Queue {
-    /// Adds a batch behind all others.
+    /// Appends a batch.
     pub(crate) fn push(&mut self, batch: Batch, notifier: CommitNotifier) {
         let bytes = batch_bytes(&batch);
         self.bytes += bytes;
@@ -69,7 +69,7 @@ impl Queue {
         self.batches.push_back(Queued { waiting, bytes, partitions: None });
     }
 
-    /// Puts batches that were taken out back in front of all others, in their order and with their refusals.
+    /// Returns batches to the front of the queue, in their order and with their refusals.
     pub(crate) fn restore(&mut self, waiting: Vec<Waiting>) {
         for waiting in waiting.into_iter().rev() {
             let bytes = batch_bytes(&waiting.batch);
@@ -87,18 +87,18 @@ impl Queue {
         self.batches.len()
     }
 
-    /// Whether more waits than one frame takes.
+    /// Whether the waiting batches exceed one frame.
     pub(crate) fn exceeds(&self, limits: FrameLimits) -> bool {
         self.bytes > limits.bytes || self.operations > limits.operations
     }
 
-    /// Whether nothing more is to be taken in before the next frame.
+    /// Whether no more requests are to be taken in before the next frame.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > QUEUED_BYTES_MAX
     }
 
-    /// Moves the batches of the next frame to `frame`: first those of each partition up to an equal part of the frame, then
-    /// what else fits, in order.
+    /// Moves the batches of the next frame to `frame`: first those of each partition up to an equal part of the frame,
+    /// then others that fit, in order.
     pub(crate) fn take_frame(&mut self, limits: FrameLimits, frame: &mut Vec<Waiting>) {
         if !self.exceeds(limits) || self.batches.len() == 1 {
             (self.bytes, self.operations) = (0, 0);
@@ -117,7 +117,7 @@ impl Queue {
         self.operations -= filling.operations;
     }
 
-    /// Moves the oldest batches to `frame`, whatever their size.
+    /// Moves the oldest batches to `frame`, regardless of their size.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn take_oldest(&mut self, batches_max: usize, frame: &mut Vec<Waiting>) {
         for queued in self.batches.drain(..batches_max.min(self.batches.len())) {
@@ -127,13 +127,13 @@ impl Queue {
         }
     }
 
-    /// Takes what each partition may have before others, and keeps the rest in order.
+    /// Takes each partition's equal part, and keeps the other batches in order.
     fn take_parts(&mut self, limits: FrameLimits, filling: &mut Filling, frame: &mut Vec<Waiting>) {
         let first_of = |queued: &Queued| queued.waiting.batch.partitions().next();
         let partitions: BTreeSet<PartitionId> = self.batches.iter().filter_map(first_of).collect();
         let part = limits.bytes / u64::try_from(partitions.len().max(1)).unwrap_or(1);
         let mut taken: BTreeMap<PartitionId, u64> = BTreeMap::new();
-        // Whose later batches have to wait: one was left behind, or the part is used up.
+        // Partitions whose later batches must wait, because one was left in the queue or the part is used up.
         let mut waiting: BTreeSet<PartitionId> = BTreeSet::new();
         let mut left = VecDeque::with_capacity(self.batches.len());
         for mut queued in self.batches.drain(..) {
@@ -166,10 +166,10 @@ fn distinct(batch: &Batch) -> Box<[PartitionId]> {
     partitions.into_boxed_slice()
 }
 
-/// Bytes that a batch takes besides its values, at most: once, and for each operation.
+/// Most bytes of a batch besides its values: once, and for each operation.
 const OVERHEAD_BYTES: (u64, u64) = (48, 40);
 
-/// Bytes that a batch adds to a frame of the local log or to a record of a replicated one, at most.
+/// Most bytes that a batch adds to a frame of the local log or to a record of a replicated one.
 pub(crate) fn batch_bytes(batch: &Batch) -> u64 {
     let (once, each) = OVERHEAD_BYTES;
     once + each * batch.len() as u64 + batch.value_bytes() as u64
@@ -186,7 +186,7 @@ mod tests {
 
     const LIMITS: FrameLimits = FrameLimits { bytes: 64 << 10, operations: 1_000 };
 
-    /// A batch that puts something under this number in each of these partitions.
+    /// A batch that puts a value with this number in each of these partitions.
     fn batch(partitions: &[u64], number: u64, value_bytes: usize) -> Batch {
         let mut batch = Batch::new();
         for partition in partitions {

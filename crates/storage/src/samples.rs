@@ -1,4 +1,4 @@
-//! Batches that tests of every store submit, and the map that a store of them should be.
+//! Batches used by the tests of all stores, and a map as the reference model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{Batch, Key, Operation, PartitionId, Space};
 
 pub(crate) const QUEUE: PartitionId = PartitionId(1);
 
-/// The entries that are live.
+/// The live entries.
 pub(crate) type Model = BTreeMap<Key, Bytes>;
 
 pub(crate) fn head(number: u64) -> Key {
@@ -38,7 +38,7 @@ pub(crate) fn complete(number: u64) -> Batch {
     batch
 }
 
-/// What a durable batch changes.
+/// Applies the changes of a durable batch to the model.
 pub(crate) fn apply(model: &mut Model, batch: &Batch) {
     for operation in batch.operations() {
         match operation {

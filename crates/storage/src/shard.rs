@@ -1,4 +1,4 @@
-//! The face: a store that hands out shards, and the shard itself.
+//! The storage interface: a store that grants leases of shards, and the shard itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::{Batch, Error, Key, Lease, PartitionId, Space};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u32);
 
-/// Sizes a shard accepts; ask, never assume.
+/// Size limits of a shard. They depend on the store and must be queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Largest single value, in bytes.
@@ -27,19 +27,18 @@ pub struct Limits {
 /// Whether the store has room for growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// Room enough.
+    /// Enough room.
     Normal,
-    /// Only the reserve is left: callers refuse new messages; batches that remove are still accepted.
+    /// Only the reserve is left: callers must refuse new messages; batches that remove are still accepted.
     Full,
 }
 
-/// Resolves when a shard is acquired.
+/// Resolves with the lease when a shard is acquired.
 pub type Acquiring<'a> = BoxFuture<'a, Result<Lease, Error>>;
 
-/// Whatever keeps shards.
+/// A collection of shards.
 pub trait Store: Send + Sync + 'static {
-    /// Takes ownership of `shard`, fencing any previous owner: that one's lease is lost. Dropping the future does not undo
-    /// it.
+    /// Acquires `shard` and fences any previous owner, whose lease is lost. Dropping the future does not undo it.
     ///
     /// # Errors
     /// [`Error::Fenced`] when another live process holds it and can't be fenced, [`Error::Corrupt`] on damage,
@@ -49,42 +48,42 @@ pub trait Store: Send + Sync + 'static {
 
 /// One shard, owned exclusively by this process.
 ///
-/// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later
-/// ones. Once the [`Lease`] is lost, everything under way is answered with an error of which [`Error::is_loss`] is true, and
-/// so is everything that is asked later.
+/// All methods return at once. Reads and scans see every batch whose [`Commit`] has resolved, and may see later ones.
+/// Once the [`Lease`] is lost, all pending and later requests are answered with an error for which [`Error::is_loss`]
+/// is true.
 pub trait Shard: Send + Sync + 'static {
-    /// Queues a batch. Batches that have a partition in common apply in submit order, and their commits resolve in submit
-    /// order; others may overtake each other, so that a partition with much to write does not keep the others waiting.
+    /// Queues a batch. Batches that have a partition in common apply in submit order, and their commits resolve in
+    /// submit order; others may overtake each other, so that a partition with much to write does not delay the others.
     ///
     /// The commit fails with [`Error::Full`], [`Error::TooLarge`] or [`Error::Unavailable`] (nothing applied, handle
     /// usable), or because the lease is lost ([`Error::is_loss`]).
     ///
-    /// Batches of a partition build on each other and are submitted ahead of each other's outcome. So after one
-    /// failed and the handle is usable, every later batch that touches one of its partitions fails with
+    /// Batches of a partition build on each other and are submitted before the outcome of earlier ones is known. So
+    /// after one failed and the handle is usable, every later batch that touches one of its partitions fails with
     /// [`Error::Full`], until [`Self::resume`].
     fn submit(&self, batch: Batch) -> Commit;
 
-    /// Accepts batches of `partition` again after one failed: its owner has seen the failure and submits nothing
-    /// that builds on the failed batch. Without a failure nothing happens.
+    /// Accepts batches of `partition` again after one failed: its owner has noticed the failure and submits nothing
+    /// that builds on the failed batch. Has no effect without a failure.
     fn resume(&self, partition: PartitionId);
 
-    /// Reads several values; the answer has one element per key, `None` where there is no value. Ask for many
-    /// keys at once: neighbours on disk are read together. One damaged value fails the whole request with
-    /// [`Error::Corrupt`]: ask for the others again. One that the device does not give back now fails it with
-    /// [`Error::Unreadable`], a store that can't be reached with [`Error::Unavailable`].
+    /// Reads several values; the answer has one element per key, `None` where there is no value. Request many keys at
+    /// once: records adjacent on disk are read together. One damaged value fails the whole request with
+    /// [`Error::Corrupt`]: request the others again without it. A value that the device temporarily fails to return
+    /// fails the request with [`Error::Unreadable`], a store that can't be reached with [`Error::Unavailable`].
     fn read(&self, keys: Vec<Key>) -> Read;
 
-    /// Reads a page of a partition's entries in number order, starting at `from` (included). Damaged entries are listed
-    /// apart and hide no others.
+    /// Reads a page of a partition's entries in number order, starting at `from` (inclusive). Damaged entries are
+    /// listed separately and do not affect others.
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan;
 
-    /// The key spaces and partitions that hold values, in order. For tools: a broker knows its partitions.
+    /// The key spaces and partitions that have values, in order. For tools: a broker knows its partitions.
     fn partitions(&self) -> Partitions;
 
-    /// Sizes this shard accepts.
+    /// Size limits of this shard.
     fn limits(&self) -> Limits;
 
-    /// Announces when room runs out and when it returns.
+    /// Announces lack of room and its end.
     fn pressure(&self) -> watch::Receiver<Pressure>;
 }
 
@@ -97,25 +96,25 @@ pub struct Entry {
     pub value: Bytes,
 }
 
-/// Part of a scan.
+/// One page of a scan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
     /// Entries in ascending number order.
     pub entries: Vec<Entry>,
-    /// Entries of the same numbers that are there but can't be read, in ascending number order.
+    /// Existing entries that can't be read, in ascending number order.
     pub damaged: Vec<DamagedEntry>,
-    /// Where to continue, `None` when the scan is complete.
+    /// The number at which to continue, `None` when the scan is complete.
     pub next: Option<u64>,
 }
 
-/// An entry whose stored bytes are not what was written.
+/// An entry whose stored bytes differ from those written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedEntry {
     /// The number part of the key.
     pub number: u64,
-    /// The bytes in its place, as far as they could be read: unverified, good for a guess in a message to people.
+    /// The bytes in its place, as far as readable: unverified, only useful as a hint in messages to people.
     pub unverified: Bytes,
-    /// [`Error::Corrupt`], or [`Error::Unreadable`] if that may pass.
+    /// [`Error::Corrupt`], or [`Error::Unreadable`] if the failure may be transient.
     pub error: Error,
 }
 
@@ -130,14 +129,14 @@ macro_rules! answer {
         #[derive(Debug)]
         pub struct $notifier(oneshot::Sender<Result<$value, Error>>);
 
-        /// A connected pair of notifier and future.
+        /// Creates a connected pair of notifier and future.
         $visibility fn $function() -> ($notifier, $future) {
             let (sender, receiver) = oneshot::channel();
             ($notifier(sender), $future(receiver))
         }
 
         impl $notifier {
-            /// Gives the answer; an answer nobody waits for is dropped.
+            /// Sets the answer; it is dropped if the future is gone.
             pub fn resolve(self, result: Result<$value, Error>) {
                 let _ = self.0.send(result);
             }
@@ -156,7 +155,7 @@ macro_rules! answer {
 }
 
 impl Read {
-    /// Whether the answer is there already.
+    /// Whether the answer has arrived.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         !self.0.is_empty()
@@ -164,7 +163,7 @@ impl Read {
 }
 
 answer!(
-    /// Resolves when a batch is durable, for one who waits.
+    /// Resolves when a batch is durable, for a single waiter.
     SingleCommit,
     /// The storage side of a [`Commit`].
     CommitNotifier,
@@ -181,18 +180,18 @@ pub struct Commit(Waiting);
 enum Waiting {
     Single(SingleCommit),
     Shared(Shared<SingleCommit>),
-    /// While it becomes a shared one.
+    /// Placeholder during the conversion to a shared future.
     Nothing,
 }
 
-/// A connected pair of notifier and future.
+/// Creates a connected pair of notifier and future.
 pub fn commit() -> (CommitNotifier, Commit) {
     let (notifier, single) = single_commit();
     (notifier, Commit(Waiting::Single(single)))
 }
 
 impl Commit {
-    /// Another one that resolves when this does: a batch may concern several who wait.
+    /// Another future that resolves together with this one, for a batch with several waiters.
     pub fn share(&mut self) -> Self {
         let shared = match std::mem::replace(&mut self.0, Waiting::Nothing) {
             Waiting::Single(single) => single.shared(),
@@ -217,7 +216,7 @@ impl Future for Commit {
 }
 
 answer!(
-    /// Resolves with the values asked for.
+    /// Resolves with the requested values.
     pub Read,
     /// The storage side of a [`Read`].
     ReadNotifier,
@@ -233,7 +232,7 @@ answer!(
     Page
 );
 answer!(
-    /// Resolves with the key spaces and partitions that hold values.
+    /// Resolves with the key spaces and partitions that have values.
     pub Partitions,
     /// The storage side of a [`Partitions`].
     PartitionsNotifier,

@@ -1,10 +1,10 @@
-//! Batches on their way to the disk, and which of them must not get there.
+//! Batches on their way to the log, and the refusal of those that depend on a refused one.
 
 use std::collections::BTreeSet;
 
 use crate::{Batch, CommitNotifier, Error, PartitionId};
 
-/// A batch on its way, with its answer if that is known already.
+/// A batch on its way to the log, with its refusal if it has been refused.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) batch: Batch,
@@ -12,7 +12,7 @@ pub(crate) struct Waiting {
     pub(crate) refusal: Option<Error>,
 }
 
-/// Batches of a partition build on each other, so the one behind a refused batch must not be written.
+/// Partitions with a refused batch. Batches of a partition build on each other, so later ones must not be written.
 #[derive(Debug, Default)]
 pub(crate) struct Halted {
     partitions: BTreeSet<PartitionId>,
@@ -24,7 +24,7 @@ impl Halted {
         self.partitions.remove(&partition);
     }
 
-    /// Halts the partitions of refused batches, and refuses what comes behind in a halted partition.
+    /// Halts the partitions of refused batches, and refuses later batches of halted partitions.
     pub(crate) fn spread(&mut self, waiting: &mut [Waiting]) {
         if self.partitions.is_empty() && waiting.iter().all(|one| one.refusal.is_none()) {
             return;
@@ -40,7 +40,7 @@ impl Halted {
     }
 }
 
-/// Answers those still accepted that `which` picks with `error`.
+/// Refuses, with `error`, the accepted batches that `which` selects.
 pub(crate) fn refuse(waiting: &mut [Waiting], error: &Error, which: impl Fn(&Batch) -> bool) {
     for one in waiting.iter_mut().filter(|one| one.refusal.is_none() && which(&one.batch)) {
         one.refusal = Some(error.clone());

@@ -1,4 +1,4 @@
-//! Yesterday's data directories open with today's program.
+//! Data directories of earlier versions open with the current program.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails shall say so")]
 
@@ -9,10 +9,10 @@ use peeklock_storage::local::check;
 use peeklock_storage::{Batch, Key, LocalOptions, LocalStore, PartitionId, ShardId, Space, Store};
 
 const QUEUE: PartitionId = PartitionId(1);
-/// Partition of messages of which most are gone and the rest was copied by the cleaner; from version 2 on.
+/// Partition of which most messages were removed and the others copied by the cleaner; from version 2 on.
 const CLEANED: PartitionId = PartitionId(2);
 const CLEANED_NUMBERS: u64 = 900;
-/// One in so many of them stays.
+/// One message in this many is kept.
 const KEPT_EVERY: u64 = 50;
 const SEGMENT_BYTES: u32 = 8 << 10;
 /// Version 1 is that of all files, version 2 that of the manifest alone.
@@ -30,7 +30,7 @@ fn value(number: u64, len: usize) -> Bytes {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// Messages 1 to 50 with a counter; 20 to 40 removed one by one, 5 to 9 as a range, 7 put again.
+/// Messages 1 to 50 with a counter; 20 to 40 are removed one by one, 5 to 9 as a range, 7 is put again.
 async fn write(path: &Path) {
     let store = LocalStore::open(path, options()).unwrap();
     let shard = store.acquire(ShardId(0)).await.unwrap();
@@ -53,7 +53,7 @@ async fn write(path: &Path) {
     store.close();
 }
 
-/// Messages of which few stay, until the cleaner has copied some of those.
+/// Messages of which few are kept, until the cleaner has copied some of them.
 async fn write_cleaned(path: &Path) {
     for first in (1..=CLEANED_NUMBERS).step_by(100) {
         let store = LocalStore::open(path, options()).unwrap();

@@ -1,4 +1,4 @@
-//! What the daemon does beside the messages whose latency is measured.
+//! Other work of the daemon, concurrent with the messages whose latency is measured.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,30 +12,30 @@ use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_of_recei
 
 use crate::load::{Load, Through, send_to};
 
-/// The queues that are used beside.
+/// The queues used by that work.
 pub(crate) const CONFIG: &str = "[[queues]]\nname = \"churn\"\nlock_duration = \"PT5M\"\n\
     [[queues]]\nname = \"expiring\"\ndefault_message_time_to_live = \"PT20S\"\n";
 
-/// Messages that expire, or that a backup copies.
+/// Messages that expire, or that are copied by a backup.
 const WAITING: u32 = 1_000_000;
-/// Messages of the churn that are under way at a time, and the share that stays.
+/// Messages of the churn that are under way at a time; one in `STAYS_OF` is never completed.
 const CHURN_WINDOW: u32 = 200;
 const STAYS_OF: u32 = 100;
 
-/// See [`crate::cases`].
+/// Concurrent work; see [`crate::cases`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     Nothing,
-    /// Another client sends and completes, and one message of a hundred stays: segments are mostly garbage.
+    /// Another client sends and completes, and one message in a hundred remains: segments are mostly garbage.
     Cleaning,
     /// A million messages expire at the same time.
     Expiry,
-    /// A million messages are copied by a backup, one after the other.
+    /// A backup copies a million messages; it is repeated.
     Backup,
 }
 
 impl Beside {
-    /// What must be there before.
+    /// Prepares the daemon for the work.
     pub(crate) fn prepare(self, daemon: &Daemon) {
         let waiting = Load {
             body_bytes: 1024,
@@ -49,14 +49,14 @@ impl Beside {
             Self::Expiry => {
                 let start = Instant::now();
                 send_to(daemon, &waiting, "expiring");
-                // The first are due in a second or two, and all within the time that is measured.
+                // The first messages expire in a second or two, and all of them within the measured time.
                 std::thread::sleep(Duration::from_secs(19).saturating_sub(start.elapsed()));
             }
             Self::Backup => send_to(daemon, &waiting, "churn"),
         }
     }
 
-    /// What happens meanwhile.
+    /// Does the work until `is_over`.
     pub(crate) fn go_on(self, binary: &Path, daemon: &Daemon, is_over: &AtomicBool) {
         match self {
             Self::Nothing | Self::Expiry => {}
@@ -81,7 +81,7 @@ fn back_up(binary: &Path, daemon: &Daemon) {
     assert!(done.success(), "the backup failed");
 }
 
-/// Sends and completes all but a few, on one connection.
+/// Sends and completes all messages but a few, on one connection.
 fn churn(daemon: &Daemon, is_over: &AtomicBool) {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_sender(0, "churn").unwrap().unwrap();
@@ -99,7 +99,7 @@ fn churn(daemon: &Daemon, is_over: &AtomicBool) {
         let mut ids: Vec<u32> = Vec::new();
         wire.read_frames(|code, frame| match code {
             TRANSFER => ids.extend(delivery_id(frame)),
-            // Those of the completions come from a sender.
+            // Dispositions for the completions are from a sender.
             DISPOSITION if is_of_receiver(frame) => {
                 let (first, last) = range(frame);
                 accepted += last - first + 1;

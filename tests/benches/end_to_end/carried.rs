@@ -1,5 +1,5 @@
-//! AMQP inside something else: TLS, WebSockets. A bridge in this process speaks it to the daemon, so that the generator is the
-//! same for all of them, and the daemon's processor time is what differs.
+//! AMQP over TLS and WebSockets. A bridge in this process converts the protocol, so that the generator is the same for
+//! all of them, and only the daemon's processor time differs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::figures::Figure;
 use crate::load::{Load, receive_at, send_at};
 use crate::work::{Spent, spend, warm};
 
-/// What AMQP is carried by.
+/// The protocol that carries AMQP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Plain,
@@ -26,15 +26,15 @@ pub(crate) enum Carrier {
     WebSocket,
 }
 
-/// Bytes that a bridge passes on at a time.
+/// Bytes that a bridge forwards at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Sends and receives through the carrier, and plainly through the same kind of bridge.
+/// Sends and receives over the carrier, and over plain TCP through the same kind of bridge.
 pub(crate) fn measure(binary: &Path, load: &Load, carrier: Carrier) -> Vec<Figure> {
     let daemon = Daemon::of_binary(binary, &load.config());
     warm(&daemon, load);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_io().build().unwrap();
-    // In this order, what drifts counts for both alike.
+    // In this order, drift affects both alike.
     let [first, second, third, fourth] = [Carrier::Plain, carrier, carrier, Carrier::Plain]
         .map(|carrier| through(&runtime, &daemon, load, carrier));
     let mean = |one: f64, other: f64| f64::midpoint(one, other);
@@ -69,7 +69,7 @@ async fn accept(listener: TcpListener, daemon: SocketAddr, carrier: Carrier) {
     loop {
         let (client, _) = listener.accept().await.unwrap();
         client.set_nodelay(true).unwrap();
-        // One side hangs up first, perhaps in the midst of something.
+        // One side disconnects first, possibly in the middle of a frame.
         tokio::spawn(async move { drop(bridge(client, daemon, carrier).await) });
     }
 }
@@ -91,7 +91,7 @@ async fn both_ways(mut client: TcpStream, mut broker: impl AsyncRead + AsyncWrit
     io::copy_bidirectional_with_sizes(&mut client, &mut broker, CHUNK_BYTES, CHUNK_BYTES).await.map(drop)
 }
 
-/// Upgrades, then puts what the client says in one frame for each read, and takes the broker's frames apart.
+/// Upgrades, then wraps the client's bytes in one frame per read, and unwraps the broker's frames.
 async fn in_frames(client: TcpStream, broker: TcpStream) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.into_split();
     let (from_broker, mut to_broker) = broker.into_split();
@@ -127,14 +127,14 @@ async fn in_frames(client: TcpStream, broker: TcpStream) -> io::Result<()> {
             io::copy_buf(&mut (&mut from_broker).take(payload_bytes), &mut to_client).await?;
         }
     };
-    // Whoever hangs up ends both.
+    // A disconnect on either side ends both directions.
     tokio::select! {
         ended = outward => ended,
         ended = inward => ended,
     }
 }
 
-/// A binary frame with its mask.
+/// A masked binary frame.
 fn masked(payload: &[u8]) -> Vec<u8> {
     const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let mut frame = vec![0x82];
@@ -156,7 +156,7 @@ fn masked(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A client's settings that take any certificate: the daemon made its own.
+/// A client configuration that accepts any certificate: the daemon's is self-signed.
 fn trusting() -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap().dangerous();

@@ -1,55 +1,56 @@
-//! What is measured, by name.
+//! The cases measured, by name.
 
 use crate::carried::Carrier;
 use crate::load::{Load, Through};
 use crate::many::Idle;
 use crate::paced::Beside;
 
-/// One situation.
+/// A case.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) work: Work,
 }
 
 impl Case {
-    /// Whether it runs only when it is named: it takes a quarter of an hour and more than most machines have.
+    /// Whether it runs only when named explicitly: it takes a quarter of an hour and more memory than most machines
+    /// have.
     pub(crate) const fn is_experiment(&self) -> bool {
         matches!(self.work, Work::Waiting(Load { messages: 10_000_001.., .. }))
     }
 }
 
-/// What happens in it.
+/// The work of a case.
 pub(crate) enum Work {
-    /// Everything is sent, then everything is received and completed, on a warm store.
+    /// All messages are sent, then all are received and completed, on a warm store.
     InTurn(Load),
-    /// Both at the same time.
+    /// Sending and receiving at the same time.
     Together(Load),
-    /// The first messages on an empty directory, against the same on a warm store.
+    /// The first messages in an empty directory, compared with the same on a warm store.
     Empty(Load),
-    /// A backlog that only grows, against the rate on a warm store; so many messages.
+    /// A backlog of this many messages that only grows, compared with the rate on a warm store.
     Backlog(Load, u32),
-    /// Sends at half of the rate that saturates, beside something else.
+    /// Sends at half of the saturating rate, concurrent with other work.
     Paced(Load, Beside),
     /// From the start of the process to the first open connection.
     Start,
     /// A million waiting messages.
     Memory,
-    /// Ten thousand connections with a session and a link that say nothing.
+    /// Ten thousand idle connections with a session and a link each.
     IdleConnections(Idle),
-    /// Ten thousand entities that nobody uses.
+    /// Ten thousand unused entities.
     Entities,
-    /// Very many messages wait, half of them are completed after a kill.
+    /// A very large number of messages wait, half of them are completed after a kill.
     Waiting(Load),
-    /// Sends to many sessions, against few.
+    /// Sends to many sessions, compared with few.
     Sessions(Load),
-    /// Everything is sent, then everything received, beside what the log alone takes of such messages.
+    /// All messages are sent, then all are received, compared with the log alone.
     Large(Load),
-    /// The same inside of something else, against plain TCP.
+    /// The same over a carrier, compared with plain TCP.
     Carried(Load, Carrier),
 }
 
 impl Work {
-    /// Runs beyond which nothing is learnt for the time they take.
+    /// Number of runs beyond which the gain is not worth the time.
     pub(crate) const fn runs_max(&self) -> usize {
         match self {
             Self::Waiting(_) => 1,

@@ -1,15 +1,15 @@
-//! Two daemons in turn on the same work, and what differs beyond noise.
+//! Comparison of two daemons that run alternately on the same work: differences beyond noise.
 
 use crate::figures::{Better, Series};
 
-/// What a comparison says of a figure.
+/// The result of comparing a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Better,
     Worse,
-    /// The values of both overlap.
+    /// The values of the two overlap.
     Same,
-    /// Too few runs to tell.
+    /// Too few runs.
     Unknown,
 }
 
@@ -24,7 +24,7 @@ impl Verdict {
     }
 }
 
-/// Runs of each below which nothing is said: of four and four, all of one are beyond all of the other by chance in 3 %.
+/// Fewest runs of each for a result: with four and four, complete separation happens by chance in 3 %.
 const RUNS_MIN: usize = 4;
 
 /// Whether every value of `now` is on one side of every value of `before`.

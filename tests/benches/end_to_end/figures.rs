@@ -1,15 +1,15 @@
-//! Measured numbers: what they are called, and how those of several runs are put together.
+//! Measured numbers: their names, and the combination of several runs.
 
 use std::time::Duration;
 
-/// Which way a number is to go.
+/// The desired direction of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     Higher,
     Lower,
 }
 
-/// One measured number. Its name carries the unit.
+/// One measured number. Its name includes the unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
@@ -51,7 +51,7 @@ impl Series {
     }
 }
 
-/// The figures of each run as a series for each figure.
+/// Converts the figures of each run to one series per figure.
 pub(crate) fn series(runs: &[Vec<Figure>]) -> Vec<Series> {
     let Some(first) = runs.first() else { return Vec::new() };
     let of = |position: usize| runs.iter().filter_map(|run| run.get(position)).map(|one| one.value).collect();
@@ -59,10 +59,10 @@ pub(crate) fn series(runs: &[Vec<Figure>]) -> Vec<Series> {
     numbered.map(|(at, one)| Series { name: one.name, better: one.better, values: of(at) }).collect()
 }
 
-/// How long each of many messages took. To note a time costs the generator next to nothing.
+/// The latencies of many messages. Recording one costs the generator next to nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
-    /// Microseconds, and how many messages took so long.
+    /// Microseconds, and the number of messages with this latency.
     noted: Vec<(u32, u32)>,
 }
 
@@ -71,7 +71,7 @@ impl Latencies {
         self.noted.push((u32::try_from(time.as_micros()).unwrap_or(u32::MAX), messages));
     }
 
-    /// The time that `share` of the messages did not exceed, in milliseconds.
+    /// The latency that `share` of the messages did not exceed, in milliseconds.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         let mut sorted = self.noted.clone();
         sorted.sort_unstable();

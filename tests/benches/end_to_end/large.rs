@@ -1,4 +1,4 @@
-//! Large messages beside what the log alone takes of them.
+//! Large messages, compared with the log alone.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::figures::Figure;
 use crate::load::Load;
 use crate::work::in_turn;
 
-/// How long the log alone is written to, after as long again to get warm.
+/// Duration of writing to the log alone, after a warm-up of the same duration.
 const TIME: Duration = Duration::from_secs(3);
-/// What the head of a message takes in the log, about.
+/// Approximate bytes of a message's head in the log.
 const HEAD_BYTES: usize = 40;
 
-/// The case, and the same messages put into a log in this process before and after.
+/// The case, and the same messages written to a log in this process before and after.
 pub(crate) fn measure(binary: &Path, load: &Load) -> Vec<Figure> {
     let before = log_per_s(load);
     let mut figures = in_turn(binary, load);
@@ -32,7 +32,7 @@ pub(crate) fn measure(binary: &Path, load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// Messages per second that the log takes when nothing else is done; each is deleted again, so that segments are reused.
+/// Messages per second written to the log alone; each is deleted again, so that segments are reused.
 fn log_per_s(load: &Load) -> f64 {
     let directory = tempfile::tempdir().unwrap();
     let store = LocalStore::open(directory.path(), LocalOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The generator: frames are templates, so that the machine's time goes to the daemon.
+//! The load generator: frames are templates, so that most of the machine's time is left to the daemon.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,34 +13,34 @@ use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_more, ra
 
 use crate::figures::Latencies;
 
-/// What is sent and received.
+/// The messages sent and received.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) body_bytes: usize,
-    /// Connections that send; as many receive from queues, and one from each subscription.
+    /// Connections that send; the same number receive from queues, and one from each subscription.
     pub(crate) connections: u32,
     pub(crate) through: Through,
-    /// Over all connections.
+    /// Number of messages over all connections.
     pub(crate) messages: u32,
     /// Messages under way per connection.
     pub(crate) window: u32,
 }
 
-/// What messages go through.
+/// The entities that messages pass through.
 #[derive(Clone, Copy)]
 pub(crate) enum Through {
-    /// So many queues, in turn.
+    /// This many queues, in rotation.
     Queues(u32),
-    /// A topic with so many subscriptions that get every message.
+    /// A topic with this many subscriptions that each get every message.
     Copies(u32),
-    /// A topic with so many subscriptions, of which each message is for one.
+    /// A topic with this many subscriptions, where each message is for one of them.
     Subjects(u32),
-    /// So many sessions of one queue, in turn.
+    /// This many sessions of one queue, in rotation.
     Sessions(u32),
 }
 
 impl Load {
-    /// Which connection sends how much, and whereto.
+    /// Destination and number of messages for each sending connection.
     fn senders(&self) -> Vec<(String, u32)> {
         let (messages, connections) = (self.messages, self.connections);
         let share = |connection| messages / connections + u32::from(connection < messages % connections);
@@ -52,7 +52,8 @@ impl Load {
         (0..connections).map(|connection| (address(connection), share(connection))).collect()
     }
 
-    /// Which connection receives how much, and wherefrom. What each of many subscriptions or sessions got few of is left there.
+    /// Source and number of messages for each receiving connection. Where many subscriptions or sessions get few
+    /// messages each, these are not received.
     fn receivers(&self) -> Vec<(String, u32)> {
         match self.through {
             Through::Queues(_) => self.senders(),
@@ -64,12 +65,12 @@ impl Load {
         }
     }
 
-    /// Messages that are received.
+    /// Number of messages received.
     pub(crate) fn received(&self) -> u32 {
         self.receivers().iter().map(|(_, count)| count).sum()
     }
 
-    /// Messages to send, in turn.
+    /// Messages to send, in rotation.
     fn templates(&self) -> Vec<Vec<u8>> {
         let data = codec::data_message(&vec![b'x'; self.body_bytes]);
         match self.through {
@@ -83,7 +84,7 @@ impl Load {
         }
     }
 
-    /// What the daemon is to have.
+    /// The daemon's configuration.
     pub(crate) fn config(&self) -> String {
         let (subscriptions, rule): (u32, fn(u32) -> String) = match self.through {
             Through::Queues(queues) => {
@@ -111,12 +112,12 @@ fn with_property(place: usize, number: u32) -> Vec<u8> {
     codec::section(codec::code::PROPERTIES, codec::Value::List(fields))
 }
 
-/// Sends until every message is accepted; the time from writing each to its durable acceptance.
+/// Sends until every message is accepted; returns the times from writing each message to its durable acceptance.
 pub(crate) fn send(daemon: &Daemon, load: &Load) -> Latencies {
     send_at(daemon.amqp(), load)
 }
 
-/// The same, connecting to this address.
+/// Like [`send`], to this address.
 pub(crate) fn send_at(address: SocketAddr, load: &Load) -> Latencies {
     send_shares(address, load, &load.senders())
 }
@@ -132,7 +133,7 @@ fn send_shares(daemon: SocketAddr, load: &Load, shares: &[(String, u32)]) -> Lat
     let begun = AtomicUsize::new(0);
     let latencies = each(daemon, load, shares, |mut client, address, count, load| {
         client.attach_sender(0, address).unwrap().unwrap();
-        // Connections go on where others end.
+        // Each connection continues with the template after the last one used by others.
         let first = begun.fetch_add(count as usize, Ordering::Relaxed) % templates.len();
         let mut messages = templates.iter().cycle().skip(first);
         let mut wire = Wire::new(client.stream());
@@ -159,7 +160,7 @@ fn send_shares(daemon: SocketAddr, load: &Load, shares: &[(String, u32)]) -> Lat
     latencies.into_iter().collect()
 }
 
-/// Messages that wait for their acceptance, in order: how many were written when.
+/// Messages that wait for acceptance, in order: the number and time of each write.
 #[derive(Default)]
 struct UnderWay {
     writes: VecDeque<(u32, Instant)>,
@@ -201,7 +202,7 @@ pub(crate) fn receive(daemon: &Daemon, load: &Load) {
     receive_at(daemon.amqp(), load);
 }
 
-/// The same, connecting to this address.
+/// Like [`receive`], from this address.
 pub(crate) fn receive_at(address: SocketAddr, load: &Load) {
     each(address, load, &load.receivers(), |mut client, address, count, load| {
         client.attach_receiver(0, address, 0).unwrap().unwrap();
@@ -217,7 +218,7 @@ pub(crate) fn receive_at(address: SocketAddr, load: &Load) {
             let mut ids: Option<(u32, u32)> = None;
             wire.read_frames(|code, frame| match code {
                 TRANSFER => {
-                    // Continuation frames need no delivery-id.
+                    // Continuation frames may omit the delivery-id.
                     current = delivery_id(frame).unwrap_or(current);
                     if !is_more(frame) {
                         received += 1;

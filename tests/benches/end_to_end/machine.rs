@@ -1,4 +1,4 @@
-//! Facts about the machine, without which figures say little.
+//! Properties of the machine, for the interpretation of the figures.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-/// Syncs that are timed.
+/// Number of syncs timed.
 const SYNCS: usize = 200;
 
-/// Cores, processor, memory, kernel, load, and what a sync of 4 KiB costs where the daemons keep their data.
+/// Cores, processor, memory, kernel, load, and the duration of a sync of 4 KiB in the daemons' data directory.
 pub(crate) fn facts() -> Value {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -26,7 +26,7 @@ pub(crate) fn facts() -> Value {
     })
 }
 
-/// The median time of appending 4 KiB to a file with blocks and syncing it.
+/// The median time of appending 4 KiB to a preallocated file and syncing it.
 fn sync_p50_us() -> f64 {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("probe");

@@ -1,8 +1,8 @@
-//! What a message costs the daemon from end to end, over real sockets and with every acknowledgement durable.
+//! The daemon's cost per message from end to end, over real sockets and with every acknowledgement durable.
 //!
-//! `cargo bench -p peeklock-tests --bench end_to_end` builds the daemon and runs every case; `-- --help` tells the rest.
-//! Compare processor seconds per million messages first: they are steady where throughput is not, since the generator shares
-//! the machine.
+//! `cargo bench -p peeklock-tests --bench end_to_end` builds the daemon and runs every case; see `-- --help` for
+//! options. Compare processor seconds per million messages first: they are more stable than throughput, since the
+//! generator shares the machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     clippy::print_stdout
-)] // It reports to people, and a surprise ends it.
+)] // reason: it prints a report, and may panic
 
 mod beside;
 mod carried;
@@ -36,32 +36,33 @@ use figures::Series;
 use peeklock_tests::daemon;
 use serde_json::{Value, json};
 
-/// Measures a daemon from end to end. The daemon is the one that `PEEKLOCK_BIN` names, or else this source tree's.
+/// Measures a daemon from end to end. The daemon is the one named by `PEEKLOCK_BIN`, or that of this source tree.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Cases to run, as they are printed; without any, all.
+    /// Cases to run, by their printed names; all by default.
     cases: Vec<String>,
     /// Runs of each case, each with a new daemon and directory. A comparison needs four.
     #[arg(long, default_value_t = 3, env = "RUNS")]
     runs: usize,
-    /// An earlier daemon: both run in turn, and each figure whose values do not overlap is called better or worse.
+    /// An earlier daemon: both run alternately, and each figure whose values do not overlap is reported as better or
+    /// worse.
     #[arg(long, value_name = "BINARY")]
     against: Option<PathBuf>,
-    /// Writes every value to this file, with facts about the machine.
+    /// Writes every value to this file, with properties of the machine.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Sends a second in the cases `half-rate…`, instead of half of the rate that saturates.
+    /// Sends a second in the cases `half-rate…`, instead of half of the saturating rate.
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Given by cargo.
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What was measured of a case.
+/// The results of a case.
 struct Outcome {
     now: Vec<Series>,
-    /// Of the earlier daemon, if there is one.
+    /// Results of the earlier daemon, if there is one.
     before: Vec<Series>,
 }
 
@@ -89,7 +90,7 @@ fn main() {
     }
 }
 
-/// Runs a case so often; with an earlier daemon, both in turn, and every other time in the other order.
+/// Runs a case repeatedly; with an earlier daemon, alternately, with the order reversed every other time.
 fn run(case: &Case, arguments: &Arguments) -> Outcome {
     let (mut now, mut before) = (Vec::new(), Vec::new());
     let mut measure_now = || now.push(case.work.measure(daemon::binary(), arguments.rate));
@@ -129,7 +130,7 @@ fn print(case: &Case, outcome: &Outcome) {
     }
 }
 
-/// A number with about three digits that count.
+/// Formats a number with about three significant digits.
 fn short(value: f64) -> String {
     let digits = if value.abs() >= 100.0 {
         0

@@ -1,4 +1,4 @@
-//! What there can be many of: connections that idle, entities, waiting messages, sessions.
+//! Large numbers of idle connections, entities, waiting messages and sessions.
 
 use std::fs;
 use std::path::Path;
@@ -13,29 +13,30 @@ use crate::figures::Figure;
 use crate::load::{Load, Through, receive, send};
 use crate::work::spend;
 
-/// Connections that idle. Their sockets count for this process and for the daemon, each of which may have 20 000 descriptors.
+/// Idle connections. Their sockets count for this process and for the daemon, each of which may have 20 000
+/// descriptors.
 const CONNECTIONS: u32 = 10_000;
-/// Queues that their links are spread over.
+/// Queues over which their links are distributed.
 const IDLE_QUEUES: u32 = 100;
-/// What a receiver that idles grants.
+/// Credit granted by an idle receiver.
 const IDLE_CREDIT: u32 = 100;
 const ENTITIES: u32 = 10_000;
 /// Threads of the generator.
 const THREADS: u32 = 4;
-/// How long a figure may take to come to rest, and how often it is read.
+/// How long a figure may take to become stable, and how often it is read.
 const REST_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(500);
-/// Readings in a row that differ by less than a hundredth: at rest.
+/// Number of consecutive readings that must differ by less than a hundredth to count as stable.
 const RESTING_LOOKS: u32 = 6;
 
-/// Which link an idle connection has.
+/// The link of an idle connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idle {
     Sender,
     Receiver,
 }
 
-/// Reads a number until it stays about the same.
+/// Reads a number until it is stable.
 fn at_rest(mut read: impl FnMut() -> u64) -> u64 {
     let start = Instant::now();
     let (mut last, mut same) = (read(), 0);
@@ -52,7 +53,7 @@ fn queues(count: u32) -> String {
     (0..count).map(|queue| format!("[[queues]]\nname = \"q{queue}\"\n")).collect()
 }
 
-/// What a connection costs that has a session and a link, and says nothing.
+/// The cost of an idle connection with a session and a link.
 pub(crate) fn idle_connections(binary: &Path, idle: Idle) -> Vec<Figure> {
     let config = format!("[amqp]\nconnections_max = {}\n{}", 2 * CONNECTIONS, queues(IDLE_QUEUES));
     let daemon = Daemon::of_binary(binary, &config);
@@ -91,7 +92,7 @@ fn connect(daemon: &Daemon, idle: Idle, number: u32) -> Client {
     client
 }
 
-/// What entities cost that nobody uses: memory, the start, a page of a listing.
+/// The cost of unused entities: memory, start, a page of a listing.
 pub(crate) fn entities(binary: &Path) -> Vec<Figure> {
     let empty = {
         let daemon = Daemon::of_binary(binary, "");
@@ -102,7 +103,7 @@ pub(crate) fn entities(binary: &Path) -> Vec<Figure> {
     let created = start.elapsed();
     let fresh = at_rest(|| daemon.resident_bytes());
     daemon.kill();
-    // They are stored: a configuration only adds.
+    // They are stored, and a configuration only adds entities.
     daemon.set_config("");
     let start = Instant::now();
     daemon.start();
@@ -119,7 +120,7 @@ pub(crate) fn entities(binary: &Path) -> Vec<Figure> {
     ]
 }
 
-/// How long the last page of a listing takes; the best of some.
+/// The time for the last page of a listing; the shortest of several.
 fn last_page(daemon: &Daemon) -> Duration {
     let path = format!("/$Resources/queues?api-version=2021-05&$skip={}&$top=100", ENTITIES - 100);
     let ask = |_| {
@@ -136,10 +137,10 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// A hundred million messages take most of a minute to open.
+/// A store with a hundred million messages takes most of a minute to open.
 const REOPEN_PATIENCE: Duration = Duration::from_secs(600);
 
-/// So many messages of `load` wait: memory, the start after a kill, and the disk after half of them were completed.
+/// Many waiting messages: memory, start after a kill, and disk usage after half of them were completed.
 pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     let mut daemon = Daemon::of_binary(binary, &load.config());
     let idle = at_rest(|| daemon.resident_bytes());
@@ -155,7 +156,7 @@ pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     let ((), received) = spend(&daemon, half.messages, || receive(&daemon, &half));
     let half_disk = at_rest(|| disk_bytes(&daemon));
     let half_resident = at_rest(|| daemon.resident_bytes());
-    // What a message is on disk while all of it is live.
+    // Disk usage if all messages on disk were live.
     let live = disk as f64 * f64::from(load.messages - half.messages) / f64::from(load.messages);
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     vec![
@@ -172,14 +173,14 @@ pub(crate) fn waiting(binary: &Path, load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// What the data directory holds on disk.
+/// Disk usage of the data directory.
 fn disk_bytes(daemon: &Daemon) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = 0;
     let mut directories = vec![daemon.data_directory()];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap() {
-            // What the daemon deletes meanwhile is gone.
+            // The daemon may delete the file meanwhile.
             let Ok((path, metadata)) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))) else {
                 continue;
             };
@@ -193,7 +194,7 @@ fn disk_bytes(daemon: &Daemon) -> u64 {
     bytes
 }
 
-/// Messages in so many sessions, against as many messages in few: the cost of a session.
+/// Messages in many sessions, compared with the same number of messages in few: the cost of a session.
 pub(crate) fn sessions(binary: &Path, load: &Load) -> Vec<Figure> {
     let Through::Sessions(count) = load.through else { panic!("no sessions") };
     let many = sessions_of(binary, load, count);
@@ -209,9 +210,9 @@ pub(crate) fn sessions(binary: &Path, load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// Few enough that what a session costs does not count.
+/// Few enough that the cost of a session is negligible.
 const FEW_SESSIONS: u32 = 1_000;
-/// Sessions that are accepted and read from, one after the other.
+/// Sessions that are accepted and read, one after the other.
 const ACCEPTED: u32 = 1_000;
 
 struct Sessions {

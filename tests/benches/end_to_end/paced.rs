@@ -1,4 +1,4 @@
-//! Sends at a fixed rate, each due at its time: a stall counts for every message that was due meanwhile.
+//! Sends at a fixed rate, each due at a fixed time: a stall counts for every message due meanwhile.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,14 +19,14 @@ use crate::work::{spend, warm};
 
 pub(crate) use crate::beside::Beside;
 
-/// How long it goes on.
+/// Duration of the measurement.
 const TIME: Duration = Duration::from_secs(10);
-/// How often the writer looks which messages are due.
+/// Interval in which the writer checks for due messages.
 const TICK: Duration = Duration::from_millis(1);
-/// Messages under way at most: less than the credit that the daemon grants.
+/// Most messages under way: less than the credit granted by the daemon.
 const UNDER_WAY_MAX: u32 = 500;
 
-/// The latency of sends at `rate` a second, or at half of the rate that saturates.
+/// The latency of sends at `rate` a second, by default half of the saturating rate.
 pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside, rate: Option<u32>) -> Vec<Figure> {
     let daemon = Daemon::of_binary(binary, &(load.config() + beside::CONFIG));
     warm(&daemon, load);
@@ -59,12 +59,12 @@ pub(crate) fn measure(binary: &Path, load: &Load, beside: Beside, rate: Option<u
     ]
 }
 
-/// What the generator has seen.
+/// The generator's measurements.
 #[derive(Default)]
 struct Paced {
-    /// From when a message was due to its answer.
+    /// Times from when a message was due to its answer.
     latencies: Latencies,
-    /// From when a message was due to when it left: what the generator, not the daemon, had to wait for.
+    /// Times from when a message was due to its sending: delays of the generator, not the daemon.
     lateness: Latencies,
 }
 
@@ -73,14 +73,14 @@ struct Sender<'a> {
     wire: Wire<'a>,
     sent: u32,
     answered: u32,
-    /// When the first message is due, after the start.
+    /// When the first message is due after the start.
     first_due: Duration,
-    /// From one message to the next.
+    /// Time between two messages.
     interval: Duration,
 }
 
-/// Sends message after message, each at its time; latencies count from then. One thread serves all connections, so that the
-/// daemon has nearly all of the machine.
+/// Sends one message after the other at the time it is due; latencies count from then. One thread serves all
+/// connections, so that nearly all of the machine is left to the daemon.
 fn pace(clients: &mut [Client], body_bytes: usize, per_s: f64) -> Paced {
     let message = codec::data_message(&vec![b'x'; body_bytes]);
     let interval = Duration::from_secs_f64(clients.len() as f64 / per_s);
@@ -135,7 +135,7 @@ impl Sender<'_> {
         self.wire.flush();
     }
 
-    /// Takes the answers that are there.
+    /// Reads the available answers.
     fn read(&mut self, start: Instant, latencies: &mut Latencies) {
         let (first_due, interval) = (self.first_due, self.interval);
         let answered = &mut self.answered;

@@ -1,4 +1,4 @@
-//! Carrying out a case once.
+//! Running a case once.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,11 +11,12 @@ use crate::figures::{Figure, Latencies};
 use crate::load::{Load, Through, receive, send, together};
 use crate::{carried, large, many, paced};
 
-/// What is sent and received before a measurement on a warm store: segments are there and are reused.
+/// Messages sent and received before a measurement on a warm store, so that segments exist and are reused.
 const WARM_MESSAGES: u32 = 300_000;
 
 impl Work {
-    /// Starts a daemon, does the work once, and returns the figures. `rate` replaces half of the saturating rate, in sends a second.
+    /// Starts a daemon, does the work once, and returns the figures. `rate` replaces half of the saturating rate, in sends
+    /// a second.
     pub(crate) fn measure(&self, binary: &Path, rate: Option<u32>) -> Vec<Figure> {
         match self {
             Self::InTurn(load) => in_turn(binary, load),
@@ -35,16 +36,16 @@ impl Work {
     }
 }
 
-/// What a part of the work took.
+/// The cost of a part of the work.
 pub(crate) struct Spent {
     pub(crate) per_s: f64,
-    /// Processor seconds for a million messages.
+    /// Processor seconds of the broker per million messages.
     pub(crate) broker_cpu: f64,
-    /// The same of the generator.
+    /// Processor seconds of the generator per million messages.
     own_cpu: f64,
 }
 
-/// Does something with so many messages and says what it took.
+/// Measures the cost of work with this many messages.
 pub(crate) fn spend<T>(daemon: &Daemon, messages: u32, work: impl FnOnce() -> T) -> (T, Spent) {
     let (broker, own, start) = (daemon.cpu_time(), daemon::own_cpu_time(), Instant::now());
     let result = work();
@@ -130,7 +131,7 @@ fn growth(latencies: &Latencies, growing: &Spent, warm: &Spent) -> Vec<Figure> {
     ]
 }
 
-/// From spawning the process to the first accepted connection, on an empty directory.
+/// Time from spawning the process to the first accepted connection, on an empty directory.
 fn start(binary: &Path) -> Vec<Figure> {
     let start = Instant::now();
     let daemon = Daemon::of_binary(binary, "");
@@ -138,7 +139,7 @@ fn start(binary: &Path) -> Vec<Figure> {
     vec![Figure::lower("to_first_connection_ms", start.elapsed().as_secs_f64() * 1e3)]
 }
 
-/// What a million waiting messages add to the daemon's memory, before and after a crash.
+/// The memory that a million waiting messages add to the daemon, before and after a crash.
 fn memory(binary: &Path) -> Vec<Figure> {
     let load = Load {
         body_bytes: 1024,

@@ -1,10 +1,12 @@
-//! What neighbours cost a polite client, which has one message under way at a time, on a connection and a queue of its own.
+//! The effect of other clients on a polite client, which has one message under way at a time, on a connection and a
+//! queue of its own.
 //!
-//! `cargo build --release && cargo bench -p peeklock-tests --bench fairness`, optionally with `-- CASE…` (names as printed),
-//! `RUNS=5` for more repetitions and `SECONDS=20` for longer ones. Each run measures the polite client three times: alone on
-//! an idle machine; alone on its broker, while the neighbours load another broker on the same machine and disk; and with the
-//! neighbours on its own broker. The last two divided is what sharing a broker costs, whatever the machine can do. The
-//! neighbours run in a process of their own, at the lowest priority, so that they do not take the processor from the broker.
+//! `cargo build --release && cargo bench -p peeklock-tests --bench fairness`, optionally with `-- CASE…` (names as
+//! printed), `RUNS=5` for more repetitions and `SECONDS=20` for longer ones. Each run measures the polite client three
+//! times: alone on an idle machine; alone on its broker, while the neighbours load another broker on the same machine
+//! and disk; and with the neighbours on its own broker. The ratio of the last two is the cost of sharing a broker,
+//! independent of the machine. The neighbours run in a separate process with the lowest priority, so that they do not
+//! take the processor from the broker.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +14,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout
-)] // It reports to people, and a surprise ends it.
+)] // reason: it prints a report, and may panic
 
 mod neighbours;
 mod polite;
@@ -75,7 +77,7 @@ fn measure(case: &Case, runs: u64, time: Duration) {
     );
 }
 
-/// The polite client and nobody else.
+/// Runs only the polite client.
 fn alone(time: Duration) -> Latencies {
     let daemon = Daemon::with_queues(&[polite::QUEUE]);
     polite::work(daemon.amqp(), time)
@@ -90,7 +92,7 @@ fn elsewhere(case: &Case, time: Duration) -> Latencies {
     latencies
 }
 
-/// All on one broker; also what the neighbours move in that time, in MB a second.
+/// Runs all on one broker; also returns the neighbours' throughput in MB a second.
 fn together(case: &Case, time: Duration) -> (Latencies, f64) {
     let daemon = broker(case);
     let neighbours = Neighbours::start(case, daemon.amqp());
@@ -98,7 +100,7 @@ fn together(case: &Case, time: Duration) -> (Latencies, f64) {
     (latencies, neighbours.stop())
 }
 
-/// A broker with the queues of all, and with the backlog that the neighbours start from.
+/// A broker with all queues, and with the initial backlog of the neighbours.
 fn broker(case: &Case) -> Daemon {
     let mut names: Vec<String> = (0..case.queues).map(neighbours::queue).collect();
     names.push(polite::QUEUE.to_owned());
@@ -108,14 +110,14 @@ fn broker(case: &Case) -> Daemon {
     daemon
 }
 
-/// A process.
+/// The process of the neighbours.
 struct Neighbours {
     child: Child,
     start: Instant,
 }
 
 impl Neighbours {
-    /// Starts them, and gives them a moment to reach their full rate.
+    /// Starts the process, and waits briefly until it has reached its full rate.
     fn start(case: &Case, address: SocketAddr) -> Self {
         let mut command = Command::new("nice");
         command.args(["-n", "19"]).arg(std::env::current_exe().unwrap()).args([NEIGHBOURS, case.name]);
@@ -125,7 +127,7 @@ impl Neighbours {
         Self { child, start }
     }
 
-    /// Ends them; what they moved, in MB a second.
+    /// Ends the process; returns its throughput in MB a second.
     fn stop(mut self) -> f64 {
         drop(self.child.stdin.take());
         let mut bytes = String::new();

@@ -1,4 +1,5 @@
-//! Those who take what they can get. Their frames are templates, so that the machine's time goes to the broker.
+//! Clients that use all the throughput they can get. Their frames are templates, so that most of the machine's time is
+//! left to the broker.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,10 +16,10 @@ const CONNECTIONS: u32 = 4;
 /// Credit of a receiver, and messages under way while a backlog is filled.
 const WINDOW: u32 = 500;
 
-/// What neighbours do.
+/// The load of the neighbours.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Their connections use these in turn.
+    /// Number of queues, used by the connections in rotation.
     pub(crate) queues: u32,
     pub(crate) body_bytes: usize,
     work: Work,
@@ -26,11 +27,11 @@ pub(crate) struct Case {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Settled beforehand, as fast as the socket takes them.
+    /// Sends settled messages, as fast as the socket accepts them.
     SendSettled,
-    /// With so many under way.
+    /// Sends with this many messages under way.
     Send { window: u32 },
-    /// One connection receives and completes, out of a backlog of so many.
+    /// One connection receives and completes a backlog of this size.
     Drain { backlog: u32 },
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn queue(number: u32) -> String {
     format!("q{number}")
 }
 
-/// Puts in what is to be there before they start.
+/// Fills the backlog, if the case has one.
 pub(crate) fn fill(case: &Case, address: SocketAddr) {
     if let Work::Drain { backlog } = case.work {
         thread::scope(|scope| {
@@ -65,7 +66,7 @@ pub(crate) fn fill(case: &Case, address: SocketAddr) {
     }
 }
 
-/// Works until the standard input ends, then prints how many bytes of bodies were moved.
+/// Works until the standard input ends, then prints the number of bytes transferred in bodies.
 pub(crate) fn run(case: &'static Case, address: SocketAddr) {
     let bytes = Arc::new(AtomicU64::new(0));
     let connections = if matches!(case.work, Work::Drain { .. }) { 1 } else { CONNECTIONS };
@@ -104,7 +105,7 @@ fn send(address: SocketAddr, queue: &str, case: &Case, count: u32, window: u32, 
     }
 }
 
-/// Waits for nothing but the socket.
+/// Sends settled messages, limited only by the socket.
 fn send_settled(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
     let message = codec::data_message(&vec![b'x'; case.body_bytes]);
     let mut client = Client::connect(address).unwrap();
@@ -118,7 +119,7 @@ fn send_settled(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64
     }
 }
 
-/// Receives and completes without end.
+/// Receives and completes for ever.
 fn receive(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
     let mut client = Client::connect(address).unwrap();
     client.attach_receiver(0, queue, 0).unwrap().unwrap();

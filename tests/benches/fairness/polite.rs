@@ -1,4 +1,4 @@
-//! The polite client, and how long it waits.
+//! The polite client and its latencies.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{code, data_message};
 
-/// Its queue, which nobody else uses.
+/// Its queue, which no other client uses.
 pub(crate) const QUEUE: &str = "polite";
 
-/// Between two messages: it asks for a small part of what the broker can do.
+/// Pause between two messages, so that it needs only a small part of the broker's capacity.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Times in milliseconds.
+/// Latencies in milliseconds.
 pub(crate) struct Latencies {
     pub(crate) send_p50: f64,
     /// From writing a message to its durable acceptance.
     pub(crate) send_p99: f64,
-    /// From then on until it has been received, and its completion is confirmed.
+    /// From the acceptance to the confirmation of the message's completion.
     pub(crate) settle_p99: f64,
 }
 

@@ -1,11 +1,11 @@
-//! Instructions that a message costs on the hot paths. Times vary with the machine and its neighbours, this number does not: a change
-//! shows at once. `cargo bench -p peeklock-tests --bench instructions` needs valgrind.
+//! Instructions per message on the hot paths. Unlike times, this number does not vary with the machine and its load, so
+//! small changes are visible. `cargo bench -p peeklock-tests --bench instructions` needs valgrind.
 //!
-//! Each path runs under valgrind with some messages and with twice as many; the difference, divided, leaves out the set-up. The result
-//! is compared with `baseline.json` beside this file, which `--write` replaces.
+//! Each path runs under valgrind with some messages and with twice as many; the difference per message excludes the
+//! set-up. The result is compared with `baseline.json` in this directory, which `--write` replaces.
 
-#![allow(missing_docs, clippy::print_stdout, clippy::cast_precision_loss)] // It reports to people.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A surprise ends it.
+#![allow(missing_docs, clippy::print_stdout, clippy::cast_precision_loss)] // reason: it prints a report
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // reason: a benchmark may panic
 
 #[path = "../../../crates/amqp/benches/front_end/pair.rs"]
 mod pair;
@@ -24,27 +24,28 @@ use clap::Parser;
 use peeklock_amqp::wire::performative::Role;
 use serde::{Deserialize, Serialize};
 
-/// The broker's allocator, whose instructions count.
+/// The broker's allocator, whose instructions are counted.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Messages of the shorter run, a multiple of all batch sizes.
 const MESSAGES: u64 = 4096;
-/// A path that takes more than this beyond its baseline has become worse.
+/// Increase over the baseline beyond which a path counts as worse.
 const TOLERANCE_PERCENT: f64 = 10.0;
 
-/// What is counted.
+/// A path whose instructions are counted.
 struct Counted {
     name: &'static str,
-    /// What it does with so many messages.
+    /// Runs the path with this many messages.
     work: fn(u64),
-    /// The functions within which instructions count; all do without any. None may call another.
+    /// The functions whose instructions are counted, including their callees; all instructions if empty. None may call
+    /// another.
     within: &'static [&'static str],
 }
 
-/// Of the front end's paths, the broker's side: the client's endpoint works between its turns.
+/// The broker's side of the front end's paths: the client's endpoint runs between its turns.
 const SERVER_TURN: &[&str] = &["*Pair::server_turn*"];
-/// What the actor of an entity counts for metrics.
+/// Functions that count metrics in an entity's actor.
 const COUNTING: &[&str] = &[
     "*Tallies::note",
     "*Tallies::delivered",
@@ -72,7 +73,7 @@ const PATHS: &[Counted] = &[
     Counted { name: "store: put + delete", work: store::put_and_delete, within: &[] },
 ];
 
-/// The id of messages that have one.
+/// The id of messages with an id.
 const ID: &str = "0123456789abcdef0123456789abcdef";
 
 fn send(payload: &Bytes, count: u64) {
@@ -87,21 +88,22 @@ fn receive(count: u64) {
     pair::receive(&mut pair, link, &pair::message(Some(ID)), count, &mut 0);
 }
 
-/// Counts the instructions of the hot paths and compares them with the baseline; exit code 1 if one has become worse.
+/// Counts the instructions of the hot paths and compares them with the baseline; exit code 1 if a path has become
+/// worse.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Makes what is counted the baseline.
+    /// Makes the results the new baseline.
     #[arg(long)]
     write: bool,
-    /// Runs one path with this many messages; what valgrind is started with.
+    /// Runs one path with this many messages; used for the runs under valgrind.
     #[arg(long, hide = true, num_args = 2, value_names = ["PATH", "MESSAGES"])]
     run: Option<Vec<String>>,
-    /// Given by cargo.
+    /// Passed by cargo.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Instructions for each message, and the compiler that they hold for.
+/// Instructions per message, and the compiler for which they are valid.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Baseline {
     compiler: String,
@@ -158,7 +160,7 @@ fn compiler() -> String {
     String::from_utf8(told.stdout).unwrap().trim().to_owned()
 }
 
-/// The instructions of a run that count, the kernel's left out.
+/// The counted instructions of a run, without the kernel's.
 fn instructions(path: &Counted, messages: u64) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

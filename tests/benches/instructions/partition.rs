@@ -15,7 +15,7 @@ use smallvec::smallvec;
 
 const QUEUE: QueueId = QueueId(1);
 const RECEIVER: ReceiverId = ReceiverId(1);
-/// Messages in a turn.
+/// Messages per turn.
 const TURN: u64 = 256;
 
 /// Sends, delivers and completes `messages`, in turns, each persisted.

@@ -1,4 +1,4 @@
-//! An entity with all that the runtime does for it, over a store in memory; the front end is its own.
+//! An entity in the complete runtime, over a store in memory, without a front end.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ async fn rounds(rounds: u64) {
     submit(Some(0), Command::OpenReceiver { receiver, options, session: None });
     let content = Bytes::from_static(&[0; 1024]);
     for round in 1..=rounds {
-        // In parcels, as a turn of a connection hands its requests over.
+        // In batches, like those of a connection's turn.
         let sends = (0..ROUND).map(|_| {
             let messages = smallvec![NewMessage { content: content.clone(), ..NewMessage::default() }];
             TaggedCommand { tag: Some(0), command: Command::Send { messages } }

@@ -10,7 +10,7 @@ use peeklock_storage::local::RealFilesystem;
 use peeklock_storage::{Batch, Key, LocalOptions, PartitionId, Shard, Space, SteppedStore};
 
 const PARTITION: PartitionId = PartitionId(1);
-/// Messages in a batch, as a turn of a partition makes them.
+/// Messages in a batch, as in a partition's turn.
 const BATCH: u64 = 64;
 const HEAD: &[u8] = &[7; 64];
 const BODY: &[u8] = &[7; 1024];
@@ -24,7 +24,7 @@ pub(crate) fn put(messages: u64) {
     }
 }
 
-/// Stores `messages` and removes each batch after it.
+/// Stores `messages` and removes each batch after storing it.
 pub(crate) fn put_and_delete(messages: u64) {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);

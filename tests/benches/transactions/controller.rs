@@ -1,4 +1,4 @@
-//! A client of transactions that encodes no more than it must.
+//! A transaction client with minimal encoding work.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use peeklock_tests::client::{Client, disposition, flow, transactional};
 use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, range};
 
-/// Messages that are sent in a transaction, and as many that are completed.
+/// Number of messages sent in a transaction, and number of messages completed.
 pub(crate) const OPERATIONS: u32 = 10;
 
 const COORDINATOR: u32 = 0;
@@ -18,7 +18,7 @@ pub(crate) struct Controller<'a> {
     wire: Wire<'a>,
     message: Vec<u8>,
     next_delivery: u32,
-    /// Deliveries that were received and not completed.
+    /// Deliveries received and not completed yet.
     received: VecDeque<u32>,
     delivery_count: u32,
 }
@@ -95,7 +95,7 @@ impl<'a> Controller<'a> {
         self.wire.put(&codec::frame(0, &Value::composite(code::TRANSFER, fields), message));
     }
 
-    /// Reads once; the outcome of this delivery of ours, if it has come.
+    /// Reads once; returns the outcome of the client's delivery, if it has arrived.
     fn read(&mut self, awaited: Option<u32>) -> Option<Value> {
         let (received, delivery_count) = (&mut self.received, &mut self.delivery_count);
         let mut outcome = None;
@@ -119,7 +119,7 @@ impl<'a> Controller<'a> {
     }
 }
 
-/// Whether a disposition answers deliveries of ours: its role is the receiver's.
+/// Whether a disposition is for deliveries of the client: its role is the receiver's.
 fn is_of_receiver(list: &[u8]) -> bool {
     list[if list[0] == 0xC0 { 3 } else { 9 }] == 0x41
 }

@@ -1,10 +1,10 @@
-//! What transactions cost over AMQP, with every commit durable: ten messages sent and ten completed in each.
+//! The cost of transactions over AMQP, with every commit durable: ten messages sent and ten completed in each.
 //!
-//! `cargo build --release && cargo bench -p peeklock-tests --bench transactions`, optionally with `-- CLIENTS…` (how many
-//! at once) and `RUNS=5` for more repetitions. Each client has a connection and a queue of its own. It declares a
-//! transaction, waits for its id, writes the twenty operations and the commit, and waits until all is confirmed. For
-//! comparison the same number of clients send one message after the other. Transactions use the processor, single sends
-//! mostly wait for the disk: the ratio of their medians depends on both.
+//! `cargo build --release && cargo bench -p peeklock-tests --bench transactions`, optionally with `-- CLIENTS…`
+//! (numbers of concurrent clients) and `RUNS=5` for more repetitions. Each client has a connection and a queue of its
+//! own. It declares a transaction, waits for its id, writes the twenty operations and the commit, and waits until
+//! everything is confirmed. For comparison the same number of clients send one message after the other. Transactions
+//! use the processor, single sends mostly wait for the disk: the ratio of their medians depends on both.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout
-)] // It reports to people, and a surprise ends it.
+)] // reason: it prints a report, and may panic
 
 mod controller;
 
@@ -24,15 +24,15 @@ use peeklock_tests::client::Client;
 use peeklock_tests::codec::{code, data_message};
 use peeklock_tests::daemon::Daemon;
 
-/// How long each measurement takes.
+/// Duration of each measurement.
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// How often work was done, and how long each took.
+/// Rate and duration of repeated work.
 struct Figures {
     per_s: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// Of the daemon, per thousand times.
+    /// The daemon's processor time per thousand repetitions.
     cpu_s: f64,
 }
 
@@ -78,7 +78,7 @@ fn report(clients: u32, runs: usize) {
     );
 }
 
-/// Stores what the first transactions complete.
+/// Stores the messages that the first transactions complete.
 fn fill(daemon: &Daemon, client: u32) {
     let mut sender = Client::connect(daemon.amqp()).unwrap();
     sender.attach_sender(0, &format!("q{client}")).unwrap().unwrap();
@@ -88,7 +88,7 @@ fn fill(daemon: &Daemon, client: u32) {
     }
 }
 
-/// Lets so many clients work at once, each of which returns how long everything took it.
+/// Runs this many clients concurrently; each returns the durations of its repetitions.
 fn measure(daemon: &Daemon, clients: u32, work: fn(&Daemon, u32) -> Vec<Duration>) -> Figures {
     let cpu = daemon.cpu_time();
     let mut times: Vec<Duration> = thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn transact(daemon: &Daemon, client: u32) -> Vec<Duration> {
     repeat(|| controller.transact())
 }
 
-/// One message after the other; what was sent is left there.
+/// Sends one message after the other; they are not received.
 fn send(daemon: &Daemon, client: u32) -> Vec<Duration> {
     let mut connection = Client::connect(daemon.amqp()).unwrap();
     connection.attach_sender(0, &format!("q{client}")).unwrap().unwrap();
@@ -122,7 +122,7 @@ fn send(daemon: &Daemon, client: u32) -> Vec<Duration> {
     repeat(|| assert_eq!(connection.send(0, &message).unwrap().code(), Some(code::ACCEPTED)))
 }
 
-/// Repeats until the time is over; how long each took.
+/// Repeats the work until the measuring time has passed; returns the durations.
 fn repeat(mut work: impl FnMut()) -> Vec<Duration> {
     let start = Instant::now();
     let mut times = Vec::new();

@@ -1,8 +1,8 @@
-//! Performatives with the least that is needed, or with whatever a test wants to be wrong.
+//! Performatives with the minimum of fields, or with errors for tests.
 
 use crate::codec::{Value, code};
 
-/// An open performative with the least that is needed.
+/// An open performative with the minimum of fields.
 pub fn open() -> Value {
     Value::composite(
         code::OPEN,
@@ -10,7 +10,7 @@ pub fn open() -> Value {
     )
 }
 
-/// A begin performative with ample windows.
+/// A begin performative with large windows.
 pub fn begin() -> Value {
     Value::composite(
         code::BEGIN,
@@ -28,7 +28,7 @@ pub fn terminus(code: u64, address: &str) -> Value {
     Value::composite(code, vec![Value::string(address)])
 }
 
-/// A source that asks for a session by name.
+/// A source with a filter for a session name.
 pub fn session_source(address: &str, session: &str) -> Value {
     let filter = vec![(Value::symbol("com.microsoft:session-filter"), Value::string(session))];
     let mut fields = vec![Value::string(address)];
@@ -57,7 +57,7 @@ pub fn attach(handle: u32, name: &str, is_receiver: bool, source: Value, target:
     )
 }
 
-/// The attach of a receiver, in receive-and-delete mode.
+/// Changes the attach of a receiver to receive-and-delete mode.
 pub fn unlocked(mut attach: Value) -> Value {
     if let Value::Described(_, fields) = &mut attach
         && let Value::List(fields) = &mut **fields

@@ -1,20 +1,20 @@
-//! What comes from the broker.
+//! Data received from the broker.
 
 use crate::codec::{self, Value, code};
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    /// The channel, which the peer chose.
+    /// The channel, chosen by the peer.
     pub channel: u16,
     /// The performative; `Null` in an empty frame.
     pub performative: Value,
-    /// What follows the performative.
+    /// The bytes after the performative.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Decodes a frame with its header; `None` when that is not possible.
+    /// Decodes a frame with its header; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = bytes.first_chunk::<8>()?;
         let mut rest = bytes.get(usize::from(header[4]) * 4..)?;
@@ -34,10 +34,10 @@ impl Frame {
     }
 }
 
-/// A message that came in, whole.
+/// A completely received message.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The delivery id, by which it is settled.
+    /// The delivery id, used to settle it.
     pub id: u32,
     /// The encoded message.
     pub message: Vec<u8>,
@@ -65,7 +65,7 @@ pub fn body(message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The sequence number that the broker stamped on an encoded message.
+/// The sequence number that the broker assigned, from an encoded message.
 pub fn sequence_number(message: &[u8]) -> i64 {
     let sections = codec::sections(message);
     let annotations =

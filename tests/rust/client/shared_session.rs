@@ -1,4 +1,4 @@
-//! Sessions that others may take over.
+//! Sessions that other receivers may take over.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use crate::codec::{Value, code};
 
 /// The key of the filter.
 const FILTER: &str = "com.microsoft:non-exclusive-session-filter";
-/// What its value is described with.
+/// The descriptor of its value.
 const DESCRIPTOR: u64 = 0x13_7000_000E;
 
 impl Client {
-    /// Attaches a receiver for a session that others may take over: the one of this name or the next available, or the one that
-    /// is held under `token`. What the answer names: session and token.
+    /// Attaches a receiver for a session that others may take over: the one of this name or the next available, or the
+    /// one held with `token`. Returns the session and token of the answer.
     pub fn attach_shared_session(
         &mut self,
         handle: u32,

@@ -1,11 +1,12 @@
-//! A client's side of transactions (AMQP part 4): the link to the coordinator, and work with a transactional state.
+//! The client's side of transactions (AMQP part 4): the link to the coordinator, and operations with a transactional
+//! state.
 
 use std::io;
 
 use super::{Client, attach, disposition, request_message, transfer};
 use crate::codec::{self, Value, code};
 
-/// The state of work in a transaction, with the outcome of a settlement.
+/// The state of an operation in a transaction, with the outcome of a settlement.
 pub fn transactional(transaction: &[u8], outcome: Option<Value>) -> Value {
     let fields = vec![Value::Binary(transaction.to_vec()), outcome.unwrap_or(Value::Null)];
     Value::composite(code::TRANSACTIONAL_STATE, fields)
@@ -20,7 +21,7 @@ fn transfer_in(handle: u32, id: u32, format: u32, more: bool, state: Value) -> V
 }
 
 impl Client {
-    /// Attaches a link to the transaction coordinator; the error of the detach when refused.
+    /// Attaches a link to the transaction coordinator; returns the error of the detach when refused.
     pub fn attach_coordinator(&mut self, handle: u32) -> io::Result<Result<(), Value>> {
         let target = Value::composite(code::COORDINATOR, vec![Value::Null]);
         self.say(&attach(handle, &format!("sender-{handle}"), false, Value::Null, target))?;
@@ -32,7 +33,7 @@ impl Client {
         self.send(handle, &codec::section(code::AMQP_VALUE, value))
     }
 
-    /// Declares a transaction: its id.
+    /// Declares a transaction and returns its id.
     ///
     /// # Panics
     /// When it is refused.
@@ -44,20 +45,21 @@ impl Client {
         }
     }
 
-    /// Ends a transaction; the outcome.
+    /// Ends a transaction; returns the outcome.
     pub fn discharge(&mut self, handle: u32, transaction: &[u8], fail: bool) -> io::Result<Value> {
         let id = self.discharge_later(handle, transaction, fail)?;
         self.outcome(id, true)
     }
 
-    /// Asks for the end of a transaction and does not wait; the delivery id.
+    /// Sends the discharge of a transaction, without waiting; returns the delivery id.
     pub fn discharge_later(&mut self, handle: u32, transaction: &[u8], fail: bool) -> io::Result<u32> {
         let fields = vec![Value::Binary(transaction.to_vec()), Value::Bool(fail)];
         let message = codec::section(code::AMQP_VALUE, Value::composite(code::DISCHARGE, fields));
         self.transfer(handle, &message, 0)
     }
 
-    /// Writes one frame of a delivery with this state and does not wait; its delivery id. Without `more` it is the last.
+    /// Writes one frame of a delivery with this state, without waiting; returns its delivery id. Without `more` it is
+    /// the last frame.
     pub fn transfer_in(
         &mut self,
         handle: u32,
@@ -72,20 +74,20 @@ impl Client {
         Ok(id)
     }
 
-    /// Sends a message in a transaction; the outcome.
+    /// Sends a message in a transaction; returns the outcome.
     pub fn send_in(&mut self, handle: u32, message: &[u8], transaction: &[u8]) -> io::Result<Value> {
         let id = self.transfer_in(handle, message, 0, false, transactional(transaction, None))?;
         self.outcome(id, true)
     }
 
-    /// Settles a delivery in a transaction and waits for the provisional answer: its state.
+    /// Settles a delivery in a transaction; returns the state of the provisional answer.
     pub fn settle_in(&mut self, delivery: u32, transaction: &[u8], outcome: Value) -> io::Result<Value> {
         let state = transactional(transaction, Some(outcome));
         self.say(&disposition(true, delivery, delivery, false, state))?;
         self.provisional(delivery)
     }
 
-    /// Waits for an answer to a settlement that is not settled itself: its state.
+    /// Waits for a provisional (unsettled) answer to a settlement; returns its state.
     pub fn provisional(&mut self, delivery: u32) -> io::Result<Value> {
         self.wait(|frame| {
             let ours = frame.is(code::DISPOSITION) && *frame.field(0) == Value::Bool(false);
@@ -96,7 +98,7 @@ impl Client {
         })
     }
 
-    /// Makes a management request in a transaction; status code and body of the answer.
+    /// Sends a management request in a transaction; returns status code and body of the answer.
     pub fn request_in(
         &mut self,
         handle: u32,

@@ -1,7 +1,7 @@
-//! What a broker says on one connection, a line for each answer that a client could wait for.
+//! The answers of a broker on one connection, with a line for each answer that a client could wait for.
 //!
-//! Places are the client's: its channels, and its links as CHANNEL/HANDLE. So nothing that a broker may choose stands in a
-//! line but what it chose for the client to see.
+//! Channels and handles are the client's; links are written as CHANNEL/HANDLE. So a line contains nothing that the
+//! broker may choose arbitrarily, except values meant for the client.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ struct Link {
     /// Whether the broker sends on it.
     is_sender: bool,
     is_credited: bool,
-    /// The first frame of a delivery and what has come of its message.
+    /// The first frame of a delivery and the bytes of its message so far.
     partial: Option<(Value, Vec<u8>)>,
 }
 
-/// Both sides' names for channels and links of one connection.
+/// The mapping of channels and links between both sides of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// The client's channel of each of the broker's.
+    /// The client's channel for each of the broker's.
     channels: HashMap<u16, i64>,
     /// The client's handles, by channel, name and whether the client receives.
     handles: HashMap<(i64, String, bool), i64>,
@@ -32,7 +32,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Notes a frame of the client's.
+    /// Records a frame sent by the client.
     pub(super) fn said(&mut self, frame: &Frame) {
         if frame.is(code::ATTACH) {
             let name = frame.field(0).text().unwrap_or_default().to_owned();
@@ -42,7 +42,8 @@ impl Answers {
         }
     }
 
-    /// The lines of a frame of the broker's: several where it settles several deliveries, none where it is about windows.
+    /// The lines for a frame from the broker: several if it settles several deliveries, none if it only concerns
+    /// windows.
     pub(super) fn heard(&mut self, frame: &Frame) -> Vec<String> {
         let performative = &frame.performative;
         let Some(name) = notation::name(performative) else { return vec!["empty".to_owned()] };
@@ -83,7 +84,8 @@ impl Answers {
         text
     }
 
-    /// To a sender the first credit; when more is given is a matter of time. To a receiver each: they answer a drain.
+    /// To a sender, only the first credit, since the time of further credit is not determined. To a receiver, every
+    /// flow, since it answers a drain.
     fn flow(&mut self, frame: &Frame) -> Option<String> {
         let link = self.link(frame)?;
         if link.is_credited && !link.is_sender {
@@ -95,7 +97,7 @@ impl Answers {
         Some(line(&format!("flow {}", link.place), &frame.performative, &session))
     }
 
-    /// A delivery, once its last frame is there.
+    /// A delivery, once its last frame has arrived.
     fn transfer(&mut self, frame: &Frame) -> Option<String> {
         let Some(link) = self.link(frame) else { return Some("transfer on no link".to_owned()) };
         let partial = link.partial.get_or_insert_with(|| (frame.performative.clone(), Vec::new()));
@@ -110,7 +112,8 @@ impl Answers {
     }
 }
 
-/// Which other answers an answer comes after: those on the same link, on the same channel, about the same delivery.
+/// The answers among which the order of this answer matters: those on the same link, on the same channel, about the
+/// same delivery.
 pub(super) fn stream(line: &str) -> String {
     let mut words = line.split([' ', '\n']);
     let kind = words.next().unwrap_or_default();
@@ -128,7 +131,7 @@ fn line(head: &str, performative: &Value, less: &[&str]) -> String {
     std::iter::once(head.to_owned()).chain(fields).collect::<Vec<String>>().join(" ")
 }
 
-/// A line for each delivery: how many one frame settles is a matter of time.
+/// One line per delivery, since the number of deliveries settled by one frame depends on timing.
 fn dispositions(performative: &Value, channel: i64) -> Vec<String> {
     let direction = if *performative.field(0) == Value::Bool(true) { "sent" } else { "received" };
     let first = performative.field(1).integer().unwrap_or_default();

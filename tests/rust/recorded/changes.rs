@@ -1,17 +1,17 @@
-//! Answers that are other than they were recorded, on purpose: a table with the reason beside each.
+//! Intentional differences from recorded answers: a table with the reason for each.
 
 use std::collections::HashSet;
 
 use regex::Regex;
 use serde::Deserialize;
 
-/// What has changed, in the order in which it is applied.
+/// The changes, in the order in which they are applied.
 #[derive(Debug)]
 pub struct Changes(Vec<Change>);
 
 #[derive(Debug)]
 struct Change {
-    /// The conversations that it is about, each as its name or as name and line; none: all.
+    /// The affected conversations, each as its name or as name and line; all if empty.
     conversations: HashSet<String>,
     recorded: Regex,
     now: String,
@@ -23,7 +23,8 @@ struct Table {
     changes: Vec<Row>,
 }
 
-/// Conversations (`*`, or names with blanks between, each with the line of an answer where it is about that alone), what an answer said (a regular expression), what it says now, why.
+/// Conversations (`*`, or names separated by blanks, each with the line of an answer if only that is affected), the
+/// recorded answer (a regular expression), the current answer, the reason.
 #[derive(Deserialize)]
 struct Row(String, String, String, String);
 
@@ -31,7 +32,7 @@ impl Changes {
     /// Reads the table from TOML.
     ///
     /// # Panics
-    /// When it can't be read, or a row has no reason.
+    /// When it can't be parsed, or a row has no reason.
     pub fn read(toml: &str) -> Self {
         let table: Table = toml::from_str(toml).unwrap();
         let change = |Row(conversations, recorded, now, why): Row| {
@@ -43,7 +44,7 @@ impl Changes {
         Self(table.changes.into_iter().map(change).collect())
     }
 
-    /// What is expected now where this was recorded in this line; empty when no answer is.
+    /// The current answer for an answer recorded in this line; empty if no answer is expected.
     pub(super) fn apply(&self, conversation: &str, line: usize, recorded: &str) -> String {
         self.apply_noting(conversation, line, recorded, &mut HashSet::new())
     }
@@ -68,7 +69,7 @@ impl Changes {
         text
     }
 
-    /// The rows that change nothing in these conversations, each a name and a text.
+    /// The rows without effect in these conversations, each given as a name and a text.
     pub fn unused<'a>(&self, conversations: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
         let mut used = HashSet::new();
         for (name, text) in conversations {

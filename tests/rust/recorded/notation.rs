@@ -1,4 +1,5 @@
-//! AMQP values and messages as text: one line each, types kept, so that two are equal when their texts are.
+//! AMQP values and messages as text: one line each, including types, so that two are equal if and only if their texts
+//! are.
 
 use std::fmt::Write;
 
@@ -6,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::codec::Value;
 
-/// Bytes of a binary above which a repeated byte is written once, with its number.
+/// Length of a binary from which on a repeated byte is written once, with its count.
 const REPEATED_BYTES_MIN: usize = 64;
 
 /// Codes, names and fields of the composites that the specification defines.
@@ -74,7 +75,7 @@ const COMPOSITES: &[(u64, &str, &str)] = &[
     ),
 ];
 
-/// Codes and names of a message's sections that are no composites.
+/// Codes and names of a message's sections that are not composites.
 const SECTIONS: &[(u64, &str)] = &[
     (0x71, "delivery-annotations"),
     (0x72, "message-annotations"),
@@ -109,7 +110,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// The fields of a performative that are there, each as `name=value`, without those named in `without`.
+/// The present fields of a performative, each as `name=value`, except those in `without`.
 pub(super) fn fields(performative: &Value, without: &[&str]) -> Vec<String> {
     let Some((_, names)) = performative.code().and_then(composite) else { return Vec::new() };
     let present = names.split_whitespace().enumerate().filter_map(|(place, name)| {
@@ -125,7 +126,7 @@ pub(super) fn name(performative: &Value) -> Option<&'static str> {
     performative.code().and_then(composite).map(|(name, _)| name)
 }
 
-/// The sections of a message; `None` when the bytes are none.
+/// The sections of a message; `None` when the bytes are not a message.
 pub(super) fn message(mut bytes: &[u8]) -> Option<String> {
     let mut texts = Vec::new();
     while !bytes.is_empty() {
@@ -136,7 +137,7 @@ pub(super) fn message(mut bytes: &[u8]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(" "))
 }
 
-/// Milliseconds since 1970 as a date, where a calendar has it.
+/// Milliseconds since 1970 as a date, if it is in the calendar's range.
 fn instant(milliseconds: i64) -> String {
     match Timestamp::from_millisecond(milliseconds) {
         Ok(instant) if milliseconds > -62_135_596_800_001 => format!("{instant:.3}"),
@@ -154,7 +155,7 @@ fn composite(code: u64) -> Option<(&'static str, &'static str)> {
     COMPOSITES.iter().find(|(known, ..)| *known == code).map(|(_, name, fields)| (*name, *fields))
 }
 
-/// A field's value: its place tells the type of a number, and ids are never text.
+/// A field's value: the type of a number is known from the field, and ids are never text.
 fn field(name: &str, value: &Value) -> String {
     match (name, value) {
         ("role", Value::Bool(is_receiver)) => ["sender", "receiver"][usize::from(*is_receiver)].to_owned(),
@@ -189,7 +190,7 @@ fn described(whole: &Value, descriptor: &Value, inner: &Value) -> String {
     }
 }
 
-/// A map, its keys in the order of their texts: their order on the wire says nothing.
+/// A map, with its keys sorted by text: their order on the wire has no meaning.
 fn map(pairs: &[(Value, Value)]) -> String {
     let mut texts: Vec<String> =
         pairs.iter().map(|(key, item)| format!("{}: {}", value(key), value(item))).collect();
@@ -197,7 +198,7 @@ fn map(pairs: &[(Value, Value)]) -> String {
     format!("{{{}}}", texts.join(", "))
 }
 
-/// Text where it is text, a message where it is one, else the bytes.
+/// Text if it is text, a message if it is one, otherwise the bytes.
 fn binary(bytes: &[u8]) -> String {
     if let Some(first) = bytes.first()
         && bytes.len() >= REPEATED_BYTES_MIN

@@ -2,16 +2,16 @@
 //!
 //! | line | |
 //! |---|---|
-//! | `# ..` | a comment: what the client's next frame says, or what its program made of the answers |
+//! | `# ..` | a comment: the content of the client's next frame, or what its program made of the answers |
 //! | `connect N` | the client opens connection N |
 //! | `send N HEX` | it writes a frame; `2e*500` is the byte 2e 500 times |
 //! | `request N METHOD TARGET` | it sends a request; headers and body on the lines that follow, an empty one between |
-//! | `want N ANSWER` | it waits for an answer (`answers.rs`), in which `$(..)` stands for what changes (`expectation.rs`) |
+//! | `want N ANSWER` | it waits for an answer (`answers.rs`), in which `$(..)` are placeholders (`expectation.rs`) |
 //! | `hang-up N` | it closes its side of the connection |
-//! | `travel SECONDS` | the daemon's time is moved ahead: the client's program waited |
+//! | `travel SECONDS` | the daemon's time is advanced: the client's program waited |
 //! | `kill`, `start` | the daemon is killed, started again |
-//! | `holds ENTITY BODIES` | another client sees these messages there, in this order, and no others |
-//! | `\| ..` | goes on from the line before |
+//! | `holds ENTITY BODIES` | another client sees exactly these messages there, in this order |
+//! | `\| ..` | continues the previous line |
 
 /// One line of a conversation.
 #[derive(Debug, PartialEq)]

@@ -8,12 +8,12 @@ use std::time::Instant;
 use super::answers::{self, Answers};
 use crate::client::{AMQP_HEADER, Frame, PATIENCE, SASL_HEADER};
 
-/// Opcode of a WebSocket's binary message, whole in its frame.
+/// First byte of a WebSocket frame with a complete binary message.
 const BINARY: u8 = 0x82;
 const BINARY_OPCODE: u8 = 2;
 const CLOSE_OPCODE: u8 = 8;
 
-/// What the bytes of a connection are.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Amqp,
@@ -25,12 +25,12 @@ enum Kind {
 pub(super) struct Wire {
     stream: TcpStream,
     kind: Kind,
-    /// Bytes that have come and are no whole frame or response yet.
+    /// Received bytes that are not a complete frame or response yet.
     bytes: Vec<u8>,
-    /// Bytes of AMQP that came in frames of a WebSocket.
+    /// Received bytes of AMQP from WebSocket frames.
     inner: Vec<u8>,
     answers: Answers,
-    /// What has come and was not waited for, in order, by what it is in order with.
+    /// Received answers that were not waited for yet, in order, by the stream in which their order matters.
     waiting: HashMap<String, VecDeque<String>>,
     is_over: bool,
 }
@@ -52,7 +52,7 @@ impl Wire {
         })
     }
 
-    /// Writes a frame. A peer that has gone shows in what does not come.
+    /// Writes a frame. A write error is ignored: a lost peer is detected by missing answers.
     pub(super) fn send(&mut self, frame: &[u8]) {
         if !frame.starts_with(b"AMQP")
             && let Some(frame) = Frame::decode(frame)
@@ -85,7 +85,7 @@ impl Wire {
         drop(self.stream.shutdown(Shutdown::Write));
     }
 
-    /// The next answer of a stream, once it is there. Heartbeats do not make it wait longer than [`PATIENCE`].
+    /// The next answer of a stream, once it has arrived. Heartbeats do not extend the wait beyond [`PATIENCE`].
     pub(super) fn next(&mut self, stream: &str) -> io::Result<String> {
         let start = Instant::now();
         loop {
@@ -100,7 +100,7 @@ impl Wire {
         }
     }
 
-    /// What has come and nobody waited for; heartbeats are nobody's.
+    /// Received answers that were not waited for, without heartbeats.
     pub(super) fn left(&mut self) -> Vec<String> {
         self.waiting.remove("empty");
         self.waiting.drain().flat_map(|(_, answers)| answers).collect()
@@ -125,7 +125,7 @@ impl Wire {
         self.waiting.entry(answers::stream(&answer)).or_default().push_back(answer);
     }
 
-    /// Takes one frame or response from what has come; whether there was one.
+    /// Processes one frame or response from the received bytes; returns whether there was one.
     fn advance(&mut self) -> bool {
         match self.kind {
             Kind::Amqp => {
@@ -167,7 +167,7 @@ impl Wire {
     }
 }
 
-/// A frame or a protocol header, once it is whole.
+/// A frame or a protocol header, once it is complete.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let size = match bytes.first_chunk::<4>()? {
         b"AMQP" => 8,
@@ -176,8 +176,8 @@ fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     (bytes.len() >= size).then(|| bytes.drain(..size).collect())
 }
 
-/// A response, once it is whole, as a line for its status and type and one for each element of its body; and whether it turns the
-/// connection into a WebSocket.
+/// A response, once it is complete, as one line for its status and type and one for each element of its body; also
+/// whether it upgrades the connection to a WebSocket.
 fn take_response(bytes: &mut Vec<u8>) -> Option<(String, bool)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
@@ -199,7 +199,7 @@ fn take_response(bytes: &mut Vec<u8>) -> Option<(String, bool)> {
     Some((answer, is_upgrade))
 }
 
-/// A WebSocket's frame: opcode and payload.
+/// A WebSocket frame: opcode and payload.
 fn take_message(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     let [first, second] = *bytes.first_chunk::<2>()?;
     let (start, length) = match second {
@@ -215,7 +215,7 @@ fn take_message(bytes: &mut Vec<u8>) -> Option<(u8, Vec<u8>)> {
     Some((first & 0x0f, payload))
 }
 
-/// A frame in a client's message of a WebSocket: masked, by zeros, which leave it as it is.
+/// A frame in a client's WebSocket message, masked with zeros, which leave it unchanged.
 fn masked(frame: &[u8]) -> Vec<u8> {
     let mut out = vec![BINARY, 0x80 | 127];
     out.extend((frame.len() as u64).to_be_bytes());

@@ -1,4 +1,4 @@
-//! The replay finds what differs.
+//! The replay detects differences.
 
 use peeklock_tests::recorded;
 

@@ -1,4 +1,4 @@
-//! What the .NET client is told where the tier is another than in its recorded conversations.
+//! Answers to the .NET client when the tier differs from that of its recorded conversations.
 
 use peeklock_tests::recorded;
 
@@ -8,7 +8,7 @@ fn of_tier(tier: &str) -> String {
     format!("[namespace]\nname = \"shop\"\ntier = \"{tier}\"\n")
 }
 
-/// The recorded conversation up to the first answer, and this answer in place of it.
+/// Replays the recorded conversation up to the first answer, with another expected answer.
 fn replay_first(tier: &str, name: &str, change: impl Fn(&str) -> String, answer: &str) {
     let text = read(&format!("{name}.txt"));
     let (request, _) = text.split_once("want 1").unwrap();

@@ -1,4 +1,4 @@
-//! What a connection may cost before its peer has authenticated.
+//! Resources of a connection before its peer has authenticated.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use peeklock_tests::http;
 
 use super::framing::beside_a_bystander;
 
-/// Everything up to the session, without a credential.
+/// The client's bytes up to the session, without a credential.
 fn anonymous_greeting() -> Vec<u8> {
     let init = Value::composite(code::SASL_INIT, vec![Value::symbol("ANONYMOUS")]);
     [
@@ -40,11 +40,11 @@ fn cbs_sender(handle: u32, name: &str) -> Value {
     attach(handle, name, false, Value::Null, terminus(code::TARGET, "$cbs"))
 }
 
-/// The most that the memory of the daemon grows by while `attack` runs and until the daemon has read what was sent.
+/// Growth of the daemon's memory while `attack` runs and until the daemon has read everything.
 fn growth_bytes(daemon: &Daemon, attack: impl FnOnce()) -> u64 {
     let before = daemon.resident_bytes();
     attack();
-    // The daemon may still be reading: until a newcomer has been served, it can have grown by more.
+    // The daemon may still be reading, and its memory growing, until a new connection has been served.
     let began = Instant::now();
     connect_anonymously(daemon);
     assert!(began.elapsed() < PATIENCE);
@@ -54,7 +54,7 @@ fn growth_bytes(daemon: &Daemon, attack: impl FnOnce()) -> u64 {
 #[test]
 fn heads_of_requests_that_never_end_cost_bounded_memory() {
     const CONNECTIONS: usize = 900;
-    /// Below the longest head that is taken.
+    /// Less than the longest head that is accepted.
     const HEAD_BYTES: usize = 31 << 10;
     beside_a_bystander(|daemon| {
         let head = format!("GET /queue HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(HEAD_BYTES));
@@ -88,7 +88,7 @@ fn half_sent_tokens_of_unauthenticated_connections_cost_bounded_memory() {
                 for handle in 0..LINKS {
                     let link = frame(0, &cbs_sender(handle, &format!("link-{handle}")), &[]);
                     let token = frame(0, &transfer(handle, handle, 0, true), &vec![b'x'; 200_000]);
-                    // Sent away at some time: the rest can't be written.
+                    // Closed at some point: the rest can't be written.
                     if peer.write(&[link, token].concat()).is_err() {
                         break;
                     }
@@ -147,7 +147,7 @@ fn links_with_long_names_of_unauthenticated_connections_cost_bounded_memory() {
 
 #[test]
 fn requests_with_long_ids_whose_answers_are_never_read_cost_bounded_memory() {
-    // Without a bound they cost ten megabytes each; the allocator keeps some of what is freed meanwhile.
+    // Without a limit they would take ten megabytes each; the allocator keeps some of the memory freed meanwhile.
     const CONNECTIONS: usize = 24;
     beside_a_bystander(|daemon| {
         let mut peers = Vec::new();
@@ -157,7 +157,7 @@ fn requests_with_long_ids_whose_answers_are_never_read_cost_bounded_memory() {
                 peer.say(&cbs_sender(0, "sender")).unwrap();
                 let answers = terminus(code::SOURCE, "$cbs");
                 peer.say(&attach(1, "receiver", true, answers, terminus(code::TARGET, "me"))).unwrap();
-                // The answer repeats the id; nobody gives credit for it.
+                // The answer repeats the id; no credit is granted for it.
                 let request = codec::section(
                     code::PROPERTIES,
                     Value::List(vec![
@@ -192,7 +192,7 @@ fn a_token_of_70_kb_is_answered_and_limits_end_with_authentication() {
         for handle in 2..200 {
             peer.attach_sender(handle, "victim").unwrap().unwrap();
         }
-        // One frame beyond what may be sent before.
+        // One frame more than the limit before authentication.
         assert_eq!(put_token(&mut peer, &"x".repeat(200_000)), 401);
     });
 }
@@ -229,7 +229,8 @@ fn put_token(peer: &mut Client, token: &str) -> i64 {
     map.inner().get("status-code").and_then(Value::integer).unwrap()
 }
 
-/// What is stored at present, by `store check`, which needs the data directory for itself: the lines about keys and bytes.
+/// The stored data according to `store check`, which needs exclusive access to the data directory: the lines about keys
+/// and bytes.
 fn stored(daemon: &mut Daemon) -> Vec<String> {
     daemon.kill();
     let directory = daemon.data_directory();
@@ -248,7 +249,7 @@ fn stored(daemon: &mut Daemon) -> Vec<String> {
 fn nothing_is_written_to_the_store_before_authentication() {
     let mut daemon = Daemon::with_queues(&["queue"]);
     let before = stored(&mut daemon);
-    // Over AMQP: a link to a queue, a token that is none, a message, a new queue.
+    // Over AMQP: a link to a queue, an invalid token, a message, a new queue.
     let mut peer = connect_anonymously(&daemon);
     for (handle, address) in [(0, "queue"), (1, "queue/$management"), (2, "new"), (3, "$cbs")] {
         let sender =
@@ -257,7 +258,7 @@ fn nothing_is_written_to_the_store_before_authentication() {
         peer.write(&frame(0, &transfer(handle, handle, 0, false), &codec::data_message(b"message"))).unwrap();
     }
     let _ = peer.read_to_end();
-    // Over HTTP: the same, with no token and with one that is wrong.
+    // Over HTTP: the same, without a token and with a wrong one.
     for token in [
         "",
         "Authorization: SharedAccessSignature sr=x&sig=y&se=9999999999&skn=RootManageSharedAccessKey\r\n",

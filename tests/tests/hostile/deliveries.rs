@@ -1,5 +1,5 @@
-//! Peers that ask for messages and do not read them: whatever the mode, and however many links and connections there are, all
-//! together stay within `limits.memory_max`, and a polite client gets through.
+//! Peers that request messages and do not read them: in any mode, with any number of links and connections, all
+//! together stay within `limits.memory_max`, and a polite client is served.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::memory::{CONFIG, MARGIN, MEMORY_MAX, MIB, assert_given_back, fill, gr
 
 const MESSAGES: usize = 250;
 const BODY_BYTES: usize = 900 * 1024;
-/// How often the memory is looked at while nobody reads, and how long between.
+/// Number of memory measurements while no peer reads, and the pause in between.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Lets peers do what they do, and asserts that it costs bounded memory and keeps nobody else from sending.
+/// Runs an attack, and asserts that it uses bounded memory and does not prevent others from sending.
 fn assert_bounded(attack: impl Fn(&Daemon) -> Vec<Client>) {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, MESSAGES, BODY_BYTES);
@@ -51,7 +51,7 @@ fn messages_without_locks_on_many_links_of_one_connection_stay_within_the_budget
     assert_bounded(|daemon| {
         let mut client = Client::connect(daemon.amqp()).unwrap();
         for link in 0..240 {
-            // Once memory is used up the connection may be closed: it does not read.
+            // Once memory is used up, the connection may be closed because its peer does not read.
             if client.attach_unlocked(link, "victim", 1).is_err() {
                 break;
             }
@@ -86,7 +86,7 @@ fn defer_all(daemon: &Daemon) {
     }
 }
 
-/// A request for deferred messages, to be locked.
+/// A request that receives and locks deferred messages.
 fn deferred(numbers: impl Iterator<Item = usize>) -> Vec<u8> {
     let numbers = numbers.map(|number| Value::Long(i64::try_from(number).unwrap())).collect();
     let properties =

@@ -1,4 +1,4 @@
-//! Peers that want more than their share of memory, links or patience.
+//! Peers that take more than their share of memory, links or time.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_client_that_never_reads_costs_bounded_memory() {
     let mut greedy = Client::connect(daemon.amqp()).unwrap();
     greedy.say(&attach(0, "greedy", true, terminus(code::SOURCE, "victim"), Value::Null)).unwrap();
     greedy.say(&flow(0, 0, u32::MAX, false, false)).unwrap();
-    // The broker has begun to deliver: a transfer has come. From here on the client reads nothing.
+    // The broker has begun to deliver: a transfer has arrived. From here on the client reads nothing.
     greedy.wait(|frame| frame.is(code::TRANSFER).then_some(())).unwrap();
     for _ in 0..20 {
         bystander.await_progress();
@@ -44,7 +44,7 @@ fn a_client_that_asks_and_never_reads_the_answers_costs_bounded_memory() {
         rude.attach_receiver(0, "victim", 0).unwrap().unwrap();
         rude.stream().set_write_timeout(Some(Duration::from_millis(500))).unwrap();
         let asks = frame(0, &flow(0, 0, 1, true, true), &[]).repeat(1_000);
-        // Each flow demands an answer; at some time the broker stops reading, and this write with it.
+        // Each flow requires an answer; at some point the broker stops reading, and this write fails.
         let _ = (0..1_000).try_for_each(|_| rude.write(&asks));
         let growth = daemon.resident_bytes().saturating_sub(before);
         assert!(growth < 48 << 20, "grew by {growth} bytes");
@@ -71,7 +71,7 @@ fn ten_thousand_links_on_one_connection() {
                 peer.say(&link).unwrap();
                 peer.say(&flow(handle, 0, 1, false, false)).unwrap();
             }
-            // Attached or refused: each is answered, unless the connection was ended for it.
+            // Attached or refused: each is answered, unless the connection was ended because of it.
             for _ in 0..100 {
                 let answered = peer.wait(|frame| frame.is(code::ATTACH).then_some(()));
                 answers += usize::from(answered.is_ok());
@@ -91,7 +91,7 @@ fn a_session_on_every_channel() {
         let frames: Vec<u8> = (1..=u16::MAX).flat_map(|channel| frame(channel, &begin(), &[])).collect();
         let mut writer = peer.stream().try_clone().unwrap();
         let writing = std::thread::spawn(move || drop(std::io::Write::write_all(&mut writer, &frames)));
-        // Granted up to the limit that the broker announced, or ended with an error: never more memory than that.
+        // Granted up to the limit announced by the broker, or ended with an error, with bounded memory in any case.
         let mut answers = 0;
         while answers < u32::from(u16::MAX) && peer.wait(|frame| frame.is(code::BEGIN).then_some(())).is_ok()
         {
@@ -147,7 +147,7 @@ fn connections_cut_in_the_midst_of_work() {
             }
             peer.receive(1).unwrap();
         }
-        // All are stored, and no connection that ended keeps the numbers from rising.
+        // All are stored, and ended connections do not keep the number from increasing.
         let mut peer = Client::connect(daemon.amqp()).unwrap();
         peer.attach_management(0, "victim").unwrap();
         assert!(peer.browse(0).unwrap().len() >= 50);

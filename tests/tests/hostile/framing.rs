@@ -1,4 +1,4 @@
-//! Frame headers, protocol headers and encodings that lie.
+//! Malformed frame headers, protocol headers and encodings.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -8,10 +8,10 @@ use peeklock_tests::client::{AMQP_HEADER, Client, SASL_HEADER, attach, begin, op
 use peeklock_tests::codec::{Value, code, frame, raw_frame};
 use peeklock_tests::daemon::Daemon;
 
-/// Beyond what any frame needs, far below what a forgetful broker would take.
+/// More than any frame needs, far less than a broker without limits would use.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Runs `attack` against a daemon whose bystander must not notice.
+/// Runs `attack` against a daemon while a well-behaved client must not be affected.
 pub(super) fn beside_a_bystander(attack: impl FnOnce(&Daemon)) {
     let mut daemon = Daemon::with_queues(&["bystander", "victim"]);
     let bystander = Bystander::start(daemon.amqp(), "bystander");
@@ -20,7 +20,7 @@ pub(super) fn beside_a_bystander(attack: impl FnOnce(&Daemon)) {
     daemon.assert_sound();
 }
 
-/// Says `bytes` on a fresh session and asserts that the broker ends the connection.
+/// Sends `bytes` on a new session and asserts that the broker ends the connection.
 fn is_cut_off(daemon: &Daemon, bytes: &[u8]) -> Option<Value> {
     let mut peer = Client::connect(daemon.amqp()).unwrap();
     let _ = peer.write(bytes);
@@ -78,7 +78,7 @@ fn frames_larger_than_announced_are_refused_without_being_buffered() {
             let mut peer = Client::connect(daemon.amqp()).unwrap();
             peer.write(&[&size.to_be_bytes()[..], &[2, 0, 0, 0]].concat()).unwrap();
             let block = vec![0x40; 1 << 16];
-            // The broker hangs up long before this ends: writing fails then.
+            // The broker disconnects long before this ends; writing fails then.
             let _ = (0..4_096).try_for_each(|_| peer.write(&block));
             peer.read_to_end();
         }
@@ -113,7 +113,7 @@ fn other_protocols_are_answered_or_cut_off() {
             peer.write(greeting).unwrap();
             let _ = peer.stream().shutdown(Shutdown::Write);
             let mut answer = Vec::new();
-            // An answer, an end or a reset: all are fine, waiting for ever is not.
+            // An answer, an end of stream or a reset are all correct; only waiting for ever is not.
             if let Err(error) = std::io::Read::read_to_end(peer.stream(), &mut answer) {
                 assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{greeting:?}");
             }
@@ -157,7 +157,7 @@ fn nested(depth: usize) -> Vec<u8> {
     value
 }
 
-/// Described values in described values: two bytes a level.
+/// Nested described values: two bytes per level.
 fn nested_descriptors(depth: usize) -> Vec<u8> {
     [vec![0; depth], vec![0x40; depth + 1]].concat()
 }
@@ -201,14 +201,14 @@ fn lists_and_arrays_that_lie_about_their_length_are_refused() {
             &[0x00, 0x53, 0x11, 0xd0, 0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 0x40, 0x40, 0x40, 0x40],
             // A list longer than the frame.
             &[0x00, 0x53, 0x11, 0xd0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x40],
-            // Arrays of four billion nulls, of empty lists, of trues: elements without a width.
+            // Arrays of four billion nulls, empty lists and trues: elements of zero width.
             &[0x00, 0x53, 0x11, 0xc0, 11, 1, 0xf0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x40],
             &[0x00, 0x53, 0x11, 0xc0, 11, 1, 0xf0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x45],
             &[0x00, 0x53, 0x11, 0xc0, 11, 1, 0xf0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x41],
             // A string longer than the frame, a list shorter than its count field.
             &[0x00, 0x53, 0x10, 0xc0, 7, 1, 0xb1, 0xff, 0xff, 0xff, 0xff, b'x'],
             &[0x00, 0x53, 0x11, 0xd0, 0, 0, 0, 1, 0, 0, 0, 0],
-            // A descriptor and nothing behind it.
+            // A descriptor without a value.
             &[0x00, 0x53, 0x11],
         ];
         for body in bodies {
@@ -231,7 +231,7 @@ fn values_of_the_wrong_type_are_refused() {
                 let mut peer = Client::connect(daemon.amqp()).unwrap();
                 let body = Value::composite(performative, vec![value.clone(); 12]);
                 peer.say(&body).unwrap();
-                // Whether that is an error depends on the field; that a close is answered does not.
+                // Whether that is an error depends on the field; in any case the close is answered.
                 let _ = peer.say(&Value::composite(code::CLOSE, vec![Value::Null]));
                 peer.read_to_end();
             }
@@ -247,7 +247,7 @@ fn open_with_a_tiny_frame_size_is_refused_or_obeyed() {
             let mut fields = vec![Value::string("tiny"), Value::string("h")];
             fields.push(Value::Uint(size));
             let greeting = Client::greeting();
-            // Everything of the usual greeting up to its open, then this one.
+            // The usual greeting up to its open, then this one.
             let usual = frame(0, &open(), &[]).len() + frame(0, &begin(), &[]).len();
             peer.write(&greeting[..greeting.len() - usual]).unwrap();
             peer.write(&frame(0, &Value::composite(code::OPEN, fields), &[])).unwrap();

@@ -1,4 +1,4 @@
-//! Guessing keys, and who is closed in favour of newcomers.
+//! Guessing of keys, and eviction in favour of new connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::http;
 
-/// How long the refusal of a wrong password takes.
+/// Duration of the refusal of a wrong password.
 fn guess(daemon: &Daemon) -> Duration {
     let began = Instant::now();
     let mut peer = Client::plug(daemon.amqp()).unwrap();
@@ -22,7 +22,7 @@ fn guess(daemon: &Daemon) -> Duration {
     began.elapsed()
 }
 
-/// How long the refusal of a wrong signature takes.
+/// Duration of the refusal of a wrong signature.
 fn guess_over_http(daemon: &Daemon) -> Duration {
     let began = Instant::now();
     let wrong = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=AAAA&se=9999999999&skn=RootManageSharedAccessKey";
@@ -36,12 +36,12 @@ fn guess_over_http(daemon: &Daemon) -> Duration {
 #[test]
 fn attempts_wait_longer_after_each_failure_and_a_right_key_has_its_turn_as_well() {
     let mut daemon = Daemon::with_queues(&["queue"]);
-    // Waits are at least so long: time that has passed, never time within which something happens.
+    // Lower limits of the waits only, since upper limits depend on the machine.
     let password: Duration = (0..9).map(|_| guess(&daemon)).sum();
     assert!(password >= Duration::from_millis(100 + 200 + 400 + 800), "nine guesses took {password:?}");
     let token: Duration = (0..9).map(|_| guess_over_http(&daemon)).sum();
     assert!(token >= Duration::from_millis(100 + 200 + 400 + 800), "nine guesses took {token:?}");
-    // Beside guesses that wait for their answers.
+    // Concurrent with guesses that wait for their answers.
     let mut waiting: Vec<std::thread::JoinHandle<()>> = Vec::new();
     let amqp = daemon.amqp();
     for _ in 0..3 {
@@ -59,7 +59,7 @@ fn attempts_wait_longer_after_each_failure_and_a_right_key_has_its_turn_as_well(
     daemon.assert_sound();
 }
 
-/// Asks on a connection that stays open.
+/// Sends a request on a connection that stays open.
 fn ask(stream: &mut TcpStream, token: &str) {
     let request = format!("GET /queue HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -92,7 +92,7 @@ fn who_has_authenticated_is_never_closed_in_favour_of_unauthenticated_connection
         clients.push(client);
     }
     let silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(daemon.http()).unwrap()).collect();
-    // Later than all of them.
+    // Newer than all of them.
     assert_eq!(http::ask(daemon.http(), "GET", "/queue", "", b"").0, 200);
     for client in &mut clients {
         ask(client, &token);

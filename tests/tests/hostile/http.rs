@@ -1,10 +1,10 @@
-//! HTTP by people who mean harm.
+//! Malicious HTTP requests.
 
 use peeklock_tests::bystander::Bystander;
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::http::{ask, say, status, token};
 
-/// Runs `trouble` beside somebody who works; afterwards HTTP must answer as well.
+/// Runs `trouble` while a well-behaved client works; afterwards HTTP must still be answered.
 fn beside_a_bystander(trouble: impl FnOnce(&Daemon)) {
     let mut daemon = Daemon::with_queues(&["bystander", "victim"]);
     let bystander = Bystander::start(daemon.amqp(), "bystander");
@@ -64,7 +64,8 @@ fn requests_that_mean_two_things_are_refused_or_mean_one() {
             let answer = say(daemon.http(), request.as_bytes()).0;
             assert!(!answer.contains(" 200 OK"), "{name}: {answer:.200}");
         }
-        // The encoding wins over the length: whoever reads it otherwise finds another request, which has no right either.
+        // The encoding takes precedence over the length. A parser that uses the length would find another request,
+        // which has no right either.
         let request = format!(
             "POST /victim/messages HTTP/1.1\r\nHost: a\r\nAuthorization: {}\r\nContent-Length: 3\r\n\
              Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\nDELETE /victim HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -72,7 +73,7 @@ fn requests_that_mean_two_things_are_refused_or_mean_one() {
         );
         let answer = say(daemon.http(), request.as_bytes()).0;
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
-        // Whatever host an absolute address names, we are it.
+        // The broker answers for any host in an absolute address.
         let answer = say(
             daemon.http(),
             b"GET http://elsewhere/health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -112,7 +113,7 @@ fn a_hundred_megabytes_are_refused_unread() {
                 request.extend(&body);
                 let (answer, taken) = say(daemon.http(), &request);
                 assert!(taken < TAKEN_BYTES_MAX, "{method} {path} {length}: took {taken} bytes");
-                // With bytes under way, hanging up may overtake the answer.
+                // If bytes are under way, the reset may overtake the answer.
                 let status = status(&answer).unwrap_or(413);
                 assert!([401, 403, 413].contains(&status), "{method} {path} {length}: {answer:.300}");
             }

@@ -1,4 +1,4 @@
-//! What peers say gets into the log: as one line, short, and not without end.
+//! Text from peers in the log: in one line, truncated, and with a limited number of lines.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use peeklock_tests::http;
 
 const FORGED: &str = "2026-11-22T00:00:00Z  INFO peeklock::audit: forged";
 
-/// A connection that opens and closes with texts of its own.
+/// A connection that opens and closes with these texts.
 fn open_and_close(daemon: &Daemon, container: &str, condition: &str, description: &str) {
     let mut peer = Client::plug(daemon.amqp()).unwrap();
     let open = Value::composite(code::OPEN, vec![Value::string(container), Value::string(description)]);
@@ -84,7 +84,7 @@ fn many_lines_of_a_kind_are_left_out_and_counted() {
     let mut daemon = Daemon::with_config("");
     for _ in 0..CONNECTIONS {
         open_and_close(&daemon, "c", "evil", "text");
-        // A request that is refused for its name, and a change without a credential.
+        // A request that is refused because of its name, and a change without a credential.
         let bad =
             b"DELETE /queue HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         http::say(daemon.http(), bad);

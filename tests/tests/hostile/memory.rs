@@ -1,5 +1,5 @@
-//! Peers with every right that make the broker hold as much as they can: all together stay within `limits.memory_max`, a
-//! polite client gets through, and what is closed is given back.
+//! Authorized peers that make the broker hold as much memory as possible: all together stay within `limits.memory_max`,
+//! a polite client is served, and the memory of closed connections is released.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use peeklock_tests::codec::{self, Value, code, data_message, frame};
 use peeklock_tests::daemon::Daemon;
 
 pub(super) const MIB: u64 = 1 << 20;
-/// What the broker may hold for messages under way.
+/// Limit of the broker's memory for messages under way.
 pub(super) const MEMORY_MAX: u64 = 64 * MIB;
-/// What it may take beside: buffers of sockets' tasks, freed pages that the allocator has not returned yet, and what is
-/// cached of the store.
+/// Additional memory of the broker: buffers of the sockets' tasks, freed pages that the allocator has not returned yet,
+/// and caches of the store.
 pub(super) const MARGIN: u64 = 96 * MIB;
 pub(super) const CONFIG: &str = r#"
 [amqp]
@@ -31,7 +31,7 @@ fn impatient(address: std::net::SocketAddr) -> Client {
     client
 }
 
-/// Begins a large delivery on each of its links, and goes on with all of them as long as the broker reads.
+/// Begins a large delivery on each of its links, and continues all of them as long as the broker reads.
 fn half_send(daemon: &Daemon) -> Client {
     const LINKS: u32 = 16;
     const PIECE: usize = 200 * 1024;
@@ -45,7 +45,7 @@ fn half_send(daemon: &Daemon) -> Client {
     client
 }
 
-/// Asks for much more than it reads.
+/// Requests much more than it reads.
 fn ask(daemon: &Daemon, requests: u32) -> Client {
     let mut client = impatient(daemon.amqp());
     client.attach_management(0, "victim").unwrap();
@@ -79,8 +79,8 @@ pub(super) fn fill(daemon: &Daemon, messages: usize, body_bytes: usize) {
     }
 }
 
-/// Sends a message of nearly a megabyte as SDKs do: again when the broker is busy, over a new connection when the one at
-/// hand was closed in the midst of a frame.
+/// Sends a message of nearly a megabyte like the SDKs: again when the broker is busy, over a new connection when the
+/// current one was closed in the middle of a frame.
 pub(super) fn send_politely(daemon: &Daemon) {
     let start = Instant::now();
     while !try_to_send(daemon).unwrap_or(false) {
@@ -102,13 +102,13 @@ pub(super) fn growth(daemon: &Daemon, before: u64) -> u64 {
     daemon.resident_bytes().saturating_sub(before)
 }
 
-/// Waits until the broker has given back all but a margin.
+/// Waits until the broker has released all memory except a margin.
 pub(super) fn assert_given_back(daemon: &Daemon, before: u64) {
     let start = Instant::now();
     while growth(daemon, before) > MARGIN {
         let growth = growth(daemon, before) / MIB;
         assert!(start.elapsed() < PATIENCE, "{growth} MiB stay after all has been closed");
-        // The allocator returns pages while the process is at work, not while it is idle.
+        // The allocator returns pages while the process is working, not while it is idle.
         drop(Client::connect(daemon.amqp()));
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -142,7 +142,7 @@ fn answers_that_many_connections_do_not_read_stay_within_the_budget_and_a_polite
     daemon.assert_sound();
 }
 
-/// Peeks as SDKs do: again when the broker is busy.
+/// Peeks like the SDKs: again when the broker is busy.
 fn peek_politely(daemon: &Daemon) -> io::Result<()> {
     let mut client = Client::connect(daemon.amqp())?;
     client.attach_management(0, "victim")?;
@@ -158,7 +158,7 @@ fn peek_politely(daemon: &Daemon) -> io::Result<()> {
         }
         assert_eq!(status, 503);
         assert!(start.elapsed() < PATIENCE, "never answered");
-        // Each refusal takes credit of the link for answers: a thousand of them come within seconds.
+        // Each refusal uses credit of the response link: a thousand of them arrive within seconds.
         client.grant(1, 1_000)?;
     }
 }

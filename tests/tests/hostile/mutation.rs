@@ -1,4 +1,4 @@
-//! A recorded conversation, damaged in every way that chance finds. `PEEKLOCK_TEST_SEED` repeats a run.
+//! A recorded conversation with random damage. `PEEKLOCK_TEST_SEED` repeats a run.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -14,7 +14,7 @@ use super::framing::beside_a_bystander;
 
 const CONVERSATIONS: u16 = 2_000;
 
-/// What a busy client says: links of each kind, sends, a batch, a settlement, a management request, good-bye.
+/// The frames of a busy client: links of each kind, sends, a batch, a settlement, a management request, a close.
 fn conversation() -> Vec<Vec<u8>> {
     let accepted = Value::composite(code::ACCEPTED, Vec::new());
     let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, Value::string("answers")];
@@ -68,7 +68,7 @@ fn damage(frames: &mut Vec<Vec<u8>>, random: &mut StdRng) {
             let other = random.random_range(0..frames.len());
             frames.swap(position, other);
         }
-        // Lengths, counts and codes are most of what a frame is: aim at the values that hurt.
+        // Most bytes of a frame are lengths, counts and codes: use critical values for them.
         5 => overwrite(&mut frames[position], offset, &[0xff; 4]),
         6 => overwrite(&mut frames[position], offset, &[0; 2]),
         _ => overwrite(&mut frames[position], offset, &[random.random()]),
@@ -92,9 +92,9 @@ fn damaged_conversations_harm_nobody_else() {
                     damage(&mut frames, &mut random);
                 }
             }
-            // Damaged credentials make the next attempts from their address wait.
+            // Damaged credentials delay further attempts from their address.
             let mut peer = Client::over(loopback::connect(number, daemon.amqp()).unwrap()).unwrap();
-            // The broker may hang up at any time.
+            // The broker may disconnect at any time.
             let _ = peer.write(&frames.concat());
             let _ = peer.stream().shutdown(Shutdown::Write);
             peer.stream().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -103,7 +103,7 @@ fn damaged_conversations_harm_nobody_else() {
                 assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{frames:02x?}");
             }
         }
-        // Most of the damage comes late: many conversations got as far as their sends.
+        // Most of the damage is late: many conversations got as far as their sends.
         let mut peer = Client::connect(daemon.amqp()).unwrap();
         peer.attach_management(0, "victim").unwrap();
         assert!(peer.browse(0).unwrap().len() > usize::from(CONVERSATIONS) / 4);

@@ -1,4 +1,4 @@
-//! Performatives that are well-formed and make no sense.
+//! Well-formed performatives in an invalid order or with invalid contents.
 
 use peeklock_tests::client::{Client, attach, begin, disposition, flow, open, terminus, transfer};
 use peeklock_tests::codec::{Value, code, data_message, frame};
@@ -6,7 +6,7 @@ use peeklock_tests::daemon::Daemon;
 
 use super::framing::beside_a_bystander;
 
-/// Says something and then closes: the broker answers, with whatever errors, and ends the connection.
+/// Sends frames and then a close: the broker answers, possibly with errors, and ends the connection.
 fn survives(daemon: &Daemon, frames: &[Vec<u8>]) {
     let mut peer = Client::connect(daemon.amqp()).unwrap();
     for bytes in frames {
@@ -89,7 +89,7 @@ fn every_delivery_id_in_one_disposition_costs_nothing() {
                 peer.say(&disposition(is_receiver, 0, u32::MAX, false, state.clone())).unwrap();
                 peer.say(&disposition(is_receiver, u32::MAX, 0, false, state)).unwrap();
             }
-            // The range covers the one delivery in hand: it is answered, and the connection goes on.
+            // The range includes the delivery: it is answered, and the connection continues.
             peer.outcome(delivery.id, false).unwrap();
             peer.grant(1, 10).unwrap();
             if outcome == 0x26 || outcome == 0x27 {

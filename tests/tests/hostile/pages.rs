@@ -1,4 +1,4 @@
-//! What pages in browsers may do, of whatever site and under whatever name they reach the broker.
+//! Restrictions on requests from web pages, of any site and under any host name of the broker.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use peeklock_tests::http::{say, status, token};
 
 use super::framing::beside_a_bystander;
 
-/// A request as a browser sends it: the status and the whole answer.
+/// Sends a request like a browser; returns the status and the whole answer.
 fn browse(to: SocketAddr, request: &str, headers: &str, body: &str) -> (u16, String) {
     let request = format!(
         "{request} HTTP/1.1\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -23,7 +23,7 @@ fn web_socket(to: SocketAddr, headers: &str) -> u16 {
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
          Sec-WebSocket-Protocol: AMQPWSB10\r\n\r\n"
     );
-    // A close follows at once, so that the broker hangs up whatever it answered.
+    // A close follows at once, so that the broker disconnects after any answer.
     let close = [0x88, 0x80, 0, 0, 0, 0];
     status(&say(to, &[request.as_bytes(), &close].concat()).0).unwrap()
 }
@@ -50,7 +50,7 @@ fn a_foreign_origin_gets_no_web_socket_and_sends_and_changes_nothing() {
                 assert!(answer.contains("allowed_origins"), "{answer}");
             }
         }
-        // The page of the broker's own address, and what is no page.
+        // A page from the broker's own address, and clients that are not pages.
         assert_eq!(web_socket(to, &format!("Host: {to}\r\nOrigin: http://{to}\r\n")), 101);
         assert_eq!(web_socket(to, &format!("Host: {to}\r\n")), 101);
         assert_eq!(browse(to, "GET /victim", &with_token(&to.to_string(), ""), "").0, 200);

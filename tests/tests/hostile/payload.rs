@@ -1,4 +1,4 @@
-//! Messages, batches and requests that are not what they say.
+//! Messages, batches and requests with malformed contents.
 
 use peeklock_tests::client::{BATCH_FORMAT, Client, transfer};
 use peeklock_tests::codec::{Value, code, data_message, frame, section};
@@ -6,19 +6,19 @@ use peeklock_tests::daemon::Daemon;
 
 use super::framing::beside_a_bystander;
 
-/// A batch whose data sections are these.
+/// A batch with these data sections.
 fn batch(messages: &[&[u8]]) -> Vec<u8> {
     messages.iter().flat_map(|message| section(code::DATA, Value::Binary(message.to_vec()))).collect()
 }
 
-/// How many messages the queue has.
+/// Number of messages in the queue.
 fn count(daemon: &Daemon) -> usize {
     let mut peer = Client::connect(daemon.amqp()).unwrap();
     peer.attach_management(0, "victim").unwrap();
     peer.browse(0).unwrap().len()
 }
 
-/// Sends one transfer; its outcome, or `None` when the link or the connection was ended instead.
+/// Sends one transfer; returns its outcome, or `None` when the link or the connection was ended instead.
 fn outcome(daemon: &Daemon, message: &[u8], format: u32) -> Option<Value> {
     let mut peer = Client::connect(daemon.amqp()).unwrap();
     peer.attach_sender(0, "victim").unwrap().unwrap();
@@ -96,7 +96,7 @@ fn deeply_nested_bodies_and_annotations_do_no_harm() {
             value = Value::List(vec![value]);
         }
         let encoded = value.encode();
-        // `Value` itself is dropped level by level on the stack of this thread.
+        // `Value` itself is dropped recursively on the stack of this thread.
         for section_code in [
             0x70,
             0x71,
@@ -113,7 +113,7 @@ fn deeply_nested_bodies_and_annotations_do_no_harm() {
         let mut peer = Client::connect(daemon.amqp()).unwrap();
         peer.attach_management(0, "victim").unwrap();
         assert!(peer.request(0, "com.microsoft:peek-message", value).is_err());
-        // The links go on.
+        // The links continue.
         assert_eq!(peer.request(0, "com.example:dance", Value::Null).unwrap().0, 501);
     });
 }
@@ -125,7 +125,7 @@ fn messages_beyond_the_limit_are_refused_and_not_buffered() {
         let mut peer = Client::connect(daemon.amqp()).unwrap();
         peer.attach_sender(0, "victim").unwrap().unwrap();
         let piece = frame(0, &transfer(0, 0, 0, true), &vec![0x40; 1 << 16]);
-        // Two hundred times the limit, and still no end.
+        // Two hundred times the limit, without an end.
         let _ = (0..2_000).try_for_each(|_| peer.write(&piece));
         let growth = daemon.resident_bytes().saturating_sub(before);
         assert!(growth < 64 << 20, "grew by {growth} bytes");
@@ -133,7 +133,7 @@ fn messages_beyond_the_limit_are_refused_and_not_buffered() {
         let state = peer.outcome(0, true).unwrap();
         assert_eq!(state.field(0).field(0).text(), Some("amqp:link:message-size-exceeded"));
         assert_eq!(count(daemon), 0);
-        // The link goes on.
+        // The link continues.
         let last = frame(0, &transfer(0, 1, 0, false), &data_message(b"small"));
         peer.write(&last).unwrap();
         assert_eq!(peer.outcome(1, true).unwrap().code(), Some(code::ACCEPTED));
@@ -151,7 +151,7 @@ fn an_aborted_or_broken_off_message_leaves_nothing() {
             vec![Value::Uint(0), Value::Uint(0), Value::Binary(vec![0]), Value::Uint(0), Value::Bool(false)];
         fields.extend([Value::Bool(false), Value::Null, Value::Null, Value::Bool(false), Value::Bool(true)]);
         peer.say(&Value::composite(code::TRANSFER, fields)).unwrap();
-        // The next message is whole again.
+        // The next message is complete.
         let mut another = Client::connect(daemon.amqp()).unwrap();
         another.attach_sender(0, "victim").unwrap().unwrap();
         another.write(&frame(0, &transfer(0, 0, 0, true), half)).unwrap();

@@ -1,4 +1,4 @@
-//! Peers that say a byte now and then, to keep a place for ever.
+//! Peers that send a byte from time to time, to occupy a connection for ever.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use peeklock_tests::bystander::Bystander;
 use peeklock_tests::client::SASL_HEADER;
 use peeklock_tests::daemon::Daemon;
 
-/// Between two bytes.
+/// Pause between two bytes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longer than any deadline of the daemon's, on a slow machine as well.
+/// Longer than any deadline of the daemon, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Says `start` at once and `more` byte by byte, over and over, until the daemon hangs up; true if it did.
+/// Sends `start` at once and `more` byte by byte, repeatedly, until the daemon disconnects; returns whether it did.
 fn drip(to: SocketAddr, start: &[u8], more: &[u8]) -> bool {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(PAUSE)).unwrap();
@@ -33,7 +33,7 @@ fn drip(to: SocketAddr, start: &[u8], more: &[u8]) -> bool {
     !open
 }
 
-/// Each is cut off by the deadline of what it does not finish, and the bystander notices nothing.
+/// Each is cut off by the deadline for what it does not finish, and the well-behaved client is not affected.
 #[test]
 fn whoever_says_a_byte_now_and_then_is_hung_up_on() {
     let mut daemon = Daemon::with_config(
@@ -55,7 +55,7 @@ fn whoever_says_a_byte_now_and_then_is_hung_up_on() {
         .map(|(number, (name, start, more))| {
             let to = addresses[number % 2];
             let more = more.to_vec();
-            // One who says nothing more waits to be told.
+            // A peer that sends nothing more only waits for the end.
             let more = if more.is_empty() { None } else { Some(more) };
             thread::spawn(move || {
                 (name, more.map_or_else(|| wait(to, &start), |more| drip(to, &start, &more)))
@@ -71,12 +71,12 @@ fn whoever_says_a_byte_now_and_then_is_hung_up_on() {
     daemon.assert_sound();
 }
 
-/// Says `start` and no more; true if the daemon hung up.
+/// Sends `start` and nothing more; returns whether the daemon disconnected.
 fn wait(to: SocketAddr, start: &[u8]) -> bool {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(start).unwrap();
-    // Whether with last words or without.
+    // With or without a last answer.
     match stream.read_to_end(&mut Vec::new()) {
         Ok(_) => true,
         Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),

@@ -1,11 +1,11 @@
-//! Peers with every right that keep messages in transactions which they do not end.
+//! Authorized peers that keep messages in transactions that they do not end.
 
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{code, data_message};
 use peeklock_tests::daemon::Daemon;
 
 const MIB: u64 = 1 << 20;
-/// What the broker may hold for messages under way.
+/// Limit of the broker's memory for messages under way.
 const MEMORY_MAX: u64 = 64 * MIB;
 /// See `memory.rs`.
 const MARGIN: u64 = 96 * MIB;
@@ -21,7 +21,7 @@ name = "victim"
 const COORDINATOR: u32 = 0;
 const SENDER: u32 = 1;
 
-/// Sends messages of 200 KB in one transaction, each after the other is answered, until one is refused: how many were not.
+/// Sends messages of 200 KB in one transaction, one after the other, until one is refused; returns the number accepted.
 fn send_until_refused(client: &mut Client, txn_id: &[u8]) -> usize {
     let message = data_message(&vec![7; 200 * 1024]);
     for sent in 0..1_000 {
@@ -35,7 +35,8 @@ fn send_until_refused(client: &mut Client, txn_id: &[u8]) -> usize {
     panic!("never refused");
 }
 
-/// A connection that holds its allowance is not read from, so the peer could not even end the transaction: it is rolled back.
+/// A connection that uses its whole allowance is not read from, so its peer could not even end the transaction: it is
+/// rolled back.
 #[test]
 fn transactions_that_take_too_much_memory_are_rolled_back_and_their_connections_go_on() {
     let config = format!("{CONFIG}[transactions]\nmessages = 1000\n");

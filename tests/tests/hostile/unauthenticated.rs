@@ -1,4 +1,4 @@
-//! Connections of which nobody knows whose they are, in numbers.
+//! Large numbers of unauthenticated connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// A connection from any address of this machine's.
+/// A connection from the loopback address with this last byte.
 async fn connect_from(last: u8, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from(([127, 0, 0, last], 0)))?;
     socket.connect(to).await
 }
 
-/// What a newcomer with a key does: all of it must succeed at the first try.
+/// The work of a new client with a key, all of which must succeed at the first attempt.
 fn work_as_newcomer(daemon: &Daemon, queue: &str) {
     let mut client = Client::connect(daemon.amqp()).unwrap();
     client.attach_sender(0, queue).unwrap().unwrap();
@@ -32,7 +32,7 @@ fn work_as_newcomer(daemon: &Daemon, queue: &str) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// As many as 20 000 open files allow to two processes; with fewer, as many as there may be.
+/// As many as 20 000 open files allow for two processes, or fewer if the limit is lower.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_connections_that_never_speak_harm_nobody() {
     const SILENT: usize = 10_000;
@@ -42,12 +42,13 @@ async fn ten_thousand_connections_that_never_speak_harm_nobody() {
     let before = daemon.resident_bytes();
     let mut silent = Vec::new();
     for number in 0..SILENT {
-        // From twelve addresses, so that neither limit stands in for the other; every third says half a word.
+        // From twelve addresses, so that each of the two limits is reached separately; every third sends part of a
+        // request.
         let last = u8::try_from(number % 12 + 2).unwrap();
         let to = if number % 2 == 0 { daemon.amqp() } else { daemon.http() };
         let Ok(mut stream) = connect_from(last, to).await else { break };
         if number % 3 == 0 {
-            // Who was driven out can't be written to.
+            // An evicted connection can't be written to.
             let _ = stream.write_all(if number % 2 == 0 { SASL_HEADER } else { b"GET / HTT" }).await;
         }
         silent.push(stream);
@@ -84,11 +85,11 @@ fn silent_connections_take_no_place_of_those_who_have_a_key() {
     daemon.assert_sound();
 }
 
-/// One try of a decent client: gets in and stays.
+/// One attempt of a well-behaved client: connects and stays connected.
 async fn get_in(to: SocketAddr) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(to).await?;
     stream.write_all(&Client::greeting()).await?;
-    // Headers of SASL and AMQP, mechanisms, outcome, open: so much comes only after the key was found good.
+    // Headers of SASL and AMQP, mechanisms, outcome, open: all of these are received only after authentication.
     let mut read = Vec::new();
     while !read.windows(8).any(|window| window == b"AMQP\x00\x01\x00\x00") {
         if stream.read_buf(&mut read).await? == 0 {
@@ -110,7 +111,7 @@ async fn two_thousand_clients_that_come_back_at_once_all_get_in() {
             loop {
                 match get_in(to).await {
                     Ok(stream) => return (stream, tries),
-                    // As the SDKs do.
+                    // Like the SDKs.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100 << tries.min(5))).await,
                 }
                 tries += 1;

@@ -1,4 +1,4 @@
-//! WebSockets that break the rules.
+//! WebSockets that violate the protocol.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn open(daemon: &Daemon) -> TcpStream {
     stream
 }
 
-/// A frame with its mask, all zeros.
+/// A frame with a mask of zeros.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = 0x80 | u8::try_from(payload.len()).unwrap();
     [&[first, length, 0, 0, 0, 0], payload].concat()
@@ -73,7 +73,7 @@ fn frames_that_break_the_rules_are_answered_with_a_close() {
             let mut stream = open(daemon);
             stream.write_all(&bytes).unwrap();
             let mut answer = Vec::new();
-            // What was not read makes a reset of the end.
+            // Unread bytes turn the end of the connection into a reset.
             let _ = stream.read_to_end(&mut answer);
             assert!(answer.starts_with(&[0x88, 2, 0x03, 0xea]), "{name}: {answer:?}");
         }
@@ -108,7 +108,7 @@ fn a_flood_of_pings_whose_answers_nobody_takes_costs_nothing() {
         let before = daemon.resident_bytes();
         for _ in 0..FLOOD_BYTES / pings.len() {
             if stream.write_all(&pings).is_err() {
-                // Hung up on, or not read any more: as good.
+                // Disconnected or no longer read: both are correct.
                 break;
             }
         }

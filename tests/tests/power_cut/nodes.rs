@@ -1,4 +1,4 @@
-//! What the kernel's numbers of files and directories stand for.
+//! The mapping of the kernel's inode numbers to files and directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Nodes {
         number
     }
 
-    /// The path no longer names its file; open handles go on.
+    /// Removes the path of a file; open handles remain valid.
     pub(super) fn forget(&mut self, path: &Path) -> Option<u64> {
         let number = self.numbers.remove(path)?;
         self.paths.remove(&number);

@@ -1,8 +1,8 @@
-//! A real directory whose files lose what was not synced when the power is cut.
+//! A real directory whose files lose unsynced data when the power is cut.
 //!
-//! The directory is a FUSE file system over the simulated disk of the storage crate: each write of the daemon arrives at
-//! once, each `fsync` is noted, and [`VolatileDisk::cut_power`] keeps an arbitrary part of what was not synced. Mounting
-//! takes `/dev/fuse` and the right to mount; where one is missing, [`VolatileDisk::mount`] says so.
+//! The directory is a FUSE file system over the simulated disk of the storage crate: each write of the daemon is passed
+//! on immediately, each `fsync` is recorded, and [`VolatileDisk::cut_power`] keeps an arbitrary part of the unsynced
+//! data. Mounting requires `/dev/fuse` and the right to mount; without one of them [`VolatileDisk::mount`] fails.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use peeklock_storage::local::{File, Filesystem as Disk};
 
 use super::nodes::Nodes;
 
-/// The kernel asks again each time.
+/// The kernel must not cache attributes or names.
 const NO_CACHE: Duration = Duration::ZERO;
 const FREE_BLOCKS: u64 = 1 << 24;
 const BLOCK_BYTES: u32 = 4096;
@@ -39,7 +39,7 @@ impl VolatileDisk {
     /// Mounts an empty disk at `mount_point`, an existing directory.
     ///
     /// # Errors
-    /// Whatever the operating system says; the process may not be allowed to mount.
+    /// Errors of the operating system; the process may not be allowed to mount.
     pub(crate) fn mount(mount_point: &Path) -> io::Result<Self> {
         let directories = Arc::new(Mutex::new(BTreeSet::from([PathBuf::from("/")])));
         let mut disk = Self {
@@ -61,11 +61,11 @@ impl VolatileDisk {
         Ok(())
     }
 
-    /// Forgets an arbitrary part of what was not synced, picked by `seed`, and mounts what is left. The processes that
-    /// used the disk must have ended.
+    /// Loses an arbitrary part of the unsynced data, selected by `seed`, and mounts the rest. The processes that used
+    /// the disk must have ended.
     ///
     /// # Errors
-    /// Whatever the operating system says of unmounting and mounting.
+    /// Errors of the operating system when unmounting and mounting.
     pub(crate) fn cut_power(&mut self, seed: u64) -> io::Result<()> {
         self.detach()?;
         self.disk.crash(seed);
@@ -74,12 +74,12 @@ impl VolatileDisk {
 
     /// Unmounts, which ends the session's thread.
     ///
-    /// The kernel closes the files of a process that ended without waiting for the answers. A thread that takes such a
-    /// request at the instant of the unmounting gets `ECONNABORTED` for it instead of the usual `ENODEV`; unmounting
-    /// itself never fails so.
+    /// The kernel closes the files of an ended process without waiting for the answers. A thread that receives such a
+    /// request at the time of unmounting gets `ECONNABORTED` instead of the usual `ENODEV`; unmounting itself never
+    /// fails with that error.
     ///
     /// # Errors
-    /// Whatever the operating system says, such as `EBUSY` while a process has a file open.
+    /// Errors of the operating system, such as `EBUSY` while a process has a file open.
     pub(crate) fn detach(&mut self) -> io::Result<()> {
         let Some(session) = self.session.take() else { return Ok(()) };
         match session.umount_and_join() {
@@ -89,7 +89,7 @@ impl VolatileDisk {
     }
 }
 
-/// The file system as the kernel sees it.
+/// The file system as seen by the kernel.
 struct Tree {
     disk: Arc<dyn Disk>,
     nodes: Mutex<Nodes>,
@@ -222,7 +222,7 @@ fn errno(error: &io::Error) -> Errno {
     }
 }
 
-/// Answers with what was made of `$result`, or with its error.
+/// Replies with `$done` on success of `$result`, otherwise with its error.
 macro_rules! answer {
     ($reply:ident, $result:expr, $value:pat => $done:expr) => {
         match $result {

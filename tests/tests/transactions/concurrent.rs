@@ -1,4 +1,4 @@
-//! Transactions beside each other: on the same lock, and crossing between the same queues.
+//! Concurrent transactions: on the same lock, and in opposite directions between the same queues.
 
 use std::net::SocketAddr;
 
@@ -48,7 +48,7 @@ fn a_message_completed_twice_in_one_transaction_is_completed_once_or_the_commit_
     daemon.assert_sound();
 }
 
-/// Moves messages from one queue to another, one in each transaction, and then completes nothing more.
+/// Moves messages from one queue to another, one in each transaction, and completes nothing after that.
 fn carry(address: SocketAddr, from: &str, to: &str, count: u32) {
     let mut client = Client::connect(address).unwrap();
     client.attach_coordinator(COORDINATOR).unwrap().unwrap();

@@ -171,7 +171,7 @@ fn a_coordinator_gets_what_it_does_not_understand() {
     for message in &nonsense {
         let mut client = controller(&daemon);
         client.transfer(COORDINATOR, message, 0).unwrap();
-        // Rejected, or the link or connection ended with an error: anything but silence or success.
+        // Rejected, or the link or connection ended with an error: anything except silence or success.
         let answer = client.wait(|frame| {
             let code = frame.performative.code()?;
             [code::DISPOSITION, code::DETACH, code::CLOSE, code::END].contains(&code).then(|| frame.clone())
@@ -241,7 +241,7 @@ fn a_transaction_that_takes_too_long_is_rolled_back() {
     daemon.assert_sound();
 }
 
-/// Whether the transaction still takes work.
+/// Whether the transaction still accepts operations.
 fn refused_or_not(client: &mut Client, id: &[u8]) -> bool {
     client.send_in(LINK, &text("more"), id).unwrap().field(1).code() == Some(code::ACCEPTED)
 }

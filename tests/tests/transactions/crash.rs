@@ -1,9 +1,9 @@
-//! SIGKILL while transactions across two queues and a topic are prepared, committed and answered, again and again: after each
-//! restart every transaction is there as a whole or not at all, and those that were answered are there.
-//! `PEEKLOCK_TEST_SEED` repeats the moments of the kills.
+//! Repeated SIGKILL while transactions across two queues and a topic are prepared, committed and answered: after each
+//! restart every transaction is applied completely or not at all, and those with an answer are applied.
+//! `PEEKLOCK_TEST_SEED` repeats the times of the kills.
 //!
-//! A fixed number of tokens goes round in the queue `tokens`. Each transaction completes one token, sends another there that
-//! has the transaction's name, and sends its name to the queue `out` and to the topic `news`.
+//! A fixed number of tokens circulates in the queue `tokens`. Each transaction completes one token, sends another one
+//! with the transaction's name to the same queue, and sends its name to the queue `out` and to the topic `news`.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -25,7 +25,7 @@ use super::stage::{COORDINATOR, accepted, assert_accepted, assert_accepted_in, t
 const ROUNDS: u32 = 20;
 const WORKERS: u32 = 3;
 const TOKENS: u32 = 24;
-/// One transaction in so many is rolled back.
+/// One transaction in this many is rolled back.
 const ROLLED_BACK: u32 = 5;
 
 const CONFIG: &str = r#"
@@ -40,21 +40,21 @@ name = "one"
 [[topics.subscriptions]]
 name = "two"
 "#;
-/// Where the name of a transaction arrives, `tokens` aside.
+/// Entities in which the name of a transaction arrives, except `tokens`.
 const PLACES: [&str; 3] = ["out", "news/Subscriptions/one", "news/Subscriptions/two"];
 
 const TOKEN_RECEIVER: u32 = 1;
 /// Links that send to `tokens`, `out` and `news`.
 const SENDERS: [(u32, &str); 3] = [(2, "tokens"), (3, "out"), (4, "news")];
 
-/// What is known of a transaction.
+/// The known state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Its commit was asked for; no answer came.
+    /// Its commit was requested; not answered yet.
     Asked,
-    /// Its commit was answered, or it was there after a restart.
+    /// Its commit was confirmed, or it was found after a restart.
     Committed,
-    /// It was rolled back, or never discharged, or not there after a restart.
+    /// It was rolled back, or never discharged, or not found after a restart.
     Gone,
 }
 
@@ -62,7 +62,7 @@ enum Known {
 #[derive(Debug, Default)]
 struct Journal {
     known: HashMap<String, Known>,
-    /// The token that each completes.
+    /// The token that each transaction completes.
     consumed: HashMap<String, String>,
 }
 
@@ -70,7 +70,7 @@ struct Load {
     address: SocketAddr,
     round: u32,
     journal: Mutex<Journal>,
-    /// Discharges written.
+    /// Number of discharges written.
     discharges: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ fn fill(daemon: &Daemon) {
     }
 }
 
-/// Works until so many discharges were written, kills the daemon a little later and returns the journal.
+/// Runs until this many discharges were written, kills the daemon a little later and returns the journal.
 fn run_until_killed(
     daemon: &mut Daemon,
     journal: Journal,
@@ -135,7 +135,7 @@ fn run_until_killed(
 }
 
 impl Load {
-    /// Makes transactions without end; returns only with the error of a cut connection.
+    /// Makes transactions repeatedly; returns only with the error of a cut connection.
     fn work(&self, worker: u32) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         client.attach_coordinator(COORDINATOR)?.expect("a coordinator");
@@ -151,7 +151,7 @@ impl Load {
             let is_rolled_back = count % ROLLED_BACK == ROLLED_BACK - 1;
             self.transact(&mut client, &name, token.id, is_rolled_back)?;
             if is_rolled_back {
-                // The lock stands: the token is given back.
+                // The lock still exists: the token is released.
                 client.dispose(token.id, token.id, Value::composite(code::RELEASED, Vec::new()))?;
                 client.outcome(token.id, false)?;
             }
@@ -168,7 +168,7 @@ impl Load {
         }
         assert_accepted_in(&client.settle_in(token, &id, accepted())?, &id);
         while !sent.is_empty() {
-            // One disposition may answer several.
+            // One disposition may answer several deliveries.
             let (first, last, outcome) = client.any_outcome(true)?;
             assert_accepted_in(&outcome, &id);
             sent.retain(|delivery| !(first..=last).contains(delivery));
@@ -194,7 +194,7 @@ impl Load {
     }
 }
 
-/// What a restarted daemon has.
+/// The contents of a restarted daemon.
 struct Shown {
     /// The names in [`PLACES`].
     places: [HashSet<String>; 3],
@@ -211,7 +211,7 @@ impl Shown {
 }
 
 impl Journal {
-    /// Holds what the restarted daemon shows against what is known; then that is the truth.
+    /// Compares the restarted daemon's contents with the journal; then they become the known state.
     fn restarted(&mut self, shown: &Shown) {
         let Shown { places: [out, one, two], tokens } = shown;
         assert_eq!(out, one, "a transaction is half there");
@@ -253,7 +253,7 @@ mod auditing {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// The tokens, but for the first one, and this one.
+    /// The initial tokens without the first one, plus this one.
     fn tokens(instead: &str) -> HashSet<String> {
         (1..TOKENS).map(|number| format!("first:{number}")).chain([instead.to_owned()]).collect()
     }

@@ -1,4 +1,4 @@
-//! What entities do with messages that come with a commit: rules and actions, forwarding, quotas, time to live.
+//! Processing of committed messages by entities: rules and actions, forwarding, quotas, time to live.
 
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{self, Value, code};
@@ -45,7 +45,7 @@ fn sending_to(daemon: &Daemon, entity: &str) -> Client {
     client
 }
 
-/// Waits until an entity has these bodies, as a forwarder brings them.
+/// Waits until an entity has these bodies, delivered by a forwarder.
 fn await_bodies(daemon: &Daemon, entity: &str, expected: &[&str]) {
     let begun = std::time::Instant::now();
     while bodies(daemon, entity) != expected {
@@ -96,7 +96,7 @@ fn messages_of_a_transaction_are_forwarded_after_the_commit() {
     daemon.assert_sound();
 }
 
-/// The body of [`large`], in bytes: one message more is too much for the queue `small` once it has many.
+/// Body size of [`large`] in bytes: once the queue `small` has many messages, one more exceeds its limit.
 const LARGE_BYTES: usize = 50_000;
 
 fn large() -> Vec<u8> {

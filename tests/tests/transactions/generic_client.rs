@@ -73,7 +73,7 @@ async fn fe2o3_retires_and_commits_or_rolls_back() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, &["complete", "reject", "abandon"]);
     let mut peer = Peer::connect(&daemon).await;
-    // In the other mode the library settles by itself: after a roll-back it could not settle again.
+    // In the other mode the library settles on its own and could not settle again after a roll-back.
     let mut receiver = Receiver::builder()
         .name("receiver")
         .source("one")
@@ -123,7 +123,7 @@ async fn fe2o3_rolls_back_what_is_dropped_and_uses_a_link_for_each_transaction()
     daemon.assert_sound();
 }
 
-/// How many messages an entity has. Their bodies are values here, not data.
+/// Number of messages in an entity. Their bodies are values here, not data.
 async fn count(daemon: &Daemon, entity: &'static str) -> usize {
     let address = daemon.amqp();
     let counted = tokio::task::spawn_blocking(move || {

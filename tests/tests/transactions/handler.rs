@@ -1,6 +1,6 @@
-//! A handler's transaction as NServiceBus makes it by default (`SendsAtomicWithReceive`) with .NET's client: the coordinator
-//! is attached first, then the receiver; batches, single and scheduled messages for other entities go in the transaction
-//! that completes or dead-letters the message.
+//! A message handler's transaction as made by NServiceBus by default (`SendsAtomicWithReceive`) with .NET's client: the
+//! coordinator is attached first, then the receiver; batches, single and scheduled messages for other entities are sent
+//! in the transaction that completes or dead-letters the message.
 
 use peeklock_tests::client::{BATCH_FORMAT, Client, transactional};
 use peeklock_tests::codec::{self, Value, code};
@@ -37,7 +37,7 @@ fn delayed(body: &str) -> Vec<u8> {
     [codec::section(code::MESSAGE_ANNOTATIONS, Value::Map(vec![time])), text(body)].concat()
 }
 
-/// Sends what a handler sends, in the transaction.
+/// Sends all messages of the handler in the transaction.
 fn send_all(client: &mut Client, id: &[u8]) {
     let messages =
         [(TO_TWO, batch(), BATCH_FORMAT), (TO_TOPIC, text("event"), 0), (TO_ITSELF, delayed("retry"), 0)];
@@ -92,7 +92,7 @@ fn a_handler_that_is_killed_before_the_commit_leaves_its_message_and_nothing_els
     assert_eq!(bodies(&daemon, "one"), ["in"]);
     assert_eq!(bodies(&daemon, "two"), [""; 0]);
     assert_eq!(bodies(&daemon, SUBSCRIPTION), [""; 0]);
-    // The same handler goes on.
+    // The same handler continues.
     let mut client = handler(&daemon);
     let delivery = client.receive(LINK).unwrap();
     let id = client.declare(COORDINATOR).unwrap();

@@ -121,7 +121,7 @@ fn a_disposition_by_the_management_node_takes_effect_with_the_commit() {
         }
         assert_eq!(bodies(&daemon, "one").len(), left, "{status}");
         assert_eq!(bodies(&daemon, "one/$DeadLetterQueue").len(), dead, "{status}");
-        // The lock is gone, for this way of settling as well.
+        // The lock no longer exists, for this way of settling either.
         let (again, _) = client.request(LINK, "com.microsoft:update-disposition", body()).unwrap();
         assert_eq!(again, 410, "{status}");
         daemon.assert_sound();

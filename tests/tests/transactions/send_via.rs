@@ -1,4 +1,4 @@
-//! Sending to one entity by way of another, as older clients and JMS ask for it with a property of their attach.
+//! Sending to one entity by way of another, as requested by older clients and JMS with a property of their attach.
 
 use peeklock_tests::client::{Client, attach, terminus};
 use peeklock_tests::codec::{self, Value, code};
@@ -10,12 +10,12 @@ use super::stage::{
     CONFIG, COORDINATOR, LINK, accepted, assert_accepted, assert_accepted_in, controller, fill, text,
 };
 
-/// Attaches [`LINK`] + 1: to the queue `one`, for messages that go to `destination`; the condition when refused.
+/// Attaches [`LINK`] + 1 to the queue `one`, for messages to `destination`; returns the condition when refused.
 fn via_one(client: &mut Client, destination: Value) -> Result<(), String> {
     via(client, "one", destination)
 }
 
-/// The same for any node.
+/// Like [`via_one`], for any node.
 fn via(client: &mut Client, node: &str, destination: Value) -> Result<(), String> {
     let handle = LINK + 1;
     let name = format!("sender-{handle}");

@@ -1,4 +1,4 @@
-//! What the tests of transactions share.
+//! Helpers shared by the tests of transactions.
 
 use peeklock_tests::client::Client;
 use peeklock_tests::codec::{Value, code, data_message};
@@ -68,7 +68,7 @@ pub(super) fn assert_accepted_in(outcome: &Value, transaction: &[u8]) {
     assert_accepted(outcome.field(1));
 }
 
-/// The condition of a rejection, in a transactional state or by itself.
+/// The condition of a rejection, with or without a transactional state.
 pub(super) fn refused(outcome: &Value) -> &str {
     let outcome = if outcome.code() == Some(code::TRANSACTIONAL_STATE) { outcome.field(1) } else { outcome };
     assert_eq!(outcome.code(), Some(code::REJECTED), "{outcome:?}");

@@ -17,7 +17,7 @@ fn receiving(daemon: &Daemon, credit: u32) -> Client {
     client
 }
 
-/// The outcomes of settlements by the client library's names, with what is expected as the answer.
+/// The outcomes of settlements by the client library's names, with the expected answers.
 fn outcomes() -> [(&'static str, Value, Value); 4] {
     let modified = |undeliverable| {
         Value::composite(code::MODIFIED, vec![Value::Null, Value::Bool(undeliverable), Value::Null])
@@ -45,7 +45,7 @@ fn settlements_are_answered_unsettled_and_settled_by_the_commit_before_the_disch
         let provisional = client.settle_in(delivery.id, &id, outcome).unwrap();
         assert_eq!(*provisional.field(0), Value::Binary(id.clone()), "{name}");
         assert_eq!(provisional.field(1).code(), answer.code(), "{name}");
-        // The error of a dead-lettering is not repeated: .NET would take that for a refusal.
+        // The error of a dead-lettering is not repeated: .NET would interpret it as a refusal.
         if answer.code() == Some(code::REJECTED) {
             assert_eq!(*provisional.field(1).field(0), Value::Null);
         }
@@ -167,7 +167,7 @@ fn batches_and_messages_of_many_frames_are_work_of_a_transaction() {
         let state = || transactional(&id, None);
         let sent = client.transfer_in(LINK, &batch, BATCH_FORMAT, false, state()).unwrap();
         assert_accepted_in(&client.outcome(sent, true).unwrap(), &id);
-        // Only the first frame has the state, as SDKs do it.
+        // Only the first frame has the state, as in the SDKs.
         let message = text(&large);
         let (first, second) = message.split_at(50_000);
         client.transfer_in(LINK, first, 0, true, state()).unwrap();
@@ -234,7 +234,7 @@ fn a_settlement_in_a_transaction_of_a_lock_that_is_lost_is_refused_at_once() {
     fill(&daemon, &["a"]);
     let mut client = receiving(&daemon, 1);
     let delivery = client.receive(LINK).unwrap();
-    // Delivered again: the first lock is over.
+    // Delivered again: the first lock has ended.
     let mut other = Client::connect(daemon.amqp()).unwrap();
     other.attach_receiver(0, "one", 1).unwrap().unwrap();
     other.receive(0).unwrap();

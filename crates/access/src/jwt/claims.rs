@@ -1,4 +1,4 @@
-//! What a token says, once its signature is verified.
+//! The claims of a token with a verified signature.
 
 use peeklock_engine::Timestamp;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{JsonWebPolicy, LEEWAY_MS};
 use crate::Denied;
 
-/// Principals are shown in logs: not more of them than this many characters.
+/// Most characters of a principal, which is written to logs.
 const PRINCIPAL_CHARS_MAX: usize = 128;
 
 /// The claims.
@@ -17,8 +17,8 @@ impl Claims {
         Self(claims)
     }
 
-    /// Checks who issued it, for whom and for when; gives the end of its time, leeway included. A claim of the wrong type is
-    /// not taken for a missing one.
+    /// Checks issuer, audience and times; returns the expiry, leeway included. A claim of the wrong type is an error
+    /// and does not count as missing.
     pub(super) fn check(&self, policy: &JsonWebPolicy, now: Timestamp) -> Result<Timestamp, Denied> {
         if let Some(issuer) = &policy.issuer
             && self.0.get("iss").and_then(Value::as_str) != Some(issuer)
@@ -50,11 +50,11 @@ impl Claims {
         let Some(value) = self.0.get(claim) else { return Ok(None) };
         let fits = |seconds: &f64| (0.0..1e15).contains(seconds);
         let seconds = value.as_f64().filter(fits).ok_or(Denied::Malformed("exp or nbf is no instant"))?;
-        // Within the range just checked, nothing is lost but the fraction of a millisecond.
+        // Within the range checked above, only the fraction of a millisecond is lost.
         Ok(Some((seconds * 1000.0) as u64))
     }
 
-    /// Whether the claim names the role, in a list or as one of several words (`scp`).
+    /// Whether the claim contains the role, in a list or as one of several words (`scp`).
     pub(super) fn has_role(&self, claim: &str, role: &str) -> bool {
         match self.0.get(claim) {
             Some(Value::Array(roles)) => roles.iter().any(|one| one.as_str() == Some(role)),
@@ -63,7 +63,7 @@ impl Claims {
         }
     }
 
-    /// Who it was issued to, for logs: the subject, or the application (`appid` and `azp` of Entra's two versions).
+    /// The principal, for logs: the subject, or the application (`appid` and `azp` of Entra's two versions).
     pub(super) fn principal(&self) -> Box<str> {
         let claims = ["sub", "appid", "azp"].into_iter().filter_map(|claim| self.0.get(claim)?.as_str());
         let who = claims.map(str::trim).find(|who| !who.is_empty()).unwrap_or("a token without subject");

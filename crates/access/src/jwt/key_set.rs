@@ -1,4 +1,4 @@
-//! Sets of public keys as issuers publish them (RFC 7517), and verifying with them.
+//! Sets of public keys as published by issuers (RFC 7517), and verification with them.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use serde::Deserialize;
 use super::bytes;
 use crate::Denied;
 
-/// Issuers have a handful of keys; each may have to be tried.
+/// Most keys in a set: issuers have a handful, and each may have to be tried.
 const KEYS_MAX: usize = 64;
 
-/// Public keys of one issuer; keys of kinds that are not used here are left out.
+/// Public keys of one issuer; unsupported kinds of keys are left out.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct KeySet(Vec<Key>);
 
-/// Tells keys apart.
+/// Identifies a key.
 pub(crate) type Thumbprint = [u8; 32];
 
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
     id: Option<Box<str>>,
-    /// The only algorithm it is for, if the issuer names one.
+    /// The only algorithm allowed for the key, if the issuer specifies one.
     algorithm: Option<Box<str>>,
     material: Material,
     thumbprint: Thumbprint,
@@ -40,21 +40,21 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// Why a set of keys can't be used.
+/// The reason why a set of keys can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
-    /// It is no such set.
+    /// It is not a JSON Web Key Set.
     #[error("is no JSON Web Key Set: {0}")]
     Malformed(String),
-    /// More than anybody has.
+    /// It has more keys than plausible.
     #[error("has more than {KEYS_MAX} keys")]
     TooMany,
-    /// Nothing can be verified with it.
+    /// It contains no usable key.
     #[error("has no public key for RS256 to PS512 (2048 to 8192 bits), ES256, ES384 or EdDSA")]
     Empty,
 }
 
-/// As it is written; members that are not known don't matter.
+/// The JSON format; unknown members are ignored.
 #[derive(Deserialize)]
 struct JsonWebKeySet {
     keys: Vec<serde_json::Value>,
@@ -79,40 +79,42 @@ impl KeySet {
     /// Reads a JSON Web Key Set.
     ///
     /// # Errors
-    /// [`KeySetError`], the rest of a sentence that starts with where the set is from.
+    /// [`KeySetError`], whose text continues a sentence that starts with the source of the set.
     pub fn parse(text: &[u8]) -> Result<Self, KeySetError> {
         let malformed = |error: serde_json::Error| KeySetError::Malformed(position(&error));
         let set: JsonWebKeySet = serde_json::from_slice(text).map_err(malformed)?;
         if set.keys.len() > KEYS_MAX {
             return Err(KeySetError::TooMany);
         }
-        // RFC 7517 §5: keys that are not understood are left out.
+        // RFC 7517 §5: unsupported keys are ignored.
         let read = |key| serde_json::from_value::<JsonWebKey>(key).ok().and_then(Key::read);
         let keys: Vec<Key> = set.keys.into_iter().filter_map(read).collect();
         if keys.is_empty() { Err(KeySetError::Empty) } else { Ok(Self(keys)) }
     }
 
-    /// How many keys can be used.
+    /// Number of usable keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing can be verified.
+    /// Whether the set has no usable key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the key is (still) here.
+    /// Whether the set (still) contains the key.
     pub(crate) fn contains(&self, thumbprint: &Thumbprint) -> bool {
         self.0.iter().any(|key| key.thumbprint == *thumbprint)
     }
 
-    /// Which key signed. A token without a key's id is tried with every key, a key without id is tried with every token.
+    /// Returns the key that made the signature. A token without a key id is tried with every key, a key without id is
+    /// tried with every token.
     ///
     /// # Errors
-    /// [`Denied::UnknownKey`] when there is no key of that id or none is named, so that another look at the issuer may help.
+    /// [`Denied::UnknownKey`] when no key has the token's key id or the token has none; fetching the issuer's keys
+    /// again may help.
     pub(super) fn verify(
         &self,
         algorithm: &str,
@@ -136,19 +138,19 @@ impl KeySet {
     }
 }
 
-/// Numbers and the place only: a reader's message may quote what it read.
+/// The position only: the text of the parser's error may quote its input.
 fn position(error: &serde_json::Error) -> String {
     format!("line {}, column {}", error.line(), error.column())
 }
 
-/// Keys are public, but belong into no log all the same.
+/// Keys are public, but not meant for logs.
 impl fmt::Debug for KeySet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "KeySet({} keys)", self.0.len())
     }
 }
 
-/// What tokens may be signed with: nothing without a signature, nothing with a shared secret.
+/// Algorithms accepted for tokens: none without a signature, none with a shared secret.
 const ALGORITHMS: [&str; 9] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 
@@ -206,7 +208,7 @@ impl Key {
     }
 }
 
-/// Leading zeros are left out, which some issuers write and ring refuses.
+/// Removes leading zeros, which some issuers write and ring refuses.
 fn rsa(modulus: Vec<u8>, exponent: Vec<u8>) -> Option<Material> {
     let trimmed = |bytes: Vec<u8>| bytes.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<u8>>();
     let (modulus, exponent) = (trimmed(modulus), trimmed(exponent));

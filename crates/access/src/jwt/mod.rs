@@ -1,13 +1,14 @@
-//! JSON web tokens (RFC 7519) of an OpenID issuer or of whoever holds the keys of a file. Read as RFC 8725 advises: only
-//! signatures by public keys, each key for the algorithms that fit it, and every claim that counts must be there.
+//! JSON web tokens (RFC 7519), signed by an OpenID issuer or with keys from a file. Follows RFC 8725: only signatures
+//! by public keys are accepted, each key only for matching algorithms, and every claim that is evaluated must be
+//! present.
 //!
-//! The crate `jsonwebtoken` (10.4.0) was weighed for this and left out, because most of these lines would stay:
-//! - It reads the machine's clock itself, so `exp` and `nbf` would be checked here all the same, by the clock of [`Access`].
-//! - An `iss` or `aud` of the wrong type passes as a missing one unless it is also listed as required; `crit` is read and
-//!   not looked at; `nbf` is not checked unless it is asked to.
-//! - A set with one key of a kind that it does not know is no set to it; RFC 7517 §5 wants such a key left out.
-//! - Its providers of cryptography are `aws-lc-rs` and the RustCrypto crates, each a second one beside `ring`, which TLS
-//!   brings; a provider on `ring` would be the lines in `key_set.rs` that verify, behind two traits more.
+//! The crate `jsonwebtoken` (10.4.0) was considered and not used, because most of this code would still be needed:
+//! - It reads the machine's clock, so `exp` and `nbf` would have to be checked here anyway, by the clock of [`Access`].
+//! - An `iss` or `aud` of the wrong type counts as missing unless it is also listed as required; `crit` is parsed and
+//!   not checked; `nbf` is checked only on request.
+//! - It rejects a whole set if one key is of an unknown kind; RFC 7517 §5 requires that such a key be ignored.
+//! - Its providers of cryptography are `aws-lc-rs` and the RustCrypto crates, each in addition to `ring`, which TLS
+//!   needs; a provider on `ring` would consist of the verification code of `key_set.rs` and two more traits.
 //!
 //! [`Access`]: crate::Access
 
@@ -29,42 +30,42 @@ use crate::{Denied, Grant, Resource};
 use claims::Claims;
 pub use key_set::{KeySet, KeySetError};
 
-/// Clocks of issuers and of this machine may differ by so much.
+/// Tolerated difference between the clocks of issuers and of this machine.
 const LEEWAY_MS: u64 = 60_000;
 
-/// Whose JSON web tokens are accepted, and what they allow.
+/// Requirements for JSON web tokens, and the rights of their roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonWebPolicy {
-    /// What `iss` must be; `None` if only the keys matter, which must be fixed then.
+    /// The required `iss`; `None` if only the keys matter, which must be fixed then.
     pub issuer: Option<Box<str>>,
-    /// Keys from a file; `None` for those of the issuer, which [`crate::Access::set_issuer_keys`] hands over.
+    /// Keys from a file; `None` for the issuer's keys, which [`crate::Access::set_issuer_keys`] sets.
     pub keys: Option<Arc<KeySet>>,
-    /// What `aud` must be or contain.
+    /// The audience that `aud` must equal or contain.
     pub audience: Box<str>,
-    /// The claim that names roles: a list, or a text of words.
+    /// The claim with the roles: a list, or a string of words.
     pub roles_claim: Box<str>,
-    /// What roles allow.
+    /// The rights of roles.
     pub roles: Vec<RoleRule>,
 }
 
-/// What a role allows.
+/// The rights of a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleRule {
-    /// The role's name, as tokens have it.
+    /// The role's name in tokens.
     pub role: Box<str>,
-    /// What its owner may do.
+    /// The rights.
     pub rights: Rights,
-    /// On what.
+    /// The resource on which they are granted.
     pub scope: Resource,
 }
 
 impl JsonWebPolicy {
-    /// Who has to be asked for keys.
+    /// The issuer whose keys must be fetched.
     pub(crate) fn asked(&self) -> Option<&str> {
         self.issuer.as_deref().filter(|_| self.keys.is_none())
     }
 
-    /// What the roles of a token allow on the resource, on a part of it or on what it is a part of.
+    /// The permissions of the token's roles on the resource, on a part of it or on a resource that contains it.
     fn permissions(&self, claims: &Claims, resource: &Resource) -> Box<[Permission]> {
         let concerns = |rule: &&RoleRule| rule.scope.contains(resource) || resource.contains(&rule.scope);
         let roles = self.roles.iter().filter(|rule| claims.has_role(&self.roles_claim, &rule.role));
@@ -73,7 +74,7 @@ impl JsonWebPolicy {
         roles.filter(concerns).map(permission).collect()
     }
 
-    /// Whether every one of these permissions is still given to the roles.
+    /// Whether the policy still grants all these permissions to the roles.
     pub(crate) fn gives(&self, basis: &JsonWebBasis, permissions: &[Permission]) -> bool {
         basis.issuer == self.issuer
             && basis.audience == self.audience
@@ -88,19 +89,19 @@ impl JsonWebPolicy {
     }
 }
 
-/// What a token's grant rests on.
+/// The basis of a token's grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonWebBasis {
     issuer: Option<Box<str>>,
     audience: Box<str>,
     roles_claim: Box<str>,
-    /// Of those that the policy knew.
+    /// The token's roles that the policy contained.
     roles: Box<[Box<str>]>,
-    /// The key that it was signed with.
+    /// The key that made the signature.
     pub(crate) key: key_set::Thumbprint,
 }
 
-/// The header of a token. What must be understood is not.
+/// The header of a token. Any `crit` extension is unsupported.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -108,10 +109,10 @@ struct Header {
     crit: Option<serde::de::IgnoredAny>,
 }
 
-/// Verifies a token of the right shape.
+/// Verifies a token with three parts.
 ///
 /// # Errors
-/// [`Denied`]; [`Denied::UnknownKey`] when no key has the id that it names.
+/// [`Denied`]; [`Denied::UnknownKey`] when no key has the token's key id.
 pub(crate) fn verify(
     policy: &JsonWebPolicy,
     keys: &KeySet,

@@ -1,4 +1,4 @@
-//! Tokens of every algorithm, made with keys of the test, and all that is wrong with others.
+//! Tokens of every algorithm, made with keys of the test, and invalid tokens of every kind.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Signer {
         }
     }
 
-    /// As issuers publish them, with ids that name the kind; among them some that are of no use.
+    /// The keys in the format of issuers, with ids that name the algorithm, and some unusable keys.
     fn published(&self) -> Value {
         let rsa = rsa::PublicKeyComponents::<Vec<u8>>::from(self.rsa.public());
         let point = |key: &[u8]| {
@@ -110,7 +110,7 @@ impl Signer {
         format!("{text}.{}", base64(tag))
     }
 
-    /// What the issuer makes of claims.
+    /// A token of the issuer with these claims.
     fn token(&self, algorithm: &str, claims: &Value) -> String {
         self.signed(algorithm, &json!({ "typ": "JWT", "alg": algorithm, "kid": kid(algorithm) }), claims)
     }
@@ -125,7 +125,7 @@ fn kid(algorithm: &str) -> &'static str {
     }
 }
 
-/// What is right, but for the claims given here; `null` leaves one out.
+/// Valid claims with these changes; `null` removes a claim.
 fn claims(changes: Value) -> Value {
     let mut claims = json!({
         "iss": ISSUER, "aud": "broker", "sub": "shop", "roles": ["sender"],
@@ -164,7 +164,7 @@ fn access_to(policy: JsonWebPolicy) -> Access {
     Access::new(policy, Arc::new(NoRules), Arc::new(ManualClock::new(NOW)))
 }
 
-/// With the keys of a signer fetched.
+/// An `Access` with the keys of a signer.
 fn access() -> (Access, Signer) {
     let (access, signer) = (access_to(policy()), Signer::new());
     access.set_issuer_keys(ISSUER, signer.keys());

@@ -1,4 +1,4 @@
-//! From an address to its path.
+//! Extraction of the path from an address.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use percent_encoding::percent_decode_str;
 
 use super::AddressError;
 
-/// Longest address looked at, in bytes: two names of 260 characters, every byte of them encoded, and what is between.
+/// Longest address accepted, in bytes: two names of 260 characters, with every byte encoded, and the separators.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 8192;
 
-/// The path of an address, decoded, without slashes at its ends. It is decoded once and as a whole: no name contains an
-/// escape, so what is still encoded then names nothing.
+/// The path of an address, decoded, without leading and trailing slashes. It is decoded once and as a whole: names
+/// contain no escapes, so a path that is still encoded afterwards names nothing.
 ///
 /// # Errors
-/// [`AddressError`] of text that has no path.
+/// [`AddressError`] for text without a path.
 pub(super) fn decoded_path(address: &str) -> Result<Cow<'_, str>, AddressError> {
     if address.len() > ADDRESS_BYTES_MAX {
         return Err(AddressError::TooLong);
@@ -23,14 +23,14 @@ pub(super) fn decoded_path(address: &str) -> Result<Cow<'_, str>, AddressError> 
     percent_decode_str(path).decode_utf8().map_err(|_| AddressError::NotUtf8)
 }
 
-/// The path of a URL with what follows it, or the text if it is none.
+/// The path of a URL with query and fragment, or the whole text if it is not a URL.
 fn without_authority(address: &str) -> Result<&str, AddressError> {
     let Some((scheme, rest)) = address.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) else {
         return Ok(address);
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    // Before the last "@" may be a user name, which authenticates nobody here.
+    // A user name before the last "@" is ignored; it is not used for authentication.
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     let is_url = !scheme.is_empty()

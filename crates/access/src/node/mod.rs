@@ -1,5 +1,5 @@
-//! What an address names. Links, tokens, requests over HTTP and targets of forwarding are all read by [`ResolvedNode::of`],
-//! so that a right to one thing is never taken for a right to another.
+//! Parsing of addresses. Links, tokens, HTTP requests and forwarding targets all use [`ResolvedNode::of`], so that a
+//! right to one resource is never taken for a right to another.
 
 mod address;
 #[cfg(test)]
@@ -13,16 +13,16 @@ use crate::Resource;
 
 pub(crate) use address::ADDRESS_BYTES_MAX;
 
-/// Stands before the name of a subscription.
+/// Precedes the name of a subscription.
 const SUBSCRIPTIONS: &str = "Subscriptions";
-/// Stands before the name of a rule.
+/// Precedes the name of a rule.
 const RULES: &str = "Rules";
 const MANAGEMENT: &str = "$management";
 const TRANSFER: &str = "$Transfer";
 const DEAD_LETTER_QUEUE: &str = "$DeadLetterQueue";
 
-/// What an address names by its form; whether there is such an entity, the namespace knows. Names are decoded, in the letter
-/// case of the address; they match case-insensitively.
+/// The node that an address names by its form; the entity may not exist. Names are decoded, in the letter case of the
+/// address, and compared case-insensitively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolvedNode {
     /// The namespace: an address without a path.
@@ -33,7 +33,7 @@ pub enum ResolvedNode {
     Queues,
     /// `$Resources/topics`: the list of all topics.
     Topics,
-    /// `$cbs`: the node that takes tokens.
+    /// `$cbs`: the node that receives tokens.
     Cbs,
     /// A queue, topic or subscription, a queue inside it, or the management node of either.
     Entity(EntityNode),
@@ -55,56 +55,56 @@ pub enum ResolvedNode {
         topic: String,
         /// The subscription.
         subscription: String,
-        /// The rule's name; nothing in it is checked.
+        /// The rule's name, unchecked.
         rule: String,
     },
 }
 
-/// A queue, topic or subscription as an address names it.
+/// A queue, topic or subscription named by an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityNode {
-    /// Of the queue or topic; may contain `/`.
+    /// Name of the queue or topic; may contain `/`.
     pub name: String,
-    /// Of the subscription, if it is one: `TOPIC/Subscriptions/NAME`.
+    /// Name of the subscription, for `TOPIC/Subscriptions/NAME`.
     pub subscription: Option<String>,
-    /// Which queue inside the entity.
+    /// The queue inside the entity.
     pub sub_queue: SubQueue,
     /// Whether `/$management` followed.
     pub management: bool,
 }
 
-/// Why text is the address of nothing, as a sentence without its end.
+/// The reason why an address names nothing, as a sentence without its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// See `ADDRESS_BYTES_MAX`.
+    /// Longer than `ADDRESS_BYTES_MAX`.
     #[error("the address is longer than {ADDRESS_BYTES_MAX} bytes")]
     TooLong,
-    /// It has `://`, but is no URL.
+    /// Contains `://`, but is not a URL.
     #[error("the address has no host after its scheme")]
     NoHost,
-    /// Its percent-encoding gives no text.
+    /// The percent-decoded bytes are not UTF-8.
     #[error("the address is not UTF-8 once it is decoded")]
     NotUtf8,
     /// Only separators or words such as `$management`.
     #[error("the address names no entity")]
     Empty,
-    /// A part could be read in two ways, or no entity can have the name.
+    /// A part is ambiguous, or is not valid as a name of an entity.
     #[error("'{name}' can't be the name of {kind}: {reason}")]
     Name {
-        /// As it was read.
+        /// The part.
         name: String,
         /// "an entity" or "a subscription".
         kind: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
 impl ResolvedNode {
-    /// Reads an address as clients write it: a path or a URL, percent-encoded or not. Host, query and fragment don't matter:
-    /// clients write the name by which they know the broker. Slashes at the ends of the path don't count, an encoded slash
-    /// is a slash, and the words of addresses match in any letter case. Names are read from the right, because the names of
-    /// queues and topics contain slashes.
+    /// Parses an address: a path or a URL, percent-encoded or not. Host, query and fragment are ignored, because
+    /// clients write the name by which they know the broker. Leading and trailing slashes of the path are ignored, an
+    /// encoded slash is a slash, and keywords are case-insensitive. Names are parsed from the right, because the names
+    /// of queues and topics contain slashes.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -136,8 +136,9 @@ impl ResolvedNode {
         }
     }
 
-    /// What rights on it are about: the queues and nodes inside an entity are the entity, the rules of a subscription are the
-    /// subscription, the list of a topic's subscriptions is the topic. `None` for [`Self::Cbs`], which takes no right.
+    /// The resource for authorization: the queues and nodes inside an entity belong to the entity, the rules of a
+    /// subscription to the subscription, the list of a topic's subscriptions to the topic. `None` for [`Self::Cbs`],
+    /// which needs no right.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
         Some(match self {
@@ -154,7 +155,7 @@ impl ResolvedNode {
         })
     }
 
-    /// The queue or topic that it is or is in.
+    /// The queue or topic that the node is or belongs to.
     #[must_use]
     pub fn entity_name(&self) -> Option<&str> {
         match self {
@@ -168,7 +169,7 @@ impl ResolvedNode {
 }
 
 impl EntityNode {
-    /// Takes off from the right what can follow a name.
+    /// Strips optional suffixes, from the right.
     fn of(parts: &[&str]) -> Result<Self, AddressError> {
         let (management, parts) = match parts {
             [rest @ .., word] if is(word, MANAGEMENT) => (true, rest),
@@ -191,7 +192,7 @@ impl EntityNode {
         Ok(Self { name, subscription, sub_queue, management })
     }
 
-    /// What rights are about: the queue, topic or subscription.
+    /// The resource for authorization: the queue, topic or subscription.
     #[must_use]
     pub fn resource(&self) -> Resource {
         match &self.subscription {
@@ -200,14 +201,14 @@ impl EntityNode {
         }
     }
 
-    /// The canonical path of the queue that messages are in, without `$management`. Two addresses name the same queue if and
-    /// only if their keys are equal.
+    /// The canonical path of the queue with the messages, without `$management`. Two addresses name the same queue if
+    /// and only if their keys are equal.
     #[must_use]
     pub fn key(&self) -> String {
         format!("{}{}", self.resource().path(), name_key(self.suffix()))
     }
 
-    /// Whether it is the queue, topic or subscription itself, and nothing inside it.
+    /// Whether it is the queue, topic or subscription itself, not a node inside it.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.sub_queue == SubQueue::Main && !self.management
@@ -231,7 +232,7 @@ impl EntityNode {
     }
 }
 
-/// The whole path, as Service Bus writes it.
+/// The whole path in the notation of Service Bus.
 impl fmt::Display for EntityNode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let management = if self.management { "/$management" } else { "" };
@@ -239,9 +240,9 @@ impl fmt::Display for EntityNode {
     }
 }
 
-/// The queue or topic that a target of forwarding names: a bare name, or a URL whose host does not matter. Java 7.17.20 puts a
-/// URL before the one that it was given: the last counts. `None` for an empty target. What names no queue or topic is given
-/// back as it is; no entity has such a name.
+/// The queue or topic named by a forwarding target: a bare name, or a URL with any host. Java 7.17.20 prepends a URL to
+/// the one that it was given: the last one counts. `None` for an empty target. A target that names no queue or topic is
+/// returned unchanged; no entity has such a name.
 #[must_use]
 pub fn forwarding_target(text: &str) -> Option<String> {
     let text = text.trim();
@@ -255,7 +256,7 @@ pub fn forwarding_target(text: &str) -> Option<String> {
     }
 }
 
-/// A topic and a subscription of it, with names that they can have.
+/// Validates the names of a topic and of a subscription.
 fn of_topic(topic: &[&str], subscription: &str) -> Result<(String, String), AddressError> {
     let topic = entity_name(topic)?;
     let kind = "a subscription";
@@ -267,7 +268,7 @@ fn of_topic(topic: &[&str], subscription: &str) -> Result<(String, String), Addr
     Ok((topic, subscription.to_owned()))
 }
 
-/// The name of a queue or topic, if there can be one of this name.
+/// Validates the name of a queue or topic.
 fn entity_name(parts: &[&str]) -> Result<String, AddressError> {
     let name = parts.join("/");
     if name.is_empty() {
@@ -279,7 +280,7 @@ fn entity_name(parts: &[&str]) -> Result<String, AddressError> {
     }
 }
 
-/// Whether parts end in `TOPIC/Subscriptions/NAME`.
+/// Whether the parts end in `TOPIC/Subscriptions/NAME`.
 fn ends_in_subscription(parts: &[&str]) -> bool {
     matches!(parts, [topic @ .., word, _] if is_inside(topic, word))
 }

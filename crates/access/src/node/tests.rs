@@ -1,4 +1,4 @@
-//! What each form of an address names, and which form names nothing.
+//! The node named by each form of an address, and the forms that name nothing.
 
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn what_is_no_queue_is_told_from_what_is() {
     assert_names(&ResolvedNode::Subscriptions { topic }, &["t/Subscriptions", "/t/subscriptions/"]);
 }
 
-/// A subscription and a rule may be called like the words of an address.
+/// A subscription and a rule may be named like a keyword of an address.
 #[test]
 fn words_of_addresses_are_names_where_a_name_is_expected() {
     let subscription = |name| entity("t", Some(name), SubQueue::Main, false);
@@ -152,7 +152,7 @@ fn targets_of_forwarding_are_queues_and_topics() {
 }
 
 proptest! {
-    /// So a right to what an address names is a right to what its canonical path names, wherever each is read.
+    /// So a right to the node of an address is a right to that of its canonical path, wherever each is parsed.
     #[test]
     fn the_shown_form_and_the_key_of_a_node_name_the_same_as_its_address(parts in prop::collection::vec(
         prop_oneof!["[a-zİΣß%$:/ ]{0,4}", Just("/$management".to_owned()), Just("/$Transfer".to_owned()),

@@ -1,4 +1,4 @@
-//! Every form of an address, those that have none, and what contains what.
+//! Every form of an address, invalid addresses, and containment.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn of_signed(encoded: &str) -> Option<String> {
     Resource::of_signed(encoded).map(|resource| resource.path().to_owned())
 }
 
-/// What the SDKs put as audiences and sign, by the path that all of its forms have.
+/// Audiences and signed URLs of the SDKs, by their common path.
 const FORMS: [(&str, &[&str]); 7] = [
     (
         "q",

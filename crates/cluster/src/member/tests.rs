@@ -48,7 +48,7 @@ async fn who_releases_hands_over_at_once() {
     let taken = second.gained(SHARD).await;
     assert!(taken.tenure().holds() && began.elapsed() < Duration::from_millis(600), "{:?}", began.elapsed());
     assert_eq!(table.rows().holder(SHARD), Some(&NodeName("b".to_owned())));
-    // Nobody is left who would take it.
+    // No node is left that would accept a shard.
     assert_eq!(second.waiting(), []);
 }
 
@@ -124,7 +124,7 @@ async fn an_operator_drains_a_node() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_taken_is_lost() {
     let (table, first, second, membership) = pair().await;
-    // The first is stopped for longer than its lease.
+    // The first node is stopped for longer than its lease.
     table.rows().leave(&NodeInfo {
         name: NodeName("a".to_owned()),
         session: Session(1),

@@ -1,4 +1,4 @@
-//! What one node does about its leases: answers of the table and elapsed time in, requests and news out.
+//! The behaviour of one node: the table's answers and elapsed time as input, requests and events as output.
 
 mod placement;
 
@@ -10,60 +10,60 @@ use peeklock_storage::ShardId;
 pub use self::placement::Placement;
 use crate::{Lease, Live, NodeInfo, NodeName, Renewal, Session, Settings, Standing, TableError, Take};
 
-/// What follows from an answer of the table.
+/// An event that follows from an answer of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// The node has the lease of this shard: it may hand out up to this instant.
+    /// The node has the lease of this shard, and may deliver messages until this time.
     Gained(ShardId, Duration),
-    /// It still has it, up to this instant.
+    /// The lease was renewed until this time.
     Renewed(ShardId, Duration),
-    /// Somebody else has it, or could have.
+    /// Another node has the lease, or could have it.
     Lost(ShardId),
-    /// The shard belongs to this node now: whoever serves it ends that, then calls [`Node::release`].
+    /// The shard belongs to this other node now: its host must stop serving it, then call [`Node::release`].
     HandOver(ShardId, NodeName),
-    /// What was released is no longer held.
+    /// A released lease is no longer held.
     Released(ShardId),
-    /// Another process asks under this node's name.
+    /// Another process uses this node's name.
     NameTaken(Session),
 }
 
-/// What the node has of a shard.
+/// The node's relation to a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Own {
     Held,
-    /// It is served until its host says otherwise.
+    /// It is served until its host calls [`Node::release`].
     HandingOver(NodeName),
-    /// Nobody serves it any more; to whom it should go.
+    /// It is no longer served; the node it should go to, if any.
     Releasing(Option<NodeName>),
 }
 
-/// What was seen, and since when it has been as it is.
+/// An observation, and the time since which it is unchanged.
 #[derive(Debug, Clone)]
 struct Seen<T> {
     what: T,
     since: Duration,
 }
 
-/// A node of a cluster, as a state machine: no clock, no table, no randomness. `now` is the node's elapsed time
+/// A node of a cluster, as a state machine without clock, table or randomness. `now` is the node's elapsed time
 /// ([`crate::Elapsed`]) and never goes back.
 ///
-/// [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the request is given up then and its
-/// answer must not be used.
+/// Call [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the request is abandoned
+/// then and its answer must not be used.
 #[derive(Debug)]
 pub struct Node {
     info: NodeInfo,
     settings: Settings,
     accepts: bool,
-    /// An operator has the node give away what it has.
+    /// An operator drains the node: it gives away its shards.
     is_drained: bool,
     own: BTreeMap<ShardId, Own>,
     leases: BTreeMap<ShardId, Seen<Lease>>,
     others: BTreeMap<NodeName, Seen<Live>>,
-    /// When the request under way was sent.
+    /// When the pending request was sent.
     asked_at: Option<Duration>,
-    /// What it was to take.
+    /// The leases that this request was to take.
     asked_takes: Vec<Take>,
-    /// Something may have changed since that request was sent.
+    /// The table may have changed since that request was sent.
     is_hinted: bool,
     due: Duration,
     moved_at: Option<Duration>,
@@ -71,7 +71,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that knows nothing yet; it is due at once.
+    /// A node without knowledge of the table; its first request is due at once.
     #[must_use]
     pub const fn new(info: NodeInfo, settings: Settings, now: Duration) -> Self {
         Self {
@@ -91,18 +91,18 @@ impl Node {
         }
     }
 
-    /// When to ask next; with a request under way, when to give it up and ask again.
+    /// When to send the next request; with a request pending, when to abandon it and send another.
     #[must_use]
     pub const fn due(&self) -> Duration {
         self.due
     }
 
-    /// What to ask the table now.
+    /// The request to send now.
     pub fn ask(&mut self, now: Duration) -> Renewal {
         self.asked_at = Some(now);
         self.is_hinted = false;
         self.asked_takes = self.takes(now);
-        // Then there is time for another try before what is held is over.
+        // Leaves time for another attempt before the leases expire.
         self.due = now + self.settings.tenure() / 2;
         let wanted = self.own.iter().filter_map(|(shard, own)| match own {
             Own::HandingOver(to) | Own::Releasing(Some(to)) => Some((*shard, to.clone())),
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Takes in the answer to the last request.
+    /// Processes the answer to the last request.
     pub fn answered(&mut self, now: Duration, answer: Result<Standing, TableError>) -> Vec<News> {
         let Some(sent_at) = self.asked_at.take() else { return Vec::new() };
         let Ok(standing) = answer else {
@@ -134,7 +134,8 @@ impl Node {
         news
     }
 
-    /// Something may have changed in the table: asks now, or right after the answer to the request under way, which may be older.
+    /// Notes that the table may have changed: requests now, or right after the answer to the pending request, which may
+    /// be older.
     pub fn hint(&mut self, now: Duration) {
         if self.asked_at.is_none() {
             self.due = now;
@@ -143,7 +144,8 @@ impl Node {
         }
     }
 
-    /// Nobody serves the shard any more: others may have it. Before, nothing may be handed out any more.
+    /// Notes that the shard is no longer served, so that other nodes may have it. Message delivery must have ended
+    /// before.
     pub fn release(&mut self, shard: ShardId, now: Duration) {
         if let Some(own) = self.own.get_mut(&shard) {
             let to = match own {
@@ -155,19 +157,19 @@ impl Node {
         }
     }
 
-    /// From now on takes nothing more: the node is about to stop.
+    /// Takes no more leases: the node is about to stop.
     pub fn stop_accepting(&mut self, now: Duration) {
         self.accepts = false;
         self.hint(now);
     }
 
-    /// Whether the node has anything of this shard that it must release before it stops.
+    /// Whether the node has this shard and must release it before it stops.
     #[must_use]
     pub fn has(&self, shard: ShardId) -> bool {
         self.own.contains_key(&shard)
     }
 
-    /// The other nodes that are there and would take a shard.
+    /// The other live nodes that would accept a shard.
     pub fn waiting(&self, now: Duration) -> impl Iterator<Item = &NodeName> {
         let accepting =
             self.others.values().filter(move |seen| seen.what.accepts && self.is_recent(seen.since, now));
@@ -182,7 +184,7 @@ impl Node {
         self.accepts && !self.is_drained
     }
 
-    /// Which leases to take, as they were seen.
+    /// The leases to take, in the observed versions.
     fn takes(&self, now: Duration) -> Vec<Take> {
         if !self.takes_anything() {
             return Vec::new();
@@ -194,8 +196,8 @@ impl Node {
         free.map(|(shard, seen)| Take { shard: *shard, seen: seen.what.version }).collect()
     }
 
-    /// Whether to take a lease that belongs to `belongs_to`. That one goes first, but not for ever: it may see
-    /// other nodes than this one does.
+    /// Whether to take a lease that belongs to `belongs_to`. That node has precedence, but not for ever: it may see a
+    /// different set of nodes.
     fn may_take(&self, belongs_to: Option<&NodeName>, seen: &Seen<Lease>, now: Duration) -> bool {
         let silent_for = now.saturating_sub(seen.since);
         let needed = match &seen.what.holder {
@@ -210,7 +212,7 @@ impl Node {
         silent_for >= needed + patience
     }
 
-    /// Which node each shard belongs to; nothing where whoever has it keeps it.
+    /// The node to which each shard belongs; nothing for shards that stay with their current holder.
     fn placed(&self, now: Duration) -> BTreeMap<ShardId, NodeName> {
         let others = self.waiting(now);
         let own = self.takes_anything().then_some(&self.info.name);
@@ -222,7 +224,7 @@ impl Node {
         }
     }
 
-    /// Notes how leases and nodes are, and since when.
+    /// Records the observed leases and nodes, and since when they are unchanged.
     fn observe(&mut self, now: Duration, standing: &Standing) -> Vec<News> {
         let mut news = Vec::new();
         let leases = standing.leases.iter().map(|lease| {
@@ -250,8 +252,8 @@ impl Node {
         news
     }
 
-    /// Compares what the table says is held with what the node knew. What was held at the instant when the request was sent, or
-    /// later, can't be taken by others before [`Settings::silent_after`] has passed since.
+    /// Compares the leases held according to the table with the node's state. A lease held when the request was sent,
+    /// or later, can't be taken by others before [`Settings::silent_after`] has passed since.
     fn note_held(&mut self, sent_at: Duration, held: &[ShardId], news: &mut Vec<News>) {
         let until = sent_at + self.settings.tenure();
         let gone: Vec<ShardId> = self.own.keys().filter(|shard| !held.contains(shard)).copied().collect();
@@ -275,7 +277,7 @@ impl Node {
         }
     }
 
-    /// Gives shards to the nodes to which they belong, one after the other.
+    /// Hands shards over to the nodes to which they belong, one after the other.
     fn give_away(&mut self, now: Duration, news: &mut Vec<News>) {
         if self.moved_at.is_some_and(|at| now.saturating_sub(at) < self.settings.move_every) {
             return;
@@ -295,7 +297,7 @@ impl Node {
         news.push(News::HandOver(shard, to));
     }
 
-    /// When to ask after an answer.
+    /// When to send the next request after an answer.
     fn next(&self, sent_at: Duration, now: Duration) -> Duration {
         let takes = self.takes(now);
         let has_found = !takes.is_empty() && takes != self.asked_takes;

@@ -1,4 +1,4 @@
-//! Which node a shard belongs to.
+//! Assignment of shards to nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,18 @@ use peeklock_storage::ShardId;
 
 use crate::NodeName;
 
-/// Which node a shard belongs to, of those that are there.
+/// The rule that assigns shards to the live nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Whoever has it keeps it.
+    /// The current holder keeps the shard.
     Kept,
-    /// Each node has as many as every other, up to one; which ones follows from the names of the nodes alone.
+    /// Shards are distributed evenly, with a difference of at most one; the assignment depends only on the names of the
+    /// nodes.
     Spread,
 }
 
-/// Deals the shards out over nodes by rendezvous hashing: each shard goes to the node for which it scores highest and that has
-/// not its part yet. So a node that comes or goes moves little more than its own part.
+/// Distributes the shards over nodes by rendezvous hashing: each shard goes to the node with the highest score among
+/// those that have not reached their share. So a node that joins or leaves moves little more than its own share.
 pub(super) fn spread(shards: u32, nodes: &BTreeSet<&NodeName>) -> BTreeMap<ShardId, NodeName> {
     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
     let (part, mut larger_parts) = (shards / count, shards % count);
@@ -35,8 +36,8 @@ pub(super) fn spread(shards: u32, nodes: &BTreeSet<&NodeName>) -> BTreeMap<Shard
     placed
 }
 
-/// FNV-1a over shard and name with a finalizer, since the last bytes of FNV's input hardly reach its high bits. Every node
-/// must come to the same number, whatever its release: never change it.
+/// FNV-1a over shard and name with a finalizer, since the last bytes of FNV's input hardly affect its high bits. All
+/// nodes must compute the same number, in every release: never change it.
 fn score(node: &NodeName, shard: ShardId) -> u64 {
     let bytes = shard.0.to_le_bytes().into_iter().chain(node.0.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

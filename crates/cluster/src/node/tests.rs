@@ -1,5 +1,5 @@
-//! Histories of several nodes and one table, from a seed: requests and answers are slow or lost, nodes are stopped and go on,
-//! the table is out of reach, and its clock is set.
+//! Histories of several nodes and one table, from a seed: requests and answers are slow or lost, nodes are paused and
+//! continue, the table is unreachable, and its clock is changed.
 
 mod world;
 
@@ -18,7 +18,7 @@ fn spread(shards: u32) -> Settings {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// [`World::step`] checks after each step that no two nodes hand out one shard.
+    /// [`World::step`] checks after each step that no two nodes may deliver messages of the same shard.
     #[test]
     fn two_nodes_never_hand_out_one_shard_and_a_quiet_cluster_serves_all(
         seed: u64, nodes in 2_usize..=3, is_spread: bool,
@@ -29,7 +29,7 @@ proptest! {
     }
 }
 
-/// How many nodes hand out each shard once a disturbed cluster was left alone.
+/// The number of nodes that serve each shard after a disturbed cluster was left undisturbed.
 fn owners_in_the_end(seed: u64, nodes: usize, settings: &Settings) -> Vec<usize> {
     let mut world = World::new(seed, nodes, settings);
     for _ in 0..12 {
@@ -40,9 +40,9 @@ fn owners_in_the_end(seed: u64, nodes: usize, settings: &Settings) -> Vec<usize>
     for process in &mut world.processes {
         (process.stopped_until, process.cut_until) = (Duration::ZERO, Duration::ZERO);
     }
-    // Two answers in a row that get lost are a pause, which may be on at whatever instant is looked at.
+    // Two lost answers in a row cause a pause, which could include the time of the check.
     world.losses = 0.0;
-    // Whatever the last holder was doing: it was silent for long enough, and somebody asks.
+    // Whatever the last holder did, it was silent for long enough, and another node requests the lease.
     world.run_for(ms(30_000));
     (0..settings.shards).map(|shard| world.owners(shard).len()).collect()
 }
@@ -63,7 +63,7 @@ fn the_lease_of_a_node_that_is_silent_is_taken_in_bounded_time() {
         let stopped_at = world.now;
         while world.owners(0) != [1 - owner] {
             world.step();
-            // Seen unchanged for 6 s since at most one renewal and one question later, and two answers may be lost.
+            // Seen unchanged for 6 s, beginning at most one renewal and one request later; two answers may be lost.
             assert!(world.now - stopped_at < ms(6_000 + 4_500), "seed {seed}");
         }
     }
@@ -113,7 +113,7 @@ fn a_table_out_of_reach_is_a_pause_and_the_lease_stays() {
     world.run_for(ms(5_000));
     let [owner] = world.owners(0)[..] else { panic!() };
     let lost_before = world.processes[owner].lost;
-    // The first to be back renews; the other has not seen it silent for long enough since.
+    // The first node that is back renews; the other has not seen it silent for long enough since.
     for process in &mut world.processes {
         process.cut_until = world.now + ms(30_000);
         process.under_way.clear();
@@ -153,7 +153,7 @@ fn a_move_is_a_hand_over_and_one_a_second_at_most() {
         }
         assert!(world.now < ms(60_000));
     }
-    // From the beginning of one to the end of the next.
+    // From the beginning of one move to the end of the next.
     assert!(moved.windows(2).all(|pair| pair[1] - pair[0] >= ms(500)), "{moved:?}");
     world.run_for(ms(1_000));
     assert_eq!((world.load(0), world.load(1)), (4, 4));

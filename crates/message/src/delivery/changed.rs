@@ -1,4 +1,4 @@
-//! What actions of rules changed, in the encoding of the message it lies over.
+//! Changes by rule actions, in the encoding of the message to which they apply.
 
 use bytes::Bytes;
 use peeklock_engine::{PropertyChanges, PropertyValue, TextProperty};
@@ -7,12 +7,12 @@ use peeklock_wire::message::{MapEntry, MessageProperties};
 
 use crate::{decimal, rule_properties};
 
-/// Whether a change concerns the properties section; the partition key is an annotation.
+/// Whether a change affects the properties section; the partition key is an annotation.
 pub(super) fn concerns_properties(changes: &PropertyChanges) -> bool {
     changes.texts.iter().any(|(property, _)| *property != TextProperty::PartitionKey)
 }
 
-/// Changes the properties of a message: what was set is a string, whatever type an id had before.
+/// Changes the properties of a message: changed ids are strings, whatever their type was before.
 pub(super) fn apply(changes: &PropertyChanges, properties: &mut MessageProperties) {
     for (property, value) in &changes.texts {
         let id = || value.clone().map_or(Value::Null, Value::String);
@@ -30,8 +30,8 @@ pub(super) fn apply(changes: &PropertyChanges, properties: &mut MessagePropertie
     }
 }
 
-/// A value that was set on an application property, as wide as the one that was sent if that holds it: N and Ja tell an
-/// int from a long, and whoever reads the property goes by the type he knows.
+/// The value set on an application property, in the width of the sent one if that is sufficient: N and Ja distinguish
+/// int from long, and readers expect the known type.
 pub(super) fn as_sent(value: &PropertyValue, sent: Option<MapEntry<'_>>) -> Value {
     let sent = sent.and_then(|entry| Value::decode(&mut Bytes::copy_from_slice(entry.encoded_value)).ok());
     let narrow = match (value, sent) {
@@ -41,7 +41,7 @@ pub(super) fn as_sent(value: &PropertyValue, sent: Option<MapEntry<'_>>) -> Valu
     };
     narrow.unwrap_or_else(|| {
         let value = rule_properties::to_value(value);
-        // What clients can't read either way is shown as it is.
+        // A value that clients can't read in any encoding is left unchanged.
         decimal::as_service(&value).ok().flatten().unwrap_or(value)
     })
 }
@@ -59,9 +59,9 @@ fn integer(number: i64, sent: &Value) -> Option<Value> {
     }
 }
 
-/// Only what a float holds exactly.
+/// Only numbers that a float represents exactly.
 fn float(number: f64) -> Option<Value> {
-    #[allow(clippy::cast_possible_truncation)] // reason: what is lost shows in the way back
+    #[allow(clippy::cast_possible_truncation)] // reason: a loss is detected by converting back
     let narrow = number as f32;
     (f64::from(narrow).to_bits() == number.to_bits()).then_some(Value::Float(narrow))
 }

@@ -1,5 +1,5 @@
-//! What lies over the application properties that were sent: what actions changed, over that what receivers changed, over
-//! that the reason of dead-lettering.
+//! Layers over the sent application properties: changes by actions, over them changes by receivers, over them the
+//! reason of dead-lettering.
 
 use std::collections::HashMap;
 
@@ -9,31 +9,32 @@ use smallvec::SmallVec;
 
 use super::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, changed};
 
-/// What became of one property.
+/// The topmost change of one property.
 enum Over<'a> {
     Removed,
     /// Set by an action.
     Set(&'a PropertyValue),
     /// Set by a receiver, encoded.
     Modified(&'a [u8]),
-    /// A reason of dead-lettering.
+    /// A reason or description of dead-lettering.
     Stamp(&'a str),
-    /// It is written.
+    /// Already written.
     Written,
 }
 
-/// From so many properties on they are looked up by a table: a receiver may change thousands, and each is looked for.
+/// Number of properties from which on they are looked up in a table: a receiver may change thousands, and each is
+/// looked up.
 const TABLE_MIN: usize = 32;
 
-/// The topmost layer of each property that has one.
+/// The topmost change of each changed property.
 pub(super) struct Overlay<'a> {
     layers: SmallVec<[(&'a str, Over<'a>); 4]>,
-    /// Where each is, if there are many. Only ever looked up: its order is unobservable.
+    /// The index of each, if there are many. Used for look-ups only, so its order is unobservable.
     table: HashMap<&'a str, usize>,
 }
 
 impl<'a> Overlay<'a> {
-    /// `None` where everything is as it was sent.
+    /// `None` if nothing was changed.
     pub(super) fn of(view: &'a MessageView) -> Option<Self> {
         if view.changes.is_none() && view.modified.is_none() && view.dead_letter.is_none() {
             return None;
@@ -80,8 +81,7 @@ impl<'a> Overlay<'a> {
         self.layers.get_mut(*self.table.get(name)?)
     }
 
-    /// Writes what became of a property that was sent, in its place: of two names that differ in case only, rules see the
-    /// first.
+    /// Writes a sent property, or its change in the same place. If two names differ only in case, rules see the first.
     pub(super) fn write_over(&mut self, sent: MapEntry<'_>, section: &mut MapSection<'_>) {
         let over = sent.key.and_then(|key| self.find(key));
         match over {
@@ -90,7 +90,7 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Writes what was not sent.
+    /// Writes the properties that were not sent.
     pub(super) fn write_rest(mut self, section: &mut MapSection<'_>) {
         for (name, over) in &mut self.layers {
             write(section, name, over, None);
@@ -98,7 +98,7 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// Writes a property once; a second one of the same name would be shown in its place.
+/// Writes a property once; SDKs would read a second one of the same name instead of the first.
 fn write(section: &mut MapSection<'_>, name: &str, over: &mut Over<'_>, sent: Option<MapEntry<'_>>) {
     match over {
         Over::Removed | Over::Written => return,

@@ -149,7 +149,7 @@ fn leaf() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What a rule shows compares as what was written into it.
+    /// A value listed from a rule compares like the value given to the rule.
     #[test]
     fn values_survive_the_way_through_a_rule(value in leaf()) {
         let fact = from_value(value);

@@ -1,4 +1,4 @@
-//! Values of properties, between AMQP's types and those that rules compare.
+//! Conversion of property values between AMQP's types and those that rules compare.
 
 use bytes::Bytes;
 use peeklock_engine::{Given, PropertyValue};
@@ -6,15 +6,15 @@ use peeklock_wire::Value;
 
 use crate::decimal;
 
-/// How N, J and P write a length of time: ticks of 100 ns.
+/// Duration as written by N, J and P: ticks of 100 ns.
 const TIMESPAN: &str = "com.microsoft:timespan";
-/// How N writes an instant with its offset: ticks of 100 ns since the year 1.
+/// Time with offset as written by N: ticks of 100 ns since the year 1.
 const DATE_TIME_OFFSET: &str = "com.microsoft:datetime-offset";
-/// How N writes an address.
+/// URI as written by N.
 const URI: &str = "com.microsoft:uri";
 
-/// A value as rules compare it. Symbols, characters and addresses are texts to whoever writes a rule (inferred); what
-/// rules know nothing of, such as binaries, is equal when its encoding is.
+/// A value for comparison by rules. Symbols, characters and URIs are texts in rules (inferred); values of types unknown
+/// to rules, such as binaries, are equal when their encodings are.
 #[must_use]
 pub fn from_value(value: Value) -> PropertyValue {
     match value {
@@ -57,7 +57,7 @@ fn from_described(value: Value) -> PropertyValue {
     PropertyValue::Other(value.to_bytes().as_ref().into())
 }
 
-/// A value that a client gave to a rule: as rules compare it, and with its own type, which is shown to those who list the rule.
+/// A value that a client gave to a rule: comparable, and with its own type, which is returned when the rule is listed.
 #[must_use]
 pub fn given_from_value(value: Value) -> PropertyValue {
     let given = match &value {
@@ -89,7 +89,7 @@ pub fn given_from_value(value: Value) -> PropertyValue {
     PropertyValue::Given(Box::new(given))
 }
 
-/// A value of a rule as it is shown: with the type that its client gave it, else as the widest of its kind.
+/// A rule's value for listing: with the type given by the client, or the widest of its kind.
 #[must_use]
 pub fn to_value(value: &PropertyValue) -> Value {
     match value {

@@ -118,7 +118,7 @@ fn a_bare_body_gets_properties_with_an_id() {
     assert!(matches!(sections.decode_properties().unwrap().message_id, Value::String(_)));
 }
 
-/// Python writes delivery annotations last of all; stored, they stand where every reader expects them.
+/// Python writes delivery annotations last; they are stored in the place where every reader expects them.
 #[test]
 fn delivery_annotations_at_the_end_are_put_in_their_place() {
     for properties in [with_id("m"), MessageProperties::default()] {
@@ -249,7 +249,7 @@ fn ids_of_types_that_amqp_does_not_allow_are_refused() {
     }
 }
 
-/// The bits of 1.2345 as AMQP has them, and as the service writes them.
+/// The bits of 1.2345 in AMQP's encoding, and in the service's.
 const DECIMAL: (u128, u128) = ((6172 << 113) | 12345, (12 << 120) | (28 << 113) | 12345);
 
 #[test]

@@ -1,10 +1,10 @@
-//! Two questions, each answered by alternating runs, of which only ratios mean anything:
+//! Two measurements by alternating runs, of which only the ratios are meaningful:
 //!
-//! * `tables`: heads and bodies in one table or in two? Appends, and dropping the bodies again.
+//! * `tables`: heads and bodies in one table or in two? Appends, and removal of the bodies.
 //! * `store`: messages sent and settled through a whole store, 16 partitions with two batches of 32 messages under way each.
 //!
 //! `cargo bench -p peeklock-postgres -- tables` starts three servers of its own; `-- store URL SECONDS AHEAD` uses
-//! those of the URL, and sends so many records ahead.
+//! those of the URL, and sends `AHEAD` records ahead.
 //! docs/cluster-internals.md has figures.
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@
 )]
 
 #[path = "../../tests/servers/harness/mod.rs"]
-#[allow(dead_code, unused_imports)] // The harness is for more than this.
+#[allow(dead_code, unused_imports)] // reason: only a part of the harness is used
 mod harness;
 mod messages;
 
@@ -97,7 +97,7 @@ async fn tables() {
         for round in 0..=ROUNDS {
             for form in &mut forms {
                 if round <= 1 {
-                    // The first round warms up.
+                    // The first round is for warming up.
                     (form.appends, form.dropped) = (0.0, 0.0);
                 }
                 form.run(&session, &heads, &bodies).await;
@@ -134,7 +134,7 @@ async fn main() {
             let ahead = number(3).map_or(RECORDS_AHEAD, |ahead: u64| ahead as usize);
             stores(arguments.get(1), Duration::from_secs(number(2).unwrap_or(5)), ahead).await;
         }
-        // `cargo test --benches` only builds it.
+        // `cargo test --benches` runs it without arguments.
         _ => println!("say `tables` or `store`"),
     }
 }

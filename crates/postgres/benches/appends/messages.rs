@@ -1,4 +1,4 @@
-//! Messages sent and settled through a store, as a broker under load does.
+//! Messages sent and settled through a store, like those of a broker under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
 use peeklock_storage::{Batch, Key, Lease, PartitionId, ShardId, Space, Store};
 
 const PARTITIONS: u64 = 16;
-/// Batches under way in a partition.
+/// Batches under way in each partition.
 const AT_A_TIME: u64 = 2;
 const MESSAGES: u64 = 32;
 const HEAD_BYTES: usize = 100;
 const BODY_BYTES: usize = 1 << 10;
 
-/// Bytes that don't compress.
+/// Incompressible bytes.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -62,7 +62,7 @@ async fn send_and_settle(
     }
 }
 
-/// Prints messages in a second.
+/// Prints messages per second.
 pub(crate) async fn run(database: Database, duration: Duration, ahead: usize) {
     let logs = Arc::new(PostgresLogs::new(database));
     let options = ClusterOptions { records_under_way_max: ahead, ..ClusterOptions::default() };
@@ -70,7 +70,7 @@ pub(crate) async fn run(database: Database, duration: Duration, ahead: usize) {
     let lease = store.acquire(ShardId(0)).await.unwrap();
     let bytes = Bytes::from(noise(16 << 10));
     let (stops, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    // Numbers are used once, over all runs on the same servers.
+    // Numbers are never reused, over all runs on the same servers.
     let base = u64::from(lease.epoch().0 as u32) << 24;
     let start = Instant::now();
     let mut tasks = Vec::new();

@@ -1,4 +1,4 @@
-//! Appends and seizures: one statement each, sent ahead of the answers to those before.
+//! Appends and seizures: one statement each, sent before earlier ones are answered.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::{number, sql, sql_shard};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Stores a record if the one before it is of the same epoch. A place that is taken is a unique violation.
+/// Stores a record if the preceding one is of the same epoch. A place that is taken is a unique violation.
 const APPEND: &str = "insert into log (shard, place, epoch, kind, heads) select $1, $2, $3, $4, $5
   where exists (select from log where shard = $1 and place = $2 - 1 and epoch = $3)";
 
-/// The same with bodies. The number of rows is that of `body`.
+/// Like [`APPEND`], with bodies. The number of affected rows is that of `body`.
 const APPEND_BODIES: &str = "with stored as (
   insert into log (shard, place, epoch, kind, heads) select $1, $2, $3, $4, $5
   where exists (select from log where shard = $1 and place = $2 - 1 and epoch = $3) returning shard, place)
 insert into body (shard, place, data) select shard, place, $6 from stored";
 
-/// Stores an owner record if `$3` is the epoch of the record before it; there is none before the first.
+/// Stores an owner record if `$3` is the epoch of the preceding record; the first record has no predecessor.
 const SEIZE: &str = "insert into log (shard, place, epoch, kind, heads) select $1, $2, $4, $5, ''
   where $2 = 1 or exists (select from log where shard = $1 and place = $2 - 1 and epoch = $3)";
 
@@ -31,15 +31,15 @@ const SEIZE: &str = "insert into log (shard, place, epoch, kind, heads) select $
 const EPOCHS: &str = "select (select epoch from log where shard = $1 and place = $2),
   (select epoch from log where shard = $1 order by place desc limit 1)";
 
-/// Sessions of this role that append to the shard and wait for a standby, this one aside.
+/// Counts sessions of this role, except this one, that append to the shard and wait for a standby.
 const WAITING: &str = "select count(*) from pg_stat_activity where datname = current_database()
   and usename = current_user and pid <> pg_backend_pid() and wait_event = 'SyncRep'
   and application_name = current_setting('application_name')";
 
-/// How long earlier commits of the shard may wait for a standby before the log is not opened.
+/// How long to wait for earlier commits of the shard that wait for a standby before the attempt to open the log fails.
 const EARLIER: Duration = Duration::from_secs(2);
 
-/// The session's part of `application_name`; by it, commits of all nodes are known.
+/// The session's part of `application_name`, which identifies appending sessions of all nodes.
 pub(super) fn purpose(shard: ShardId) -> String {
     format!("shard {} append", shard.0)
 }
@@ -78,8 +78,8 @@ impl Appender {
         &self.session
     }
 
-    /// While a commit of this shard waits for a standby, another one would wait behind it; each attempt would leave one more session
-    /// at the server, which doesn't notice there that its client is gone.
+    /// Waits for earlier commits of this shard that wait for a standby. Another commit would wait behind them, and each
+    /// attempt would leave one more session on the server, which does not notice there that its client is gone.
     pub(super) async fn await_earlier_commits(&self) -> Result<(), Failure> {
         let until = Instant::now() + EARLIER;
         loop {
@@ -127,7 +127,7 @@ impl Appender {
         }
     }
 
-    /// What the answer to an append means.
+    /// Interprets the answer to an append.
     async fn judge(&self, rows: Result<u64, Failure>, id: RecordId) -> Result<(), Error> {
         let is_place_taken = match rows {
             Ok(1) => {
@@ -138,7 +138,7 @@ impl Appender {
             Err(failure) if is_taken(&failure) => true,
             Err(failure) => return Err(failure.of_change()),
         };
-        // Nothing was stored; who is in the way decides how it goes on.
+        // Nothing was stored; the reason depends on the epochs at the place and at the end.
         let (at_place, last) = self.epochs(id).await.map_err(Failure::of_change)?;
         let in_doubt = |reason: &str| Err(Error::InDoubt { reason: reason.to_owned() });
         match (is_place_taken, at_place, last) {

@@ -1,7 +1,7 @@
-//! The log of a shard: a row for each record.
+//! The log of a shard, with a row for each record.
 //!
-//! Up to three sessions belong to a log: one appends and does nothing else, one reads, one removes, so that a delivery does not
-//! wait behind a commit, nor either of them behind a removal.
+//! A log has up to three sessions: one only appends, one reads, one removes, so that a delivery does not wait for a
+//! commit, nor either of them for a removal.
 
 mod append;
 mod read;
@@ -28,11 +28,12 @@ use self::side::Side;
 use crate::Database;
 use crate::failure::Failure;
 
-/// A value of `bytea` and a message to the server are each below 1 GiB.
+/// PostgreSQL limits a value of `bytea` and a message to the server to less than 1 GiB each.
 const LIMITS: LogLimits = LogLimits { heads_bytes_max: 400 << 20, bodies_bytes_max: 400 << 20 };
 
-/// How many records a store should send ahead ([`peeklock_storage::cluster::ClusterOptions::records_under_way_max`]). A session carries out one
-/// after the other: a second one hides the way to the server and back, and more would only make records smaller.
+/// How many records a store should send ahead ([`peeklock_storage::cluster::ClusterOptions::records_under_way_max`]). A
+/// session executes them one after the other: a second one hides the round trip to the server, and more would only make
+/// records smaller.
 pub const RECORDS_AHEAD: usize = 2;
 
 /// The logs of all shards in one database. To be used within a tokio runtime.
@@ -42,7 +43,7 @@ pub struct PostgresLogs {
 }
 
 impl PostgresLogs {
-    /// The logs in `database`. Nothing is connected yet.
+    /// The logs in `database`. Does not connect yet.
     #[must_use]
     pub const fn new(database: Database) -> Self {
         Self { database }
@@ -68,9 +69,9 @@ struct PostgresLog(Arc<Inner>);
 struct Inner {
     database: Database,
     shard: ShardId,
-    /// None until the log was opened, and while it is being opened.
+    /// `None` until the log has been opened.
     appender: Mutex<Option<Arc<Appender>>>,
-    /// The last record that was acknowledged here. A server without it is not read from.
+    /// The last record acknowledged here. Servers without it are not used for reading.
     acknowledged: Mutex<RecordId>,
     reader: Side<Reader>,
     remover: Side<Remover>,
@@ -92,7 +93,7 @@ impl Inner {
         Ok(tail)
     }
 
-    /// Counts what came of an append or a seizure.
+    /// Counts the outcome of an append or a seizure.
     fn note(&self, id: RecordId, bytes: usize, time: &Stopwatch, result: &Result<(), Error>) {
         let metrics = self.database.metrics();
         match result {
@@ -111,7 +112,7 @@ impl Inner {
 }
 
 impl PostgresLog {
-    /// Sends `record` before it returns: the first poll of the client's future puts the statement into the connection's queue.
+    /// Sends `record` before it returns: the first poll of the client's future queues the statement on the connection.
     fn send(&self, record: NewRecord, after: Option<RecordId>) -> Answer<()> {
         let inner = Arc::clone(&self.0);
         let Some(appender) = lock(&inner.appender).clone() else {
@@ -135,7 +136,7 @@ impl PostgresLog {
         }
     }
 
-    /// Carries `call` out whether or not anybody waits for its answer.
+    /// Executes `call` even if its answer is dropped.
     fn detached<T: Send + 'static>(
         &self,
         call: impl FnOnce(Arc<Inner>) -> BoxFuture<'static, Result<T, Error>>,
@@ -207,18 +208,18 @@ impl ReplicatedLog for PostgresLog {
     }
 }
 
-/// A number of a log as PostgreSQL holds it.
+/// Converts a number of a log to PostgreSQL's type.
 fn sql(number: u64) -> Result<i64, Error> {
     let reason = || format!("the number {number} is beyond what PostgreSQL holds");
     i64::try_from(number).map_err(|_| Error::Unavailable { reason: reason() })
 }
 
-/// See [`sql`]; shards are numbered from 0.
+/// Converts a shard id, see [`sql`]; shards are numbered from 0.
 fn sql_shard(shard: ShardId) -> i32 {
     i32::try_from(shard.0).unwrap_or(i32::MAX)
 }
 
-/// A number that was stored by [`sql`].
+/// Converts a number stored by [`sql`] back.
 fn number(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or_default()
 }

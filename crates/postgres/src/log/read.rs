@@ -1,4 +1,4 @@
-//! What is read: the end of a log, heads in pages, parts of bodies.
+//! Reading: the end of a log, heads in pages, parts of bodies.
 
 use bytes::Bytes;
 use peeklock_storage::cluster::{RecordId, RecordKind, RecordPlace, Slice, StoredRecord, Tail};
@@ -16,8 +16,8 @@ from log l where l.shard = $1 order by l.place desc limit 1";
 
 const HOLDS: &str = "select exists (select from log where shard = $1 and place = $2 and epoch = $3)";
 
-/// A page ends where its heads exceed `$3` bytes, or after 16384 records. The inner query looks at lengths only, and at no more
-/// rows than the page has.
+/// A page ends when its heads exceed `$3` bytes, or after 16384 records. The inner query reads lengths only, and no
+/// more rows than the page has.
 const HEADS: &str = "select place, epoch, kind, heads from log
 where shard = $1 and place >= $2 and place <= coalesce((
   select place from (
@@ -26,7 +26,7 @@ where shard = $1 and place >= $2 and place <= coalesce((
   where total > $3 order by place limit 1), 9223372036854775807)
 order by place limit 16384";
 
-/// Bytes of heads after which a page ends.
+/// Most bytes of heads in a page.
 const PAGE_BYTES: i64 = 4 << 20;
 
 const BODIES: &str = "select at, substring(data from first for bytes)
@@ -41,7 +41,7 @@ pub(super) async fn open(shard: ShardId, session: &Session) -> Result<Tail, Fail
     Ok(Tail { last, mark: row.try_get::<_, Option<i64>>(2)?.map(place) })
 }
 
-/// Whether the server has a record.
+/// Whether the server has the record.
 pub(super) async fn holds(shard: ShardId, session: &Session, id: RecordId) -> Result<bool, Failure> {
     let (place, epoch) = (id.place.0.cast_signed(), id.epoch.0.cast_signed());
     let row = session.query_one(HOLDS, &[&sql_shard(shard), &place, &epoch]).await?;
@@ -79,7 +79,7 @@ impl Reader {
 
     pub(super) async fn bodies(&self, shard: ShardId, slices: &[Slice]) -> Result<Vec<Option<Bytes>>, Error> {
         let places: Vec<i64> = slices.iter().map(|slice| slice.place.0.cast_signed()).collect();
-        // Bytes are counted from 1. What lies behind the end of every body is empty anyway.
+        // Byte positions start at 1. Positions beyond the end of a body yield nothing anyway.
         let first = |slice: &Slice| i32::try_from(u64::from(slice.offset) + 1).unwrap_or(i32::MAX);
         let firsts: Vec<i32> = slices.iter().map(first).collect();
         let lengths: Vec<i32> =
@@ -107,7 +107,7 @@ fn record(row: &Row) -> Result<StoredRecord, tokio_postgres::Error> {
         0 => RecordKind::Owner,
         2 => RecordKind::Part,
         3 => RecordKind::Mark,
-        // A record of another kind than it was appended with does not pass its checksum.
+        // A record with a changed kind does not pass its checksum.
         _ => RecordKind::Commit,
     };
     Ok(StoredRecord { id, kind, heads: Bytes::copy_from_slice(row.try_get(3)?) })

@@ -9,15 +9,15 @@ use super::{number, sql, sql_shard};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Says the epoch that owns the log, and removes only if that is `$2`. A row is some thousand rows behind it (TOAST), so a
-/// statement takes few.
+/// Returns the epoch that owns the log, and removes bodies only if that is `$2`. A row of bodies has some thousand
+/// TOAST rows, so a statement removes few.
 const DROP: &str =
     "with owner as materialized (select epoch from log where shard = $1 order by place desc limit 1),
 dropped as (delete from body where shard = $1 and place = any ($3::int8[])
   and (select epoch from owner) = $2 returning 1)
 select (select epoch from owner), count(*) from dropped";
 
-/// Removes some records before `$3`, from `$4` on; says how far it came. Owner records stay for ever.
+/// Removes some records before `$3`, from `$4` on; returns how far it got. Owner records are never removed.
 const TRIM: &str =
     "with owner as materialized (select epoch from log where shard = $1 order by place desc limit 1),
 old as materialized (select place from log where shard = $1 and place >= $4 and place < $3 and kind <> 0
@@ -25,7 +25,7 @@ old as materialized (select place from log where shard = $1 and place >= $4 and 
 trimmed as (delete from log using old where log.shard = $1 and log.place = old.place returning 1)
 select (select epoch from owner), (select max(place) from old), (select count(*) from trimmed)";
 
-/// Rows of `body` in one statement.
+/// Most rows of `body` in one statement.
 const DROPPED_MAX: usize = 64;
 
 /// A session that removes.
@@ -81,7 +81,7 @@ impl Remover {
     }
 }
 
-/// Whether the log was owned by `epoch`.
+/// Checks that the log was owned by `epoch`.
 fn check(owner: Result<Option<i64>, tokio_postgres::Error>, epoch: Epoch) -> Result<(), Error> {
     match owner.ok().flatten().map(|owner| Epoch(number(owner))) {
         Some(owner) if owner == epoch => Ok(()),

@@ -1,7 +1,8 @@
-//! Room set aside in the database: a table that is dropped when the disk is full, so that removals can still be appended.
+//! Room reserved in the database: a table that is dropped when the disk is full, so that removals can still be
+//! appended.
 //!
-//! `DROP` gives the files back at once and only deletes from the catalogues. `TRUNCATE` adds to them, for which there may be no
-//! room, and deleted rows become free by a vacuum, which may need some itself.
+//! `DROP` frees the files at once and only deletes from the catalogues. `TRUNCATE` inserts into them, for which there
+//! may be no room, and deleted rows are freed only by a vacuum, which may need some itself.
 
 use peeklock_storage::Error;
 use tokio_postgres::error::SqlState;
@@ -12,9 +13,9 @@ use super::side::Purpose;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Rows of the table, numbered from 1.
+/// Number of rows in the table, numbered from 1.
 const ROWS: i32 = 16;
-/// Bytes of each, which don't compress: some file systems would set nothing aside for others.
+/// Bytes of each row. They are incompressible, because a file system that compresses would reserve nothing otherwise.
 const ROW_BYTES: usize = 1 << 20;
 
 const COUNT: &str = "select count(*) from reserve";
@@ -22,14 +23,15 @@ const CREATE: &str = "create table if not exists reserve (number int primary key
 alter table reserve alter data set storage external";
 const FILL: &str = "insert into reserve (number, data) values ($1, $2) on conflict do nothing";
 const RELEASE: &str = "drop table if exists reserve";
-/// The server itself comes by after many removals only, and with few large messages never. Another vacuum goes on instead of this.
+/// The server's autovacuum runs only after many removals, and with few large messages never. Tables being vacuumed
+/// already are skipped.
 const VACUUM: &str = "vacuum (skip_locked) log, body";
 
 impl Remover {
-    /// Makes and fills the table.
+    /// Creates and fills the table.
     ///
     /// # Errors
-    /// [`Error::Full`]: there is no table then.
+    /// [`Error::Full`]: the table does not exist then.
     pub(super) async fn keep_reserve(&self) -> Result<(), Error> {
         let session = self.session();
         let rows: i64 = count(session).await.map_err(Failure::of_change)?;
@@ -37,13 +39,13 @@ impl Remover {
             return Ok(());
         }
         match session.ask(session.client().batch_execute(VACUUM)).await {
-            // It may want room itself; what it has found is free nevertheless.
+            // The vacuum may need room itself; the space that it freed remains free.
             Ok(()) | Err(Failure::Refused(_)) => {}
             Err(failure) => return Err(failure.of_change()),
         }
         match fill(session).await {
             Ok(()) => Ok(()),
-            // Dropped meanwhile, for want of room.
+            // The table was dropped meanwhile, for lack of room.
             Err(failure) if failure.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 Err(Error::Full { reason: failure.to_string() })
             }

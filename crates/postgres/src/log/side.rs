@@ -1,4 +1,4 @@
-//! A session beside the one that appends: made when it is needed, and checked against what was acknowledged.
+//! A session in addition to the appending one: created on demand, and checked for the last acknowledged record.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,23 +12,23 @@ use crate::Database;
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// What a session is made for: its statements.
+/// The purpose of a session, with its prepared statements.
 pub(super) trait Purpose: Sized + Send + Sync {
     async fn prepare(session: Session) -> Result<Self, Failure>;
 
     fn session(&self) -> &Session;
 }
 
-/// See the module.
+/// The session; see the module.
 pub(super) struct Side<P> {
     database: Database,
     purpose: String,
     present: Mutex<Option<Arc<P>>>,
-    /// Held while connecting, so that one connection is made for all who wait.
+    /// Held while connecting, so that all waiting calls share one connection.
     connecting: AsyncMutex<Attempts>,
 }
 
-/// What came of connecting so far.
+/// The last failed attempt to connect.
 #[derive(Default)]
 struct Attempts {
     failed: Option<(Instant, Error)>,
@@ -39,7 +39,7 @@ impl<P: Purpose> Side<P> {
         Self { database, purpose, present: Mutex::default(), connecting: AsyncMutex::default() }
     }
 
-    /// The next call connects anew.
+    /// Closes the session; the next call connects again.
     pub(super) fn close(&self) {
         lock(&self.present).take();
     }
@@ -57,7 +57,8 @@ impl<P: Purpose> Side<P> {
         if let Some(present) = self.present() {
             return Ok(present);
         }
-        // An attempt that failed while this call waited is its answer as well: many calls don't wait for one attempt each.
+        // A failed attempt during this call's wait is its answer too, so that waiting calls don't make one attempt
+        // each.
         if let Some((_, error)) = attempts.failed.as_ref().filter(|(at, _)| *at >= asked) {
             return Err(error.clone());
         }
@@ -74,7 +75,8 @@ impl<P: Purpose> Side<P> {
         }
     }
 
-    /// A server that was left behind by a fail-over, or lost its end, lacks what was acknowledged last.
+    /// Connects and checks for the last acknowledged record, which a server lacks that was left behind by a fail-over
+    /// or lost its end.
     async fn connect(&self, log: &Inner) -> Result<P, Failure> {
         let session = self.database.connect(&self.purpose).await?;
         let acknowledged = *lock(&log.acknowledged);

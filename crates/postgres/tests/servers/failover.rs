@@ -1,4 +1,4 @@
-//! Another server becomes the primary: with everything that was acknowledged, or without.
+//! Fail-over to another server, with all acknowledged records or without some.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::harness::{
     store,
 };
 
-/// Submits messages, some at a time, and notes which were acknowledged.
+/// Submits messages, some at a time, and records which were acknowledged.
 fn submit_on(lease: Lease) -> (Arc<Mutex<Vec<u64>>>, tokio::task::JoinHandle<()>) {
     let acknowledged = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&acknowledged);
@@ -35,7 +35,7 @@ async fn await_count(acknowledged: &Mutex<Vec<u64>>, least: usize) {
 }
 
 impl Trio {
-    /// Ends the primary as a crash does, and promotes the standby that has most; the other one follows it.
+    /// Crashes the primary, and promotes the most advanced standby; the other one follows it.
     fn fail_over(&mut self) {
         self.primary.kill();
         let received = |server: &Server| {
@@ -77,14 +77,14 @@ async fn no_acknowledged_commit_is_lost_when_the_primary_is_killed_and_a_standby
     assert!(acknowledged.iter().all(|number| found.binary_search(number).is_ok()), "a message was lost");
 }
 
-/// The old primary runs on without standbys, and is the first host of the URL.
+/// The old primary keeps running without standbys, and is the first host of the URL.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_primary_that_was_left_behind_is_neither_used_nor_believed() {
     let Some(mut trio) = Trio::start() else { return };
     let old = log(database(trio.options("behind").with_silence(Duration::from_millis(400))));
     let owned = own(&old, 1).await;
     old.append(record(owned + 1, 1, "kept", "b")).await.unwrap();
-    // Nothing reaches the standbys any more, and one of them is promoted.
+    // The standbys receive nothing any more, and one of them is promoted.
     let names = "alter system set primary_conninfo = 'host=127.0.0.1 port=1'";
     for standby in &trio.standbys {
         standby.sql(names);
@@ -107,7 +107,7 @@ async fn an_old_primary_that_was_left_behind_is_neither_used_nor_believed() {
     trio.primary.stop();
 }
 
-/// What an asynchronous fail-over and a restored backup have in common: another server, without the last commits.
+/// The common part of an asynchronous fail-over and a restored backup: another server, without the last commits.
 async fn lose_commits(schema: &str) -> Option<(ClusterStore, Lease, Server)> {
     let mut server = Server::start("")?;
     let mut port = server.port;
@@ -146,7 +146,7 @@ async fn a_process_that_knows_of_lost_commits_does_not_take_the_shard_over() {
     let Some((serving, _lease, backup)) = lose_commits("lost_too").await else { return };
     let refused = serving.acquire(SHARD).await.map(|_| ());
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
-    // Reads of a log that knows go nowhere either.
+    // A log that knows the last record does not read from this server either.
     let url = backup.url();
     let fresh = options(&url, "lost_too").with_durability(Durability::Service);
     let logs = peeklock_postgres::PostgresLogs::new(

@@ -1,4 +1,4 @@
-//! What an answer means that is none, or not the whole one.
+//! Interpretation of missing or incomplete answers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::{Server, Trio, all, database, id, log, own, record};
 
 const WAITING: &str = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
 
-/// A server whose standbys are all gone. The log of `schema` has an owner record of epoch 1.
+/// A server without any of its standbys. The log of `schema` has an owner record of epoch 1.
 async fn lone(schema: &str) -> Option<Server> {
     let mut server = Server::start("")?;
     let alone = server.options(schema).with_durability(Durability::Service);
@@ -39,7 +39,7 @@ async fn a_commit_whose_wait_for_the_standby_was_cancelled_is_in_doubt() {
         "t",
         "it was committed"
     );
-    // The session goes on with the next append, which waits as well: another one would only wait behind it.
+    // The session sends the next append, which waits as well: another session's append would only wait behind it.
     let refused = log.open().await.unwrap_err().to_string();
     assert!(refused.contains("wait for a standby"), "{refused}");
     let page = page(&database);
@@ -65,7 +65,7 @@ async fn a_lone_primary_acknowledges_nothing_and_gathers_no_sessions() {
         assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     }
     assert_eq!(server.sql(WAITING), "1");
-    // A standby arrives: the commit is done, and the log can be owned again.
+    // A standby arrives: the commit completes, and the log can be owned again.
     server.set("synchronous_standby_names", "''");
     server.await_sql(WAITING, "0");
     server.set("synchronous_standby_names", "'ANY 1 (*)'");
@@ -91,7 +91,7 @@ async fn a_full_disk_refuses_records_and_takes_them_once_there_is_room() {
     assert_eq!(all(&log).await.len(), 3);
 }
 
-/// Bytes of the table that room is set aside in; 0 if there is none.
+/// Bytes of the reserve's table; 0 if it does not exist.
 fn reserve_bytes(server: &Server, schema: &str) -> u64 {
     let asked = format!("select coalesce(pg_total_relation_size(to_regclass('\"{schema}\".reserve')), 0)");
     server.sql(&asked).trim().parse().unwrap()
@@ -112,12 +112,12 @@ async fn a_reserve_takes_room_until_it_is_released_and_none_that_is_not_there() 
         log.release_reserve().await.unwrap();
         assert_eq!(reserve_bytes(server, "reserve"), 0);
     }
-    // Interrupted before it was full.
+    // Interrupted before it was completely filled.
     log.keep_reserve().await.unwrap();
     server.sql("delete from \"reserve\".reserve where number > 1");
     log.keep_reserve().await.unwrap();
     assert_eq!(server.sql("select count(*) from \"reserve\".reserve"), "16");
-    // A disk with room for some of it.
+    // A disk with room for a part of the reserve.
     server.sql(
         "delete from \"reserve\".reserve where number > 3;
          create function \"reserve\".no_room() returns trigger language plpgsql as $$ begin
@@ -131,7 +131,7 @@ async fn a_reserve_takes_room_until_it_is_released_and_none_that_is_not_there() 
     log.append(record(owned + 1, 1, "removal", "")).await.unwrap();
 }
 
-/// A disk that has no room for bodies.
+/// SQL that simulates a disk without room for bodies.
 pub(crate) fn fill(schema: &str) -> String {
     format!(
         "create or replace function \"{schema}\".no_room() returns trigger language plpgsql as $$ begin

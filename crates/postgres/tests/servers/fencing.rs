@@ -1,4 +1,4 @@
-//! Who may append: the place is free and the record before it is of the same epoch, or nothing is stored.
+//! Permission to append: a record is stored only if its place is free and the preceding record is of the same epoch.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ async fn appends_take_effect_in_the_order_of_the_calls_and_without_anybody_who_w
     let log = log(trio.database("order"));
     let owned = own(&log, 1).await;
     for place in owned + 1..=owned + 100 {
-        // Dropped at once: neither cancelled nor undone.
+        // Dropped at once, which neither cancels nor undoes the append.
         drop(log.append(record(place, 1, &place.to_string(), &"x".repeat(place as usize * 50))));
     }
     log.append(record(owned + 101, 1, "last", "")).await.unwrap();
@@ -86,14 +86,14 @@ async fn an_owner_record_needs_the_end_that_its_owner_read_and_a_higher_epoch() 
     assert!(all(&log).await.iter().all(|record| record.kind == RecordKind::Owner));
 }
 
-/// A writer sleeps between its check and its insertion, until its successor has trimmed everything that can be trimmed.
+/// A writer sleeps between its check and its insertion until its successor has trimmed all records that can be trimmed.
 #[tokio::test]
 async fn a_writer_that_slept_finds_its_place_taken_even_after_trimming() {
     let Some(trio) = Trio::shared() else { return };
     let (old, new) = (log(trio.database("sleeper")), log(trio.database("sleeper")));
     let owned = own(&old, 1).await;
     let server = &trio.primary;
-    // Rows are checked by the trigger after the predecessor was looked for and before the row is stored.
+    // The trigger runs after the check of the predecessor and before the row is stored.
     server.sql(
         "create function sleeper.sleep() returns trigger language plpgsql as $$ begin
            perform pg_advisory_lock_shared(77); perform pg_advisory_unlock_shared(77); return new; end $$;

@@ -46,7 +46,7 @@ fn shards(held: &[ShardId]) -> Vec<u32> {
     held
 }
 
-/// Times of a fast cluster.
+/// Short intervals for tests.
 fn fast() -> Settings {
     Settings {
         renew_every: Duration::from_millis(300),
@@ -65,7 +65,7 @@ fn member(table: PostgresLeases, name: &str, session: u64) -> Member {
 #[tokio::test]
 async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
     let Some(trio) = Trio::shared() else { return };
-    // Sessions of all bits.
+    // Session ids with the highest bits set.
     let (a, b) = (u64::MAX, 1 << 63);
     let table = PostgresLeases::new(trio.database("leases"));
     let other = PostgresLeases::new(trio.database("leases"));
@@ -73,7 +73,7 @@ async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
     assert_eq!((first.held.len(), first.leases.len()), (0, 3), "created, and told at once");
     let taken = table.renew(Renewal { takes: takes(&[(0, 1), (1, 1)]), ..renewal("a", a) }).await.unwrap();
     assert_eq!(shards(&taken.held), [0, 1]);
-    // The one that is taken has another version by now.
+    // The lease already taken has another version by now.
     let late = other.renew(Renewal { takes: takes(&[(1, 1), (2, 1)]), ..renewal("b", b) }).await.unwrap();
     assert_eq!(shards(&late.held), [2]);
     let stale = other.renew(Renewal { takes: takes(&[(0, 1)]), ..renewal("b", b) }).await.unwrap();
@@ -91,7 +91,7 @@ async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
     let take = vec![Take { shard: SHARD, seen: freed.version }];
     let held = other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held;
     assert_eq!(shards(&held), [0, 2]);
-    // A node that was seen silent for long enough loses what it has, and hears of it.
+    // A node that was seen silent for long enough loses its lease, and learns it from the next answer.
     let version = seen.leases.iter().find(|lease| lease.shard == ShardId(1)).unwrap().version;
     let take = vec![Take { shard: ShardId(1), seen: version }];
     assert_eq!(other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held.len(), 3);
@@ -107,7 +107,7 @@ async fn of_many_who_take_one_lease_at_once_one_has_it() {
         let version = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap().version;
         let takers = tables.iter().enumerate().map(|(node, table)| {
             let take = vec![Take { shard: SHARD, seen: version }];
-            // Each round is another session: nobody has it already.
+            // Each round uses another session, which holds no leases yet.
             let renewal = Renewal { takes: take, ..renewal(&format!("n{node}"), round * 10 + node as u64) };
             table.renew(renewal)
         });
@@ -134,7 +134,7 @@ async fn nodes_on_a_database_take_over_from_each_other() {
     let (lease, left) = &status.leases[0];
     assert_eq!(lease.holder, Some((NodeName("a".to_owned()), Session(1))));
     assert!(left.is_some_and(|left| left <= Duration::from_millis(1_500)), "{left:?}");
-    // Asked for by an operator, and heard of at once.
+    // Requested by an operator, and noticed at once.
     assert!(!operator.drain(NodeName("nobody".to_owned()), true).await.unwrap());
     assert!(operator.drain(NodeName("a".to_owned()), true).await.unwrap());
     assert_eq!(held.ended().await, Ended::HandOver(NodeName("b".to_owned())));
@@ -142,7 +142,7 @@ async fn nodes_on_a_database_take_over_from_each_other() {
     let held: Membership = second.gained(SHARD).await;
     assert!(held.tenure().holds());
     assert!(operator.drain(NodeName("a".to_owned()), false).await.unwrap());
-    // Killed: silent for as long as that takes.
+    // Killed: its lease is free after the time of silence.
     drop(second);
     timeout(Duration::from_secs(30), first.gained(SHARD)).await.expect("taken over");
     first.leave().await;

@@ -1,4 +1,4 @@
-//! Links that are cut one way or half open: noticed by silence, decided by reading back.
+//! Links cut in one direction or half open: detected by silence, decided by reading back.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn a_link_that_is_cut_in_either_direction_leaves_appends_in_doubt_and_noth
         }
         let unreached = log.open().await;
         assert!(matches!(unreached, Err(Error::Unavailable { .. })), "{cut:?}: {unreached:?}");
-        // What was held on the way to the server arrives now, before or behind the next owner record.
+        // Bytes held up on the way to the server arrive now, before or after the next owner record.
         proxy.set(Link::Whole);
         let seized = own(&log, 2).await;
         log.append(record(seized + 1, 2, "after", "b")).await.unwrap();
@@ -62,7 +62,7 @@ async fn reads_over_a_dead_link_fail_and_succeed_over_the_next() {
     assert_eq!(all(&log).await.len(), 1);
 }
 
-/// A host that accepts connections and says nothing, and one that refuses them, in front of the primary.
+/// In front of the primary are a host that accepts connections and sends nothing, and one that refuses connections.
 #[tokio::test]
 async fn a_host_that_says_nothing_does_not_keep_the_primary_from_being_found() {
     let Some(trio) = Trio::shared() else { return };
@@ -95,7 +95,7 @@ async fn a_store_whose_link_is_cut_again_and_again_keeps_its_lease_and_loses_not
             commits.push(lease.submit(send(number)));
             tokio::task::yield_now().await;
         }
-        // Longer than the silence that is noticed.
+        // Longer than the tolerated silence.
         tokio::time::sleep(SILENCE * 2).await;
         proxy.set(Link::Whole);
         for commit in commits {

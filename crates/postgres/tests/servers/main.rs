@@ -1,5 +1,5 @@
-//! The driver on real servers. Skipped, with a line that says so, where PostgreSQL is not installed; with
-//! `PEEKLOCK_REQUIRE_POSTGRES` set that is a failure.
+//! Tests of the driver on real servers. If PostgreSQL is not installed, they are skipped with a message, or fail if
+//! `PEEKLOCK_REQUIRE_POSTGRES` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod harness;

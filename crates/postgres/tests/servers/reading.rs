@@ -1,4 +1,4 @@
-//! What is read and removed.
+//! Reads and removals.
 
 use bytes::Bytes;
 use peeklock_storage::cluster::{NewRecord, RecordKind, RecordPlace, Slice, Tail};
@@ -28,7 +28,7 @@ async fn heads_come_in_pages_of_bounded_size_and_one_record_at_least() {
     let log = log(trio.database("pages"));
     own(&log, 1).await;
     let sizes = [10, 3 << 20, 3 << 20, 6 << 20, 1, 2, 3];
-    // What does not compress.
+    // Incompressible bytes.
     let mut seed = 7_u64;
     let mut noise = |size: usize| -> Bytes {
         let mut next = || {

@@ -1,4 +1,4 @@
-//! Servers that would lose data, or can't be used, are refused with the name of what is wrong.
+//! Servers that would lose data, or can't be used, are refused with an error that names the problem.
 
 use peeklock_postgres::{Durability, Failure};
 
@@ -74,7 +74,7 @@ async fn tables_of_a_later_version_are_refused() {
     assert!(refused.contains("have format 99") && refused.contains("schema later"), "{refused}");
 }
 
-/// Tables that vanish are lost data, and must not come back empty.
+/// Missing tables mean lost data, and must not be created again empty.
 #[tokio::test]
 async fn tables_are_created_once_by_many_nodes_at_once_and_never_again() {
     let Some(trio) = Trio::shared() else { return };

@@ -1,4 +1,4 @@
-//! Stores over the driver: the suite of all stores, and two owners at once.
+//! Stores over the driver: the conformance suite of all stores, and two owners at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,8 @@ impl Subject for PostgresSubject {
 
 suite!(PostgresSubject, Trio::shared().is_some());
 
-/// Two nodes take the shard from each other while both submit. What was acknowledged to either is there, once.
+/// Two nodes take the shard from each other while both submit. Every batch acknowledged to either is applied exactly
+/// once.
 #[tokio::test]
 async fn two_owners_at_once_lose_nothing_that_was_acknowledged() {
     let Some(trio) = Trio::shared() else { return };

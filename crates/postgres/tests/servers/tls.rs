@@ -1,4 +1,4 @@
-//! TLS, passwords and client certificates, with an authority of the test's own.
+//! TLS, passwords and client certificates, with a certificate authority of the test.
 
 use std::fs;
 use std::path::Path;

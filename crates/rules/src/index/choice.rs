@@ -1,4 +1,4 @@
-//! Equalities without which a filter can't match: each is a choice under which its rule can be posted.
+//! Equalities that a filter requires: a rule can be posted under each of these choices.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -7,19 +7,19 @@ use crate::sql::tree::SystemProperty;
 use crate::sql::{Equality, Named, Value};
 use crate::{CorrelationFilter, Filter};
 
-/// A property and the values of which it must have one.
+/// A property, and values of which it must have one.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
-    /// Which system property it is, if it is one.
+    /// The system property, if it is one.
     pub(super) system: Option<SystemProperty>,
-    /// The property with each of its values, in order, each once.
+    /// The keys of the property with each of its values, sorted and distinct.
     pub(super) keys: SmallVec<[Key; 1]>,
 }
 
-/// The choices of a filter, always in the same order; those first that tell messages apart best if nothing else is known.
+/// The choices of a filter, in a fixed order, beginning with those that are usually most selective.
 pub(super) fn choices(filter: &Filter) -> Vec<Choice> {
     match filter {
-        // Names in a selector differ by case, which those of keys do not.
+        // Names in a selector are case-sensitive, unlike those of keys.
         Filter::True | Filter::False | Filter::Selector(_) => Vec::new(),
         Filter::Correlation(filter) => of_correlation(filter).collect(),
         Filter::Sql(filter) => filter.equalities().iter().map(of_equality).collect(),

@@ -1,5 +1,5 @@
-//! Properties and values as numbers. Equal ones have equal numbers; different ones may share a number, because whatever is
-//! found by it is asked itself.
+//! Hashes of properties and values. Equal ones have equal hashes; different ones may share a hash, because each
+//! candidate found by it is evaluated.
 
 use std::hash::Hasher;
 
@@ -9,11 +9,11 @@ use crate::names::fold;
 use crate::sql::Value;
 use crate::sql::tree::SystemProperty;
 
-/// What stands for a property.
+/// The hash of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct PropertyKey(u64);
 
-/// What stands for a property with a value.
+/// The hash of a property with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(u64);
 
@@ -25,12 +25,12 @@ impl PropertyKey {
         Self(hasher.finish())
     }
 
-    /// An application property; names match regardless of case.
+    /// An application property; names are case-insensitive.
     pub(super) fn user(name: &str) -> Self {
         let mut hasher = FxHasher::default();
         if name.is_ascii() {
             for few in name.as_bytes().chunks(size_of::<u64>()) {
-                // One bit is all that tells the cases of a letter apart.
+                // Upper and lower case of a letter differ in one bit.
                 hasher.write_u64(few.iter().fold(0, |word, byte| word << 8 | u64::from(byte | 0x20)));
             }
         } else {
@@ -39,8 +39,8 @@ impl PropertyKey {
         Self(hasher.finish())
     }
 
-    /// This property with a value. Values that are equal to correlation filters ([`crate::PropertyValue::equals`]) or to SQL,
-    /// unless one is a text and the other is not, make the same key.
+    /// The key of this property with a value. Values that are equal for correlation filters
+    /// ([`crate::PropertyValue::equals`]) or for SQL, except a text and a non-text, have the same key.
     pub(super) fn with(self, value: &Value<'_>) -> Key {
         match value {
             Value::Unknown => self.kind(Kind::Unknown, |_| {}),
@@ -68,7 +68,7 @@ impl PropertyKey {
     }
 }
 
-/// Numbers that are equal have the same nearest double; that of zero has two forms.
+/// The bits of the nearest double, which is the same for equal numbers; zero has two encodings.
 fn number(value: &Value<'_>) -> u64 {
     let number = value.as_double().unwrap_or(f64::NAN);
     if number == 0.0 { 0 } else { number.to_bits() }

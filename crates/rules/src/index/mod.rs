@@ -1,10 +1,10 @@
-//! All rules of a topic, asked at once: a message costs what its own properties cost and the rules that may match it, not
-//! what all rules cost.
+//! Index of all rules of a topic: the cost of a message depends on its own properties and on the rules that may match
+//! it, not on the number of rules.
 //!
 //! A rule that can only match messages in which some property equals a constant is *posted* under that property and
-//! value; a message leads to the rules posted under its own values (`postings`). What they lead to may be too much, never
-//! too little: each is asked itself. `choice` finds the equalities in a filter and `key` makes numbers of properties and
-//! values. All other rules are asked about every message.
+//! value; a message is looked up with its own values (`postings`). The candidates found may be too many, never too few:
+//! each is evaluated. `choice` finds the equalities in a filter and `key` hashes properties and values. All other rules
+//! are evaluated for every message.
 
 mod choice;
 mod key;
@@ -23,33 +23,33 @@ use self::postings::{Candidates, Postings};
 use self::steps::LikeSteps;
 use crate::{Failure, Filter, Subject};
 
-/// Equalities of one filter that are looked at.
+/// Most equalities of one filter that are considered.
 const CHOICES_MAX: u16 = 32;
 
-/// Where a rule stands.
+/// The position of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RulePlace {
-    /// Whose it is: the subscription.
+    /// The group of the rule, which is its subscription.
     pub group: u64,
     /// Its position among the rules of its group.
     pub position: u32,
 }
 
-/// A rule that matches a message, or that can't say.
+/// A rule that matches a message, or whose evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which rule.
+    /// The rule.
     pub place: RulePlace,
-    /// Why it can't say, if so.
+    /// The failure of its evaluation, if it failed.
     pub failure: Option<Failure>,
 }
 
-/// The rules of a topic, shared with whoever has set them. A rule `T` is what leads to its filter.
+/// The rules of a topic, shared with their owner. A rule `T` dereferences to its filter.
 #[derive(Debug)]
 pub struct Index<T> {
-    /// Only ever looked up: found in fewer steps than in an ordered map, each of which waits for memory.
+    /// Used for look-ups only, where a hash map needs fewer memory accesses than an ordered map.
     groups: HashMap<u64, Box<[Listed<T>]>, FxBuildHasher>,
-    /// Rules that concern every message, in order.
+    /// Rules that must be considered for every message, in order.
     unposted: BTreeMap<RulePlace, Unposted<T>>,
     postings: Postings,
 }
@@ -61,19 +61,19 @@ struct Listed<T> {
     listing: Listing,
 }
 
-/// A rule that concerns every message.
+/// A rule that must be considered for every message.
 #[derive(Debug)]
 enum Unposted<T> {
-    /// It matches whatever it is asked, so it is not.
+    /// It matches every message, without evaluation.
     True,
-    /// It is asked.
+    /// It is evaluated.
     Asked(Arc<T>),
 }
 
-/// How a rule is found.
+/// How a rule is listed.
 #[derive(Debug, Clone, Copy)]
 enum Listing {
-    /// It matches nothing.
+    /// It matches no message.
     Never,
     /// It is among the unposted.
     Unposted,
@@ -88,8 +88,8 @@ impl<T> Default for Index<T> {
 }
 
 impl<T: AsRef<Filter>> Index<T> {
-    /// Sets the rules of a group, in order, in place of those it had. What this costs depends on the group's rules, not on
-    /// those of others.
+    /// Replaces the rules of a group, in order. The cost depends on the number of the group's rules, not on those of
+    /// others.
     pub fn set(&mut self, group: u64, rules: &[Arc<T>]) {
         self.remove(group);
         let mut listed = Vec::with_capacity(rules.len());
@@ -106,7 +106,7 @@ impl<T: AsRef<Filter>> Index<T> {
         self.groups.insert(group, listed.into_boxed_slice());
     }
 
-    /// Posts a rule under the property and values that tell it apart best now, if any do.
+    /// Posts a rule under its currently most selective choice, if it has one.
     fn list(&mut self, place: RulePlace, filter: &Filter) -> Listing {
         if filter.constant() == Some(false) {
             return Listing::Never;
@@ -118,7 +118,7 @@ impl<T: AsRef<Filter>> Index<T> {
         Listing::Posted(number)
     }
 
-    /// Forgets a group.
+    /// Removes a group.
     pub fn remove(&mut self, group: u64) {
         let listed = self.groups.remove(&group).unwrap_or_default();
         let mut keys = Vec::new();
@@ -139,7 +139,7 @@ impl<T: AsRef<Filter>> Index<T> {
         self.postings.vacate(&keys, group);
     }
 
-    /// Appends the rules that match a message or can't say, in order of group and position.
+    /// Appends the rules that match a message or whose evaluation failed, in order of group and position.
     pub fn ask(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128, verdicts: &mut Vec<Verdict>) {
         let mut asking = Asking { subject, new_id, verdicts, steps: LikeSteps::default() };
         let mut candidates = Candidates::new();
@@ -169,7 +169,7 @@ impl<T: AsRef<Filter>> Index<T> {
     }
 }
 
-/// A message on its way through the rules.
+/// The evaluation of the rules for one message.
 struct Asking<'a> {
     subject: &'a Subject<'a>,
     new_id: &'a mut dyn FnMut() -> u128,

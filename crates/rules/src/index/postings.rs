@@ -1,4 +1,4 @@
-//! Which rules to ask about a message with certain values.
+//! Look-up of candidate rules by a message's values.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -13,27 +13,27 @@ use crate::Subject;
 use crate::sql::tree::SystemProperty;
 use crate::sql::{Message, Value};
 
-/// The table keeps room for this many.
+/// The table keeps capacity for this many.
 const CAPACITY_KEPT: usize = 1024;
-/// A larger one gives memory back when fewer than one in this many of its places are used.
+/// A larger table is shrunk when fewer than one in this many of its places are used.
 const SPARSE_RATIO: usize = 8;
 
 /// Rules that may match a message.
 pub(super) type Candidates = SmallVec<[RulePlace; 16]>;
 
-/// Rules by a property and the value it must have.
+/// Rules by a property and its required value.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    /// Only ever looked up, never walked: its order is unobservable. Most values are one rule's.
+    /// Used for look-ups only, never iterated, so its order is unobservable. Most values belong to one rule.
     by_key: HashMap<Key, SmallVec<[RulePlace; 1]>, FxBuildHasher>,
-    /// System properties under which rules are posted, and how many.
+    /// System properties under which rules are posted, with the number of rules.
     system: BTreeMap<SystemProperty, usize>,
-    /// Rules posted under application properties.
+    /// Number of rules posted under application properties.
     user: usize,
 }
 
 impl Postings {
-    /// How many rules are posted as this one would be.
+    /// Number of rules already posted under this choice.
     pub(super) fn crowd(&self, choice: &Choice) -> usize {
         choice.keys.iter().map(|key| self.by_key.get(key).map_or(0, SmallVec::len)).sum()
     }
@@ -46,13 +46,13 @@ impl Postings {
         *self.count_mut(choice.system) += 1;
     }
 
-    /// A rule that was posted like this goes; its place goes by [`Self::vacate`].
+    /// Counts the removal of a rule posted under this choice; [`Self::vacate`] removes its postings.
     pub(super) fn uncount(&mut self, choice: &Choice) {
         *self.count_mut(choice.system) -= 1;
         self.system.retain(|_, count| *count > 0);
     }
 
-    /// Takes away all rules of a group that are posted under these keys.
+    /// Removes all postings of a group under these keys.
     pub(super) fn vacate(&mut self, keys: &[Key], group: u64) {
         for key in keys {
             let Entry::Occupied(mut posted) = self.by_key.entry(*key) else { continue };
@@ -75,7 +75,7 @@ impl Postings {
         self.by_key.is_empty() && self.system.is_empty() && self.user == 0
     }
 
-    /// Room for keys, and for rules under each.
+    /// Capacity for keys, and for rules under each.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.by_key.capacity() + self.by_key.values().map(SmallVec::capacity).sum::<usize>()
@@ -88,7 +88,7 @@ impl Postings {
         }
     }
 
-    /// Appends the rules that may match a message; some of them more than once.
+    /// Appends the rules that may match a message, some of them possibly several times.
     pub(super) fn find(&self, subject: &Subject<'_>, candidates: &mut Candidates) {
         let mut find = |property: PropertyKey, value: &Value<'_>| {
             if let Some(places) = self.by_key.get(&property.with(value)) {

@@ -1,13 +1,13 @@
-//! How many steps LIKE may take for one message, over all rules of a topic.
+//! Limit of the steps of LIKE for one message, over all rules of a topic.
 
 use crate::sql::LIKE_STEPS_MAX;
 
-/// Steps for one message that rules share: the first to ask get what they need.
+/// Steps for one message that are shared by all rules: rules evaluated first get what they need.
 const SHARED: usize = 16 * LIKE_STEPS_MAX;
-/// Steps that each rule has when others have taken those: enough to look through the longest property four times.
+/// Steps guaranteed to each rule after that: enough to scan the longest property four times.
 const OWN: usize = 16 << 10;
 
-/// What is left for a message.
+/// Steps left for a message.
 #[derive(Debug)]
 pub(super) struct LikeSteps(usize);
 
@@ -18,7 +18,7 @@ impl Default for LikeSteps {
 }
 
 impl LikeSteps {
-    /// Lends steps to a rule and takes back what it leaves.
+    /// Lends steps to a rule and takes back the unused ones.
     pub(super) fn lend<T>(&mut self, evaluate: impl FnOnce(&mut usize) -> T) -> T {
         let lent = self.0.clamp(OWN, LIKE_STEPS_MAX);
         let mut left = lent;

@@ -1,4 +1,4 @@
-//! The index says of every message what each filter says by itself.
+//! The index yields the same result for every message as evaluating each filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
     Arrival, CorrelationFilter, Filter, PropertyValue, RuleProperties, Selector, SqlFilter, Subject,
 };
 
-/// One thing that happens to an index.
+/// One operation on an index.
 #[derive(Debug, Clone)]
 enum Move {
     Set(u64, Vec<Filter>),
@@ -22,16 +22,16 @@ enum Move {
     Ask(RuleProperties),
 }
 
-/// A text that is an instant as well, and that instant in ticks.
+/// A text that is also a time, and that time in ticks.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
-/// A text that is a GUID as well.
+/// A text that is also a GUID.
 const GUID: &str = "00000000-0000-0000-0000-000000000001";
-/// 5 and 5.0 as AMQP encodes decimals.
+/// 5 and 5.0 in AMQP's encoding of decimals.
 const DECIMAL_5: u128 = 0x3040 << 112 | 5;
 const DECIMAL_5_0: u128 = 0x303E << 112 | 50;
 
-/// What an index has to say, told by asking every filter.
+/// The expected result, by evaluating every filter.
 fn asked_one_by_one(groups: &BTreeMap<u64, Vec<Filter>>, subject: &Subject<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (group, filters) in groups {
@@ -53,7 +53,7 @@ fn ask(index: &Index<Filter>, rule_properties: &RuleProperties) -> Vec<Verdict> 
     verdicts
 }
 
-/// Published at the instant zero as number 5.
+/// Published at time zero with number 5.
 const ARRIVAL: Arrival<'static> = Arrival {
     sequence_number: 5,
     enqueued_sequence_number: 5,
@@ -76,7 +76,7 @@ fn name() -> impl Strategy<Value = Box<str>> {
     select(&["a", "A", "b", "größe", "GRÖßE", "σ", "ς", "K", "\u{212a}", "k"]).prop_map(Into::into)
 }
 
-/// Few values, so that equal ones of different types meet.
+/// Few different values, so that equal ones of different types occur.
 fn value() -> impl Strategy<Value = PropertyValue> {
     let integers = select(&[0, 5, 1 << 53, (1 << 53) + 1, i64::MAX, -1]);
     let doubles =
@@ -136,7 +136,7 @@ fn sql_filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// A condition in SQL, many of them with equalities.
+/// An SQL condition; many of them contain equalities.
 fn condition() -> impl Strategy<Value = String> {
     let property = || {
         select(&["a", "A", "b", "größe", "GRÖßE", "σ", "ς", "k", "sys.Label", "sys.MessageId"]).prop_union(
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// How many rules are asked about a message.
+/// Number of rules evaluated for a message.
 fn asked(index: &Index<Filter>, rule_properties: &RuleProperties) -> usize {
     let mut candidates = Candidates::new();
     index.postings.find(&Subject { rule_properties, arrival: ARRIVAL }, &mut candidates);
@@ -280,7 +280,7 @@ fn sql(text: &str, parameter: PropertyValue) -> Filter {
     Filter::Sql(Box::new(SqlFilter::new(text, vec![("p".into(), parameter)]).unwrap()))
 }
 
-/// A message that no condition below is true of.
+/// A message that matches none of the conditions below.
 fn other() -> RuleProperties {
     let user =
         vec![("a".into(), PropertyValue::Text("other".into())), ("b".into(), PropertyValue::Integer(7))];
@@ -316,7 +316,7 @@ fn conditions_with_an_equality_are_not_asked_about_other_messages() {
     }
 }
 
-/// Because they may fail, or be true without it.
+/// Because they may fail, or be true without the equality.
 #[test]
 fn conditions_without_a_needed_equality_are_asked_about_every_message() {
     for text in [

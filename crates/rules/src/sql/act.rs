@@ -1,4 +1,4 @@
-//! What statements come to for a message.
+//! Execution of statements for a message.
 
 use super::arithmetic::PROPERTY_BYTES_MAX;
 use super::compile::{compile, named};
@@ -33,10 +33,10 @@ pub(super) fn prepared(
     statements.iter().map(prepare).collect()
 }
 
-/// Carries statements out, one after the other; each sees what those before it did.
+/// Executes statements in order; each sees the effects of earlier ones.
 ///
 /// # Errors
-/// A [`Fault`] if one of them can't be carried out.
+/// A [`Fault`] if one of them fails.
 pub(super) fn act(
     statements: &[Statement],
     subject: &Subject<'_>,
@@ -72,14 +72,14 @@ fn under<'a>(subject: &Subject<'a>, changes: &'a PropertyChanges) -> Message<'a>
     Message { changes: Some(changes), ..Message::new(subject) }
 }
 
-/// As it was sent, or as an earlier statement made it.
+/// The spelling of a name in the message, as sent or as set by an earlier statement.
 fn name_in_message<'a>(name: &Name, message: &Message<'a>) -> Option<&'a str> {
     let sent = message.rule_properties.user.iter().map(|(known, _)| &**known);
     let changed = message.changes.into_iter().flat_map(|changes| &changes.user).map(|(known, _)| &**known);
     sent.chain(changed).find(|known| name.is(known))
 }
 
-/// Takes away every property of a name; there may be several that differ in case only.
+/// Removes all properties of a name; there may be several that differ only in case.
 fn remove_user(name: &Name, subject: &Subject<'_>, changes: &mut PropertyChanges) {
     changes.user.retain(|(known, _)| !name.is(known));
     for (known, _) in subject.rule_properties.user.iter().filter(|(known, _)| name.is(known)) {
@@ -102,8 +102,9 @@ fn check_length(name: &str, value: &PropertyValue) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A message with a session has no other partition key (semantics §3; azure-sdk-for-java 10612). One that was equal to the session
-/// before follows it (azure-sdk-for-net 13961); any other contradiction that an action makes is a fault.
+/// A message with a session must have the same partition key (semantics §3; azure-sdk-for-java 10612). A partition key
+/// that was equal to the session before follows it (azure-sdk-for-net 13961); any other contradiction caused by an
+/// action is a fault.
 fn keep_partition_with_session(subject: &Subject<'_>, changes: &mut PropertyChanges) -> Result<(), Fault> {
     let is_touched = |property| changes.text(property).is_some();
     if !is_touched(TextProperty::SessionId) && !is_touched(TextProperty::PartitionKey) {

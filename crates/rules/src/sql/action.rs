@@ -16,10 +16,10 @@ pub struct SqlAction {
 }
 
 impl SqlAction {
-    /// Reads statements, one at least. `parameters` says what `@name` stands for.
+    /// Parses one or more statements. `parameters` are the values of `@name`.
     ///
     /// # Errors
-    /// [`SqlError`] names the place and what was expected there.
+    /// [`SqlError`] with the position and what was expected there.
     pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         let source = SqlSource { expression: expression.into(), parameters };
         Self::compile(source)
@@ -32,28 +32,28 @@ impl SqlAction {
         Ok(Self { source, statements })
     }
 
-    /// The text as it was written.
+    /// The original text.
     #[must_use]
     pub fn expression(&self) -> &str {
         &self.source.expression
     }
 
-    /// What `@name` stands for, as it was given.
+    /// The values of `@name`, in their given form.
     #[must_use]
     pub fn parameters(&self) -> &[(Box<str>, PropertyValue)] {
         &self.source.parameters
     }
 
-    /// How many statements there are.
+    /// Number of statements.
     #[must_use]
     pub fn statements(&self) -> usize {
         self.statements.len()
     }
 
-    /// What the statements, one after the other, come to for a message. `new_id` draws what `newid()` is.
+    /// The changes made by the statements, executed in order. `new_id` generates the value of `newid()`.
     ///
     /// # Errors
-    /// [`Failure`] when one of them can't be carried out; then none is.
+    /// [`Failure`] when one of them fails; then none has an effect.
     pub fn changes(
         &self,
         subject: &Subject<'_>,

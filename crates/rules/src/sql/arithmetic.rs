@@ -1,4 +1,4 @@
-//! Values computed from values.
+//! Arithmetic on values.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use super::time_arithmetic;
 use super::tree::{ArithmeticOperator, Sign};
 use super::value::{Fault, Value};
 
-/// How long a property may be (semantics §3), so no text grows longer.
+/// Largest size of a property (semantics §3), and so of any computed text.
 pub(super) const PROPERTY_BYTES_MAX: usize = 32 * 1024;
 
-/// Two values make a third: UNKNOWN if one of them is. Integers are checked as in C#; beside a double or decimal they are
-/// doubles; texts are joined (semantics §13.4); instants and lengths of time go by C#, too.
+/// Combines two values: UNKNOWN if one of them is. Integers are checked as in C#; combined with a double or decimal
+/// they are doubles; texts are concatenated (semantics §13.4); times and durations follow C#, too.
 ///
 /// # Errors
-/// What is neither number nor time, an integer that does not fit, a division by zero, a text too long.
+/// An operand that is neither number nor time, an integer overflow, a division by zero, a text too long.
 pub(super) fn arithmetic<'a>(
     operator: ArithmeticOperator,
     left: Value<'a>,
@@ -80,7 +80,7 @@ fn of_numbers<'a>(
     }))
 }
 
-/// One of them is beyond 63 bits; the result may be as well (inferred: in C# these two types do not meet).
+/// At least one operand exceeds 63 bits; the result may as well (inferred: in C# these two types can't be combined).
 fn of_large_integers<'a>(operator: ArithmeticOperator, left: i128, right: i128) -> Result<Value<'a>, Fault> {
     let result = match operator {
         ArithmeticOperator::Add => left.checked_add(right),
@@ -115,10 +115,10 @@ fn symbol(operator: ArithmeticOperator) -> char {
     }
 }
 
-/// A value with a sign in front: UNKNOWN if it is.
+/// A value with a sign: UNKNOWN if the value is.
 ///
 /// # Errors
-/// What is neither number nor length of time, or an integer whose negative does not fit.
+/// An operand that is neither number nor duration, or an integer whose negative does not fit.
 pub(super) fn signed(sign: Sign, value: Value<'_>) -> Result<Value<'_>, Fault> {
     if let Some(result) = time_arithmetic::signed(sign, &value) {
         return result.ok_or_else(|| too_far('-'));

@@ -1,16 +1,16 @@
-//! What the grammar makes of the words: pieces of the tree, and what is wrong with them that the grammar can't see.
+//! Actions of the grammar: building parts of the tree, and checks beyond the grammar.
 
 use super::parameters;
 use super::tree::SystemProperty;
 use super::tree::{ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, Statement};
 use crate::PropertyValue;
 
-/// How deep an expression may be nested, parentheses included. Whoever walks a tree may go down one call per level: a
-/// text of any length overflows no stack. Service Bus names no such limit; its 1024 characters hold more levels than
-/// this, but no sensible ones (inferred).
+/// Deepest nesting of an expression, parentheses included. It bounds recursion over a tree, so that no text overflows
+/// the stack. Service Bus documents no such limit; its 1024 characters allow more levels than this, but no sensible
+/// ones (inferred).
 pub const DEPTH_MAX: usize = 256;
 
-/// What is wrong, and at which byte of the text.
+/// An error, and its byte position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Problem {
     pub(super) at: usize,
@@ -29,19 +29,19 @@ impl Problem {
     }
 }
 
-/// Where a text is read: what the words alone don't say.
+/// Context of parsing.
 pub(super) struct Place<'given> {
-    /// What `@name` stands for.
+    /// The values of `@name`.
     pub(super) parameters: &'given [(Box<str>, PropertyValue)],
 }
 
-/// A piece of a tree, with what errors about it need.
+/// A part of a tree, with data for errors about it.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     expression: Expression,
-    /// Its first byte.
+    /// Position of its first byte.
     at: usize,
-    /// Levels, parentheses included.
+    /// Depth in levels, parentheses included.
     depth: usize,
 }
 
@@ -52,7 +52,7 @@ impl Node {
         Self { expression, at, depth: 1 }
     }
 
-    /// An expression that stands over others, the deepest of which has so many levels.
+    /// An expression above others, the deepest of which has `depth` levels.
     fn over(at: usize, depth: usize, expression: Expression) -> Built {
         if depth >= DEPTH_MAX {
             let message = format!("what starts here is nested more than {DEPTH_MAX} levels deep");
@@ -65,17 +65,17 @@ impl Node {
         Box::new(self.expression)
     }
 
-    /// What it says.
+    /// The expression.
     pub(super) const fn expression(&self) -> &Expression {
         &self.expression
     }
 
-    /// Its first byte.
+    /// Position of its first byte.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
 
-    /// Whether it can be nothing but TRUE, FALSE or UNKNOWN.
+    /// Whether it can only be TRUE, FALSE or UNKNOWN.
     pub(super) fn is_condition(&self) -> bool {
         match &self.expression {
             Expression::Comparison(..)
@@ -97,7 +97,7 @@ impl Node {
     }
 }
 
-/// A property, and where its name starts.
+/// A property, and the position of its name.
 #[derive(Debug)]
 pub(super) struct Target {
     property: Property,
@@ -129,12 +129,12 @@ fn unknown_system(name: &str) -> String {
     format!("there is no system property '{name}'{hint}")
 }
 
-/// A whole filter.
+/// Builds a whole filter.
 pub(super) fn filter(place: &Place<'_>, node: Node) -> Result<Expression, Problem> {
     Ok(*condition(place, node)?.boxed())
 }
 
-/// Refuses what can't be TRUE or FALSE whatever the message is: the documented grammar has no place for it either.
+/// Refuses an expression that can't be TRUE or FALSE for any message; the documented grammar excludes these as well.
 fn condition(place: &Place<'_>, node: Node) -> Built {
     let found = match &node.expression {
         Expression::Constant(Constant::Integer(_) | Constant::Double(_)) => "a number",
@@ -167,7 +167,7 @@ pub(super) fn and(place: &Place<'_>, left: Node, right: Node) -> Built {
     chain(place, left, right, parts, Expression::And)
 }
 
-/// One level for a whole chain, however long and wherever parentheses stand in it.
+/// Adds one level for a whole chain, regardless of its length and of parentheses in it.
 fn chain(
     place: &Place<'_>,
     left: Node,
@@ -202,7 +202,7 @@ pub(super) fn arithmetic(left: Node, operator: ArithmeticOperator, right: Node) 
     Node::over(at, depth, Expression::Arithmetic(operator, left.boxed(), right.boxed()))
 }
 
-/// A number that is written out takes its sign into it.
+/// A sign before a numeric literal becomes part of the literal.
 pub(super) fn signed(at: usize, operand: Node, sign: Sign) -> Built {
     match (&operand.expression, sign) {
         (Expression::Constant(Constant::Integer(_) | Constant::Double(_)), Sign::Plus) => {
@@ -241,7 +241,7 @@ pub(super) fn like(
     )
 }
 
-/// What ESCAPE names is one character (semantics §13.4), as far as that is known before a message is.
+/// The value of ESCAPE must be one character (semantics §13.4); checked here if it is a constant.
 fn check_escape(place: &Place<'_>, escape: &Node) -> Result<(), Problem> {
     let text: Option<&str> = match &escape.expression {
         Expression::Constant(Constant::Text(text)) => Some(text),
@@ -294,7 +294,7 @@ pub(super) fn parameter(place: &Place<'_>, at: usize, name: &str) -> Built {
     }
 }
 
-/// `newid()`, `property(name)` and `p(name)`. Their names are not reserved: without parentheses they are properties.
+/// `newid()`, `property(name)` and `p(name)`. These names are not reserved: without parentheses they are properties.
 pub(super) fn function(at: usize, name: &str, arguments: Option<Vec<Node>>) -> Built {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     let mut arguments = arguments.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Two values compared.
+//! Comparison of two values.
 
 use std::cmp::Ordering;
 
@@ -9,12 +9,12 @@ use super::time_span;
 use super::tree::ComparisonOperator;
 use super::value::Value;
 
-/// Whether a comparison holds; `None` for UNKNOWN: an operand is unknown, or the kinds do not compare (semantics §13.4; that
-/// such kinds are UNKNOWN and no error is inferred).
+/// Whether a comparison holds; `None` for UNKNOWN: an operand is unknown, or the types are not comparable (semantics
+/// §13.4; that this is UNKNOWN and not an error is inferred).
 ///
-/// Numbers compare by value, with a double or decimal as doubles do in C#. Texts compare ordinally as in .NET: by UTF-16
-/// code units, case-sensitively. Beside an instant, a length of time or a GUID a text is read as one (inferred). Booleans
-/// and values that SQL has no type for are only equal or not.
+/// Numbers compare by value, with a double or decimal as doubles do in C#. Texts compare ordinally as in .NET: by
+/// UTF-16 code units, case-sensitively. A text compared with a time, a duration or a GUID is parsed as one (inferred).
+/// Booleans and values of types unknown to SQL can only be equal or not.
 pub(super) fn compare(operator: ComparisonOperator, left: &Value<'_>, right: &Value<'_>) -> Option<bool> {
     match relation(operator, left, right)? {
         Relation::Ordered(ordering) => Some(holds(operator, ordering)),
@@ -27,12 +27,12 @@ pub(super) fn compare(operator: ComparisonOperator, left: &Value<'_>, right: &Va
     }
 }
 
-/// How one value stands to another.
+/// The relation of two values.
 enum Relation {
     Ordered(Ordering),
-    /// Neither less nor equal nor greater: what is no number.
+    /// Neither less nor equal nor greater: NaN.
     Different,
-    /// Equal or not, but not less or greater.
+    /// Equal or not, but without an order.
     Unordered(bool),
 }
 
@@ -67,15 +67,15 @@ fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
 
 fn texts(operator: ComparisonOperator, left: &str, right: &str) -> Ordering {
     match operator {
-        // Which of two is less does not matter here, and whether they are the same is seen faster.
+        // The order does not matter here, and equality is faster to determine.
         ComparisonOperator::Equal | ComparisonOperator::NotEqual if left == right => Ordering::Equal,
         ComparisonOperator::Equal | ComparisonOperator::NotEqual => Ordering::Less,
         _ => ordinal(left, right),
     }
 }
 
-/// The order of UTF-16 code units. That of UTF-8 bytes is the same, except that characters beyond the 16 bits come before
-/// U+E000 to U+FFFF.
+/// The order of UTF-16 code units. It is the same as that of UTF-8 bytes, except that characters beyond 16 bits come
+/// before U+E000 to U+FFFF.
 fn ordinal(left: &str, right: &str) -> Ordering {
     let differing = left.bytes().zip(right.bytes()).find(|(left, right)| left != right);
     let rank = |byte: u8| if byte == 0xEE || byte == 0xEF { byte + 0x10 } else { byte };
@@ -90,7 +90,7 @@ fn numbers(left: &Value<'_>, right: &Value<'_>) -> Option<Relation> {
     Some(left.partial_cmp(&right).map_or(Relation::Different, Relation::Ordered))
 }
 
-/// Where a value lies among its like: an instant or a length of time in ticks, a GUID as a number (in .NET's order).
+/// A comparable form of a value: a time or a duration in ticks, a GUID as a number (in .NET's order).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Ticks(i128),
@@ -118,7 +118,7 @@ fn places(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     are_alike.then(|| place(left).cmp(&place(right)))
 }
 
-/// A text as what stands beside it, as precisely as that can be.
+/// Parses a text as the type of the other operand, as precisely as possible.
 fn read_beside(text: &str, beside: &Value<'_>) -> Option<Place> {
     match beside {
         Value::Timestamp(_) => {

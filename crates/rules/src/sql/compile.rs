@@ -1,5 +1,5 @@
-//! Tree → program. What is known before any message is, is computed here; what can't be computed is left to fail when it is
-//! asked for.
+//! Compiles a tree to a program. Constant parts are computed here; constant parts that fail are kept, so that they fail
+//! on evaluation.
 
 use super::evaluate::evaluate;
 use super::like::Pattern;
@@ -10,7 +10,7 @@ use super::tree::{Constant, Expression, Property, SystemProperty};
 use crate::names::Name;
 use crate::{Arrival, PropertyValue, RuleProperties};
 
-/// Makes the program of an expression. Goes down one call per level of the tree; the parser bounds that.
+/// Compiles an expression. Recursive per level of the tree, which the parser bounds.
 pub(super) fn compile(expression: &Expression, parameters: &[(Box<str>, PropertyValue)]) -> Program {
     let mut compiler = Compiler { steps: Vec::new(), parameters };
     compiler.expression(expression);
@@ -63,7 +63,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Operands and what is done with them; done at once if all of them are known.
+    /// Compiles operands and an operation on them; evaluates it at once if all of them are constant.
     fn operation(&mut self, start: usize, operands: &[&Expression], step: Step) {
         for operand in operands {
             self.expression(operand);
@@ -72,7 +72,7 @@ impl Compiler<'_> {
         self.fold(start);
     }
 
-    /// A property by a name that is computed, unless it is known.
+    /// A property with a computed name, unless the name is constant.
     fn by_name(&mut self, name: &Expression) {
         let start = self.steps.len();
         self.expression(name);
@@ -89,7 +89,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Replaces constants and the step that takes them by what they come to, if to anything.
+    /// Replaces constants and the step that uses them by their result, if there is one.
     fn fold(&mut self, start: usize) {
         let Some((_, operands)) = self.steps.get(start..).and_then(<[Step]>::split_last) else { return };
         if !operands.iter().all(|step| matches!(step, Step::Constant(_))) {
@@ -108,7 +108,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A property compared to a constant is one step.
+    /// Joins the comparison of a property with a constant into one step.
     fn join_comparison(&mut self, start: usize) {
         let Some([Step::Property(_), Step::Constant(_), Step::Compare(_)]) = self.steps.get(start..) else {
             return;
@@ -162,8 +162,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Terms from left to right until one decides. What is known and decides nothing is left out; what follows a known
-    /// decision is never asked, so it is left out as well.
+    /// Evaluates terms from left to right until one decides. Constant terms that don't decide are omitted, and so are
+    /// the terms after a constant that decides, which would never be evaluated.
     fn junction(&mut self, junction: Junction, terms: &[Expression]) {
         let start = self.steps.len();
         let mut first_term_end = None;
@@ -196,7 +196,7 @@ impl Compiler<'_> {
         self.fold(start);
     }
 
-    /// What the steps of an expression are known to come to.
+    /// The constant result of an expression's steps, if known.
     fn known_value(&self, start: usize) -> Option<PropertyValue> {
         match self.steps.get(start..) {
             Some([Step::Constant(value)]) => Some(value.clone()),
@@ -211,7 +211,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Completes the steps of one operator that leave it early; those of operators within it are complete.
+    /// Sets the jump targets of one operator's steps; those of nested operators are already set.
     fn lead_to_end(&mut self, start: usize) {
         let here = self.steps.len();
         for step in self.steps.iter_mut().skip(start) {
@@ -224,7 +224,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The property that a name means, unless it is a system property that there is not.
+/// The property with this name, unless it names a system property that does not exist.
 fn property_by_name(name: &str) -> Option<Named> {
     match system_name(name) {
         Some(name) => SystemProperty::from_name(name).map(Named::System),
@@ -242,7 +242,7 @@ fn constant(constant: &Constant) -> PropertyValue {
     }
 }
 
-/// The pattern that steps put, if it is known and one.
+/// The pattern produced by the steps, if it is constant and valid.
 fn prepared(steps: &[Step]) -> Option<Pattern> {
     match steps {
         [Step::Constant(PropertyValue::Text(pattern))] => Pattern::new(pattern, None).ok(),
@@ -253,7 +253,7 @@ fn prepared(steps: &[Step]) -> Option<Pattern> {
     }
 }
 
-/// How many values there are at once at most. Jumps lead to where as many are left as without them.
+/// Largest number of values on the stack. Jumps lead to positions with the same number of values as without them.
 fn depth(steps: &[Step]) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for step in steps {

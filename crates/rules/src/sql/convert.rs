@@ -1,4 +1,4 @@
-//! Values in the kind that a property already has.
+//! Conversion of values to the type of an existing property.
 
 use uuid::Uuid;
 
@@ -9,15 +9,15 @@ use super::value::Value;
 use crate::PropertyValue;
 use crate::decimal;
 
-/// A value for a property that has another one: in the same kind if that is possible without loss, otherwise in its own
-/// ("SET performs implicit conversion if possible", documented; that it is no failure if not is inferred). A null has no
-/// kind.
+/// Converts a value for a property that has another one: to the same type if that is possible without loss, otherwise
+/// it keeps its own type ("SET performs implicit conversion if possible", documented; that an impossible conversion is
+/// not a failure is inferred). A null has no type.
 pub(super) fn converted(value: Value<'_>, existing: Option<&PropertyValue>) -> PropertyValue {
     let in_its_kind = existing.and_then(|existing| in_kind_of(existing, &value));
     in_its_kind.unwrap_or_else(|| value.into_fact())
 }
 
-/// `None` if it can't be, or is already.
+/// `None` if the conversion is impossible or unnecessary.
 fn in_kind_of(existing: &PropertyValue, value: &Value<'_>) -> Option<PropertyValue> {
     match existing {
         PropertyValue::Boolean(_) => boolean(value).map(PropertyValue::Boolean),
@@ -62,7 +62,7 @@ fn integer(value: &Value<'_>) -> Option<PropertyValue> {
     signed.or_else(|_| u64::try_from(number).map(PropertyValue::Unsigned)).ok()
 }
 
-/// A double without a fraction; beyond 2^53 there are integers that none can be.
+/// A double without a fraction as an integer; beyond 2^53 not all integers are representable as doubles.
 fn whole(number: f64) -> Option<i128> {
     (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i128)
 }

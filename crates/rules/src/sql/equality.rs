@@ -1,4 +1,4 @@
-//! Which equalities a condition needs: what a rule can be found by without being asked.
+//! Equalities that a condition requires, by which a rule can be indexed.
 
 use uuid::Uuid;
 
@@ -7,15 +7,15 @@ use super::tree::ComparisonOperator;
 use super::{instant, time_span};
 use crate::PropertyValue;
 
-/// A property, and the values of which it must have one for the condition to be TRUE. A value equals one of these when it is
-/// the same, or the same number in another type.
+/// A property, and values of which it must have one for the condition to be TRUE. A value matches one of these when it
+/// is identical, or the same number in another type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Equality {
     pub(crate) property: Named,
     pub(crate) values: Vec<PropertyValue>,
 }
 
-/// What is known of a value before there is a message.
+/// Static knowledge about a value.
 enum Known<'p> {
     Constant(&'p PropertyValue),
     Property(&'p Named),
@@ -23,8 +23,8 @@ enum Known<'p> {
     Condition(Vec<Equality>),
 }
 
-/// The equalities without which a program comes to nothing but FALSE or UNKNOWN. A program that may fail has none: whoever
-/// does not ask it misses the failure.
+/// The equalities without which the result of a program is FALSE or UNKNOWN. A program that may fail has none: without
+/// evaluating it, the failure would be missed.
 pub(super) fn equalities(program: &Program) -> Vec<Equality> {
     let mut stack = Vec::new();
     for step in &program.steps {
@@ -38,8 +38,8 @@ pub(super) fn equalities(program: &Program) -> Vec<Equality> {
     }
 }
 
-/// Does one step with what is known; `None` when it may fail or is not understood. Jumps only leave out what would not
-/// change the answer.
+/// Executes one step symbolically; `None` when it may fail or is not supported. Jumps only skip steps that would not
+/// change the result.
 fn follow<'p>(step: &'p Step, stack: &mut Vec<Known<'p>>) -> Option<()> {
     let result = match step {
         Step::Constant(constant) => Known::Constant(constant),
@@ -87,7 +87,7 @@ fn follow<'p>(step: &'p Step, stack: &mut Vec<Known<'p>>) -> Option<()> {
     Some(())
 }
 
-/// A value where a condition is wanted: anything but truth values fails there.
+/// A value used as a condition: anything but truth values fails there.
 fn condition(known: Known<'_>) -> Option<Vec<Equality>> {
     match known {
         Known::Condition(needed) => Some(needed),
@@ -107,7 +107,7 @@ fn comparison<'p>(operator: ComparisonOperator, left: &Known<'_>, right: &Known<
     Known::Condition(needed)
 }
 
-/// A property equals one of some constants, if it is known what can be equal to each.
+/// A property equals one of some constants, if all values equal to each are known.
 fn one_of(property: &Named, constants: &[PropertyValue]) -> Vec<Equality> {
     let mut values = Vec::new();
     for constant in constants {
@@ -119,7 +119,7 @@ fn one_of(property: &Named, constants: &[PropertyValue]) -> Vec<Equality> {
             | PropertyValue::Unsigned(_)
             | PropertyValue::Double(_)
             | PropertyValue::Decimal(_) => values.push(constant.clone()),
-            // Many a text means the same instant.
+            // Many different texts mean the same time.
             PropertyValue::Timestamp(_)
             | PropertyValue::DateTimeOffset(_)
             | PropertyValue::TimeSpan(_)
@@ -131,7 +131,7 @@ fn one_of(property: &Named, constants: &[PropertyValue]) -> Vec<Equality> {
     vec![Equality { property: property.clone(), values }]
 }
 
-/// What a text equals: itself, and what is read out of it beside values of other kinds (see `compare`).
+/// The values equal to a text: itself, and the values parsed from it in comparisons with other types (see `compare`).
 fn readings(text: &str) -> impl Iterator<Item = PropertyValue> {
     let ticks = instant::parse(text);
     [
@@ -145,7 +145,7 @@ fn readings(text: &str) -> impl Iterator<Item = PropertyValue> {
     .flatten()
 }
 
-/// What is needed for one of two conditions, by their needs: a property that both need has a value that either wants.
+/// The equalities required by a disjunction: a property that both conditions require has one of the values of either.
 fn either(left: Vec<Equality>, right: Vec<Equality>) -> Vec<Equality> {
     let mut needed = left;
     needed.retain_mut(|equality| {

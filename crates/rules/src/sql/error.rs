@@ -1,11 +1,11 @@
-//! What is wrong with a text.
+//! Errors in an SQL text.
 
-/// A text that is no condition, or no list of statements.
+/// The error of a text that is not a condition, or not a list of statements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (at character {} of the expression)", position + 1)]
 pub struct SqlError {
-    /// Where: characters before it.
+    /// Number of characters before the error.
     pub position: usize,
-    /// What was found there and what was expected, as a phrase without a full stop.
+    /// What was found and what was expected, as a phrase without a full stop.
     pub message: String,
 }

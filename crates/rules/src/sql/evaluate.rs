@@ -1,4 +1,4 @@
-//! What a program comes to for a message. Nothing is allocated, texts that are joined and failures aside.
+//! Evaluation of a program for a message. Allocates only for concatenated texts and failures.
 
 use std::borrow::Cow;
 
@@ -12,18 +12,18 @@ use super::program::{Position, Program, Step};
 use super::tree::ComparisonOperator;
 use super::value::{Fault, Value};
 
-/// Almost all programs need fewer values at once.
+/// Stack size sufficient for almost all programs.
 const DEPTH_USUAL: usize = 16;
 /// Twice the depth of the deepest expression ([`super::DEPTH_MAX`]): LIKE keeps two values while it computes a third.
 const DEPTH_MOST: usize = 512;
 
-/// Where `newid()` comes from.
+/// Generates the values of `newid()`.
 pub(super) type NewId<'n> = &'n mut dyn FnMut() -> u128;
 
-/// The value of an expression. Takes the steps of LIKE from those that are left.
+/// The value of an expression. Deducts the steps of LIKE from those left.
 ///
 /// # Errors
-/// A [`Fault`] if it has none for this message.
+/// A [`Fault`] if it can't be evaluated for this message.
 pub(super) fn evaluate<'a>(
     program: &'a Program,
     message: &Message<'a>,
@@ -37,7 +37,7 @@ pub(super) fn evaluate<'a>(
     }
 }
 
-/// Apart, so that only deep expressions need its large stack.
+/// A separate function, so that only deep expressions need its large stack frame.
 #[inline(never)]
 fn evaluate_deep<'a>(
     program: &'a Program,
@@ -51,7 +51,7 @@ fn evaluate_deep<'a>(
 /// A value as a condition: `None` is UNKNOWN.
 ///
 /// # Errors
-/// A value that is neither TRUE nor FALSE (inferred: in C# it would not compile).
+/// A value that is neither a truth value nor UNKNOWN (inferred: in C# it would not compile).
 pub(super) fn condition(value: &Value<'_>) -> Result<Option<bool>, Fault> {
     match value {
         Value::Boolean(truth) => Ok(Some(*truth)),
@@ -83,7 +83,7 @@ impl<'a, const DEPTH: usize> Machine<'a, '_, DEPTH> {
         Ok(self.take())
     }
 
-    /// Does one step; says where to go on, if not with the next.
+    /// Executes one step; returns the position to jump to, if any.
     fn step(
         &mut self,
         step: &'a Step,
@@ -160,7 +160,7 @@ impl<'a, const DEPTH: usize> Machine<'a, '_, DEPTH> {
         }
     }
 
-    /// Only the value that is looked for can make it UNKNOWN (semantics §13.3); members are looked at until one is equal.
+    /// Only the tested value can make it UNKNOWN (semantics §13.3); members are tested until one is equal.
     fn is_in(&mut self, step: &'a Step) -> Option<Position> {
         match step {
             Step::InConstants { negated, list } => {
@@ -190,7 +190,7 @@ impl<'a, const DEPTH: usize> Machine<'a, '_, DEPTH> {
         }
     }
 
-    /// An answer in the place of the value on top.
+    /// Replaces the value on top of the stack by a truth value.
     fn answer(&mut self, answer: bool) {
         self.take();
         self.stack.push(Value::Boolean(answer));
@@ -204,7 +204,7 @@ impl<'a, const DEPTH: usize> Machine<'a, '_, DEPTH> {
         self.stack.push(truth.map_or(Value::Unknown, Value::Boolean));
     }
 
-    /// A compiled program never takes what it did not put.
+    /// A compiled program never pops more than it pushed.
     fn take(&mut self) -> Value<'a> {
         debug_assert!(!self.stack.is_empty(), "a program that takes too much");
         self.stack.pop().unwrap_or(Value::Unknown)
@@ -234,7 +234,7 @@ fn property_by_name<'a>(name: &Value<'_>, message: &Message<'a>) -> Result<Value
     }
 }
 
-/// UNKNOWN if anything is, or if the value is no text (inferred: as kinds that do not compare).
+/// UNKNOWN if any operand is, or if the value is not a text (inferred: like types that are not comparable).
 fn computed_like(
     value: &Value<'_>,
     pattern: &Value<'_>,

@@ -1,18 +1,18 @@
-//! What was expected at an error, in words.
+//! Descriptions of the expected terminals at an error.
 
-/// Begins a value, and nothing else does.
+/// Terminal that only begins values.
 const VALUE: &str = "text";
-/// Begins a name; values may begin so, too.
+/// Terminal that begins names; values may begin with it, too.
 const NAME: &str = "delimited";
-/// One of them stands behind whatever an operator may follow.
+/// One of these can follow wherever an operator can.
 const BEHIND_A_VALUE: [&str; 2] = ["+", "OR"];
-/// Begins a statement.
+/// Terminal that begins a statement.
 const STATEMENT: &str = "SET";
 
 const OPERATORS: [&str; 17] =
     ["AND", "OR", "NOT", "IN", "LIKE", "IS", "=", "<>", ">", ">=", "<", "<=", "+", "-", "*", "/", "%"];
 
-/// The terminals of the grammar that could have stood there, as a phrase: many of them by what they are for.
+/// Describes the terminals expected at a position, many of them by their purpose.
 pub(super) fn expected(terminals: &[String]) -> String {
     let mut left: Vec<&str> = terminals.iter().map(|terminal| terminal.trim_matches('"')).collect();
     let has = |left: &[&str], terminal: &str| left.contains(&terminal);
@@ -27,7 +27,7 @@ pub(super) fn expected(terminals: &[String]) -> String {
     }
     if BEHIND_A_VALUE.iter().any(|terminal| has(&left, terminal)) {
         phrases.push("an operator".to_owned());
-        // A word may turn out to be a function or a scope.
+        // A name may turn out to be a function or a scope.
         left.retain(|terminal| !OPERATORS.contains(terminal) && !["(", "."].contains(terminal));
     }
     if has(&left, STATEMENT) {

@@ -1,4 +1,4 @@
-//! Conditions.
+//! SQL conditions.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub struct SqlFilter {
 }
 
 impl SqlFilter {
-    /// Reads a condition. `parameters` says what `@name` stands for.
+    /// Parses a condition. `parameters` are the values of `@name`.
     ///
     /// # Errors
-    /// [`SqlError`] names the place and what was expected there.
+    /// [`SqlError`] with the position and what was expected there.
     pub fn new(expression: &str, parameters: Vec<(Box<str>, PropertyValue)>) -> Result<Self, SqlError> {
         let source = SqlSource { expression: expression.into(), parameters };
         Self::compile(source)
@@ -37,19 +37,19 @@ impl SqlFilter {
         Ok(Self { source, program })
     }
 
-    /// The text as it was written.
+    /// The original text.
     #[must_use]
     pub fn expression(&self) -> &str {
         &self.source.expression
     }
 
-    /// What `@name` stands for, as it was given.
+    /// The values of `@name`, in their given form.
     #[must_use]
     pub fn parameters(&self) -> &[(Box<str>, PropertyValue)] {
         &self.source.parameters
     }
 
-    /// What it comes to for every message, if that does not depend on the message: `1=1`.
+    /// Its result for all messages, if that does not depend on the message: `1=1`.
     #[must_use]
     pub fn constant(&self) -> Option<bool> {
         match &*self.program.steps {
@@ -58,13 +58,13 @@ impl SqlFilter {
         }
     }
 
-    /// Equalities of which each must hold for the condition to be TRUE; none if it may fail.
+    /// Equalities, each of which must hold for the condition to be TRUE; empty if the condition may fail.
     pub(crate) fn equalities(&self) -> Vec<Equality> {
         equalities(&self.program)
     }
 
-    /// What the condition is for a message: `None` is UNKNOWN. `new_id` draws what `newid()` is. Nothing is allocated,
-    /// unless texts are joined.
+    /// The value of the condition for a message: `None` is UNKNOWN. `new_id` generates the value of `newid()`.
+    /// Allocates only if texts are concatenated.
     ///
     /// # Errors
     /// [`Failure`] when the condition can't be evaluated for this message.
@@ -89,7 +89,7 @@ impl SqlFilter {
         truth.map_err(|fault| Failure { kind: Failure::FILTER, text: fault.0 })
     }
 
-    /// [`Self::matches`] with so many steps for LIKE; what is taken is taken away.
+    /// Like [`Self::matches`], with a limit for the steps of LIKE; deducts the steps used.
     pub(crate) fn matches_within(
         &self,
         subject: &Subject<'_>,
@@ -99,7 +99,7 @@ impl SqlFilter {
         self.truth_within(subject, new_id, like_steps_left).map(|truth| truth == Some(true))
     }
 
-    /// Whether a message matches: only what is TRUE does; UNKNOWN does not (semantics §13.3).
+    /// Whether a message matches: only TRUE matches, UNKNOWN does not (semantics §13.3).
     ///
     /// # Errors
     /// [`Failure`] when the condition can't be evaluated for this message.

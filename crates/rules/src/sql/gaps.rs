@@ -1,27 +1,27 @@
-//! A run of characters some of which may be any, found in one pass over a text: as bits, one for each place in the run at
-//! which a match may be at the same time (the "shift-and" algorithm).
+//! Search for a run of characters with wildcards in one pass over a text: one bit for each position in the run that a
+//! match may have reached (the "shift-and" algorithm).
 
 use smallvec::{SmallVec, smallvec};
 
 /// Bits in a block.
 const BITS: usize = 64;
-/// Runs of 1024 characters, as long as an expression usually may be, need no allocation while they are looked for.
+/// Runs of 1024 characters, the usual maximum length of an expression, need no allocation during the search.
 const BLOCKS_USUAL: usize = 16;
 
-/// A run with gaps. It is never empty.
+/// A run of characters with wildcards. It is never empty.
 #[derive(Debug, Clone)]
 pub(super) struct Gaps {
-    /// `None` is any character.
+    /// `None` matches any character.
     characters: Box<[Option<char>]>,
     blocks: Box<[Block]>,
 }
 
-/// What so many places of a run take.
+/// The characters accepted at up to [`BITS`] positions of a run.
 #[derive(Debug, Clone)]
 struct Block {
-    /// The places that take any character.
+    /// The positions that accept any character.
     any: u64,
-    /// The places that take each character, in order of these.
+    /// The positions that accept each character, in the order of the characters.
     exactly: Box<[(char, u64)]>,
 }
 
@@ -31,12 +31,12 @@ impl Gaps {
         Self { characters: characters.into(), blocks }
     }
 
-    /// How many blocks are looked at for each character.
+    /// Number of blocks to be processed for each character.
     pub(super) fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// What follows this run if the text starts with it.
+    /// The rest after this run if the text starts with it.
     pub(super) fn strip_from_start<'a>(&self, text: &'a str) -> Option<&'a str> {
         let mut characters = text.chars();
         let is_here = self.characters.iter().all(|wanted| takes(*wanted, characters.next()));
@@ -48,13 +48,13 @@ impl Gaps {
         self.characters.iter().rev().all(|wanted| takes(*wanted, characters.next_back()))
     }
 
-    /// What follows this run where the text has it first.
+    /// The rest after the first occurrence of this run in the text.
     pub(super) fn skip_to_end<'a>(&self, text: &'a str) -> Option<&'a str> {
         let mut reached: SmallVec<[u64; BLOCKS_USUAL]> = smallvec![0; self.blocks.len()];
         let last = 1_u64 << (self.characters.len().saturating_sub(1) % BITS);
         let mut characters = text.chars();
         while let Some(character) = characters.next() {
-            // The run may start anywhere.
+            // The run may start at any character.
             let mut carried = 1;
             for (reached, block) in reached.iter_mut().zip(&self.blocks) {
                 let next = *reached << 1 | carried;
@@ -85,7 +85,7 @@ impl Block {
         Self { any, exactly: exactly.into_iter().collect() }
     }
 
-    /// The places that take a character.
+    /// The positions that accept a character.
     fn takes(&self, character: char) -> u64 {
         let found = self.exactly.binary_search_by_key(&character, |(known, _)| *known);
         let exactly = found.ok().and_then(|index| self.exactly.get(index));

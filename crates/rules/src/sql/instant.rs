@@ -1,4 +1,4 @@
-//! Instants in texts. Inside they are ticks of 100 ns since the year 1, as in .NET.
+//! Times in texts. The internal representation is ticks of 100 ns since the year 1, as in .NET.
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime, date};
@@ -9,24 +9,25 @@ pub(super) const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(super) const TICKS_PER_MS: i64 = 10_000;
 /// 1970-01-01.
 pub(super) const UNIX_EPOCH_TICKS: i64 = 621_355_968_000_000_000;
-/// The last instant of .NET, 9999-12-31T23:59:59.9999999.
+/// The latest time of .NET, 9999-12-31T23:59:59.9999999.
 pub(super) const LAST_TICKS: i64 = 3_155_378_975_999_999_999;
-/// The same in milliseconds since 1970: what an AMQP timestamp can say of it.
+/// The same in milliseconds since 1970, the resolution of an AMQP timestamp.
 pub(super) const LAST_MS: i64 = (LAST_TICKS - UNIX_EPOCH_TICKS) / TICKS_PER_MS;
 const FIRST_DAY: Date = date(1, 1, 1);
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
-/// Milliseconds since 1970 as ticks; wider, because a message may name any instant.
+/// Converts milliseconds since 1970 to ticks; with a wider type, because a message may contain any timestamp.
 pub(super) fn ticks_of_ms(at_ms: i64) -> i128 {
     i128::from(at_ms) * i128::from(TICKS_PER_MS) + i128::from(UNIX_EPOCH_TICKS)
 }
 
-/// Ticks as milliseconds since 1970, what is less cut off.
+/// Converts ticks to milliseconds since 1970, rounded down.
 pub(super) fn ms_of_ticks(ticks: i64) -> i64 {
     (i128::from(ticks) - i128::from(UNIX_EPOCH_TICKS)).div_euclid(i128::from(TICKS_PER_MS)) as i64
 }
 
-/// Reads `2026-11-22[T10:15[:30[.1234567]][Z|±01:00]]` (ISO 8601; a space does for the T). Without an offset it is UTC.
+/// Parses `2026-11-22[T10:15[:30[.1234567]][Z|±01:00]]` (ISO 8601; a space is accepted for the T). Without an offset it
+/// is UTC.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let mut scan = Scan::new(text.trim());
     let year = scan.digits(4)?;
@@ -79,7 +80,7 @@ fn offset(scan: &mut Scan<'_>) -> Option<i64> {
     Some(sign * (hours * 60 + minutes) * 60 * TICKS_PER_SECOND)
 }
 
-/// As .NET's round-trip form ("O") writes an instant of UTC; `None` beyond what .NET can name.
+/// Formats a UTC time in .NET's round-trip form ("O"); `None` outside the range of .NET.
 pub(super) fn text(ticks: i128) -> Option<String> {
     let ticks = i64::try_from(ticks).ok().filter(|ticks| (0..=LAST_TICKS).contains(ticks))?;
     let since_epoch = SignedDuration::from_millis(ms_of_ticks(ticks));

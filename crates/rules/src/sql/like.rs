@@ -1,27 +1,28 @@
-//! LIKE: `%` is any run of characters, `_` is one character, and a character behind the escape is itself.
+//! LIKE: `%` matches any run of characters, `_` one character, and a character after the escape matches literally.
 //!
-//! A match is of the whole text and case-sensitive (inferred). Matching takes a piece of the pattern between two `%` after
-//! the other, each as early as it is found, and nothing is allocated. What is written out in the rule is prepared, so that
-//! the time is about the length of the text; what messages bring along has so many steps and no more.
+//! The whole text must match, case-sensitively (inferred). Matching processes the pieces of the pattern between two `%`
+//! in order, each at its first occurrence, without allocation. Patterns that are constant in the rule are prepared, so
+//! that the time is roughly proportional to the length of the text; patterns computed from messages are limited to a
+//! number of steps.
 
 use memchr::memmem::Finder;
 
 use super::gaps::Gaps;
 use super::value::Fault;
 
-/// Patterns that messages bring along may be this long.
+/// Longest pattern computed from a message.
 const COMPUTED_PATTERN_BYTES_MAX: usize = 4096;
 
-/// How many steps LIKE may take while one expression is evaluated. Text and computed patterns are both the sender's, and
-/// the product of their lengths would be seconds in which the topic serves nobody else.
+/// Most steps of LIKE during the evaluation of one expression. Text and computed pattern are both chosen by the sender,
+/// and the product of their lengths would block the topic for seconds.
 pub(crate) const STEPS_MAX: usize = 1 << 20;
 
-/// Bytes of a text that are looked through for a written pattern in the time of one step.
+/// Bytes of a text that are searched for a constant pattern in the time of one step.
 const BYTES_PER_STEP: usize = 16;
-/// The same for a block of a pattern with gaps.
+/// The same for a block of a pattern with wildcards.
 const BYTES_PER_STEP_WITH_GAPS: usize = 4;
 
-/// What one place of a pattern takes.
+/// An element of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     /// This character.
@@ -32,19 +33,19 @@ enum Token {
     Run,
 }
 
-/// A pattern that was written out in the rule.
+/// A pattern that is constant in the rule.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
-    /// What lies between runs; one more than there are runs.
+    /// The parts between runs; one more than there are runs.
     pieces: Box<[Piece]>,
 }
 
-/// What a pattern wants without a gap.
+/// A part of a pattern without runs.
 #[derive(Debug, Clone)]
 enum Piece {
-    /// With what it takes to find it fast.
+    /// A literal text with a prepared search.
     Text(Box<Finder<'static>>),
-    /// With characters that may be any.
+    /// A text with single-character wildcards.
     Gaps(Gaps),
 }
 
@@ -52,7 +53,7 @@ impl Pattern {
     /// Prepares a pattern.
     ///
     /// # Errors
-    /// The escape is not one character, or nothing follows it.
+    /// The escape is not one character, or is the last character.
     pub(super) fn new(pattern: &str, escape: Option<&str>) -> Result<Self, Fault> {
         let mut pieces = vec![Vec::new()];
         for token in Tokens::new(pattern, escape)? {
@@ -65,7 +66,7 @@ impl Pattern {
         Ok(Self { pieces: pieces.into_iter().map(Piece::new).collect() })
     }
 
-    /// Whether a text looks like that; takes the steps that may need from those that are left.
+    /// Whether a text matches; deducts an upper bound of the steps from those left.
     ///
     /// # Errors
     /// Too few steps are left.
@@ -80,7 +81,7 @@ impl Pattern {
         Ok(self.matches(text))
     }
 
-    /// Whether a text looks like that.
+    /// Whether a text matches.
     pub(super) fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.pieces.split_first() else { return text.is_empty() };
         let Some(after_first) = first.strip_from_start(text) else { return false };
@@ -99,7 +100,7 @@ impl Piece {
         )
     }
 
-    /// What follows this piece if the text starts with it.
+    /// The rest after this piece if the text starts with it.
     fn strip_from_start<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self {
             Self::Text(piece) => {
@@ -109,7 +110,7 @@ impl Piece {
         }
     }
 
-    /// What follows this piece where the text has it first.
+    /// The rest after the first occurrence of this piece in the text.
     fn skip_to_end<'a>(&self, text: &'a str) -> Option<&'a str> {
         match self {
             Self::Text(piece) => piece.find(text.as_bytes()).and_then(|at| behind(text, piece, at)),
@@ -125,15 +126,15 @@ impl Piece {
     }
 }
 
-/// What follows a piece that starts at this byte.
+/// The rest after a piece that starts at this byte.
 fn behind<'a>(text: &'a str, piece: &Finder<'_>, at: usize) -> Option<&'a str> {
     text.get(at + piece.needle().len()..)
 }
 
-/// Whether a text looks like a pattern that was computed; takes the steps that needs from those that are left.
+/// Whether a text matches a computed pattern; deducts the steps from those left.
 ///
 /// # Errors
-/// The escape is not one character, nothing follows it, the pattern is too long, or no steps are left.
+/// The escape is not one character or is the last character, the pattern is too long, or no steps are left.
 pub(super) fn like(
     text: &str,
     pattern: &str,
@@ -149,7 +150,7 @@ pub(super) fn like(
     let mut pattern = Tokens::new(pattern, escape)?;
     pattern.clone().try_for_each(|token| token.map(drop))?;
     let mut text = text.chars();
-    // Where to go on if the way that was taken leads nowhere: the last run takes one character more.
+    // Where to resume after a mismatch, with the last run extended by one character.
     let mut retry = None;
     loop {
         *steps_left = steps_left.checked_sub(1).ok_or_else(too_many_steps)?;
@@ -178,7 +179,7 @@ fn too_many_steps() -> Fault {
     Fault("Comparing to patterns of LIKE takes too many steps; fewer and shorter ones take less.".to_owned())
 }
 
-/// The places of a pattern.
+/// Iterator over the elements of a pattern.
 #[derive(Debug, Clone)]
 struct Tokens<'a> {
     pattern: std::str::Chars<'a>,
@@ -233,7 +234,7 @@ mod tests {
         computed
     }
 
-    /// As simple as it gets, and slow.
+    /// The simplest implementation, which is slow.
     fn naive(text: &[char], pattern: &[char]) -> bool {
         match (pattern.split_first(), text.split_first()) {
             (None, _) => text.is_empty(),

@@ -1,4 +1,5 @@
-//! What an expression sees of a message: what was sent, what the broker knows, and what an action has changed so far.
+//! The message as seen by an expression: the sent properties, the broker's data, and the changes made by an action so
+//! far.
 
 use super::instant::{LAST_MS, TICKS_PER_MS};
 use super::program::Named;
@@ -7,12 +8,12 @@ use super::value::{Fault, Value};
 use crate::names::{self, Name};
 use crate::{Arrival, PropertyChanges, PropertyValue, RuleProperties, Subject, TextProperty};
 
-/// A message under changes.
+/// A message with the changes made so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
     pub(super) rule_properties: &'a RuleProperties,
     pub(super) arrival: Arrival<'a>,
-    /// `None` to a filter.
+    /// `None` for a filter.
     pub(super) changes: Option<&'a PropertyChanges>,
 }
 
@@ -28,7 +29,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether there is a property, be it null. A system property exists if it has a value (inferred).
+    /// Whether a property exists, even if it is null. A system property exists if it has a value (inferred).
     pub(super) fn has(&self, named: &Named) -> bool {
         match named {
             Named::User(name) => self.user(name).is_some(),
@@ -50,8 +51,8 @@ impl<'a> Message<'a> {
         self.rule_properties.user.iter().find(|(known, _)| is_meant(known)).map(|(_, value)| value)
     }
 
-    /// A property by a name that was computed; with `sys.` in front a system property, and without it an application
-    /// property, whatever scope its name may seem to have (inferred).
+    /// A property by a computed name; with the prefix `sys.` a system property, otherwise an application property, even
+    /// if the name looks like another scope (inferred).
     pub(super) fn by_name(&self, name: &str) -> Result<Value<'a>, Fault> {
         if let Some(property) = system_name(name) {
             let property = SystemProperty::from_name(property);
@@ -62,9 +63,9 @@ impl<'a> Message<'a> {
         Ok(self.find_user(|known| names::same(known, name)).map_or(Value::Unknown, Value::of))
     }
 
-    /// A system property (semantics §13.2). What a message only gets when it is handed out has the value it would have then,
-    /// or is unknown. Without a limit, TimeToLive and ExpiresAtUtc are .NET's largest, as its clients show them (inferred);
-    /// ScheduledEnqueueTimeUtc is unknown if none was asked for (inferred).
+    /// A system property (semantics §13.2). A property that a message gets only on delivery has the value that it would
+    /// have then, or is unknown. Without a limit, TimeToLive and ExpiresAtUtc are .NET's largest values, as in its
+    /// clients (inferred); ScheduledEnqueueTimeUtc is unknown if it was not set (inferred).
     pub(crate) fn system(&self, property: SystemProperty) -> Value<'a> {
         if let Some(text) = text_property(property) {
             return Value::optional_text(self.text(text));
@@ -93,7 +94,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A system property that is a text and that actions may set.
+    /// A text system property that actions may set.
     pub(super) fn text(&self, property: TextProperty) -> Option<&'a str> {
         let changed = self.changes.and_then(|changes| changes.text(property));
         changed.unwrap_or_else(|| self.rule_properties.text(property))
@@ -109,13 +110,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The name behind `sys.`, if a name that was computed starts with that.
+/// The name after `sys.`, if a computed name starts with that.
 pub(super) fn system_name(name: &str) -> Option<&str> {
     let (scope, name) = name.split_at_checked(4)?;
     scope.eq_ignore_ascii_case("sys.").then_some(name)
 }
 
-/// Which of the texts that actions may set a system property is.
+/// The settable text property that corresponds to a system property, if any.
 pub(super) fn text_property(property: SystemProperty) -> Option<TextProperty> {
     Some(match property {
         SystemProperty::ContentType => TextProperty::ContentType,
@@ -131,13 +132,13 @@ pub(super) fn text_property(property: SystemProperty) -> Option<TextProperty> {
     })
 }
 
-/// An instant, no later than .NET can name.
+/// A time, limited to the range of .NET.
 fn timestamp<'a>(at_ms: Option<u64>) -> Value<'a> {
     let at_ms = at_ms.map(|at_ms| i64::try_from(at_ms).unwrap_or(LAST_MS).min(LAST_MS));
     at_ms.map_or(Value::Unknown, Value::Timestamp)
 }
 
-/// A name for a sentence.
+/// A name shortened for an error message.
 pub(super) fn shortened(name: &str) -> String {
     name.chars().take(64).collect()
 }

@@ -1,13 +1,13 @@
 //! The language of filters and actions (semantics §13): text → tree → program.
 //!
-//! - [`tree`] is what a text means, [`parse`] reads it and its `Display` writes it; every error names its place.
-//! - `grammar.lalrpop` says which texts there are, `builder` what the grammar can't see.
-//! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic`, `time_arithmetic` and
-//!   `like` are its operators, `message` is what it sees.
-//! - `equality` finds in a program what the index of rules goes by.
-//! - `act` lets the statements of an action change a message; `convert` and `set_system` say into what.
+//! - [`tree`] is the meaning of a text, [`parse`] reads it and its `Display` writes it; every error has a position.
+//! - `grammar.lalrpop` defines the syntax, `builder` makes checks beyond the grammar.
+//! - `compile` makes a `program` of a tree, `evaluate` runs it on a message; `compare`, `arithmetic`, `time_arithmetic`
+//!   and `like` are its operators, `message` is its input.
+//! - `equality` finds the equalities in a program that the index of rules uses.
+//! - `act` executes the statements of an action; `convert` and `set_system` determine the new values.
 //! - [`Selector`] is a condition in the language of JMS, with a grammar of its own and the same programs.
-//! - [`SqlFilter`] and [`SqlAction`] keep the text as it was written, for whoever lists rules, and its program.
+//! - [`SqlFilter`] and [`SqlAction`] keep the original text, which is returned when rules are listed, and its program.
 
 mod act;
 mod action;

@@ -1,14 +1,14 @@
-//! What `@name` stands for.
+//! Values of parameters (`@name`).
 
 use super::error::SqlError;
 use crate::PropertyValue;
 
-/// The name of a parameter without the `@` that most SDKs send with it (documented: `Parameters.Add("@stringParam", …)`).
+/// The name of a parameter without the `@` that most SDKs include (documented: `Parameters.Add("@stringParam", …)`).
 fn bare(name: &str) -> &str {
     name.strip_prefix('@').unwrap_or(name)
 }
 
-/// What a parameter stands for; `name` is without its `@`. Names match regardless of case (inferred: as those of
+/// The value of a parameter; `name` is without its `@`. Names are case-insensitive (inferred: like those of
 /// properties).
 pub(super) fn value<'given>(
     parameters: &'given [(Box<str>, PropertyValue)],
@@ -18,7 +18,7 @@ pub(super) fn value<'given>(
     found.map(|(_, value)| value)
 }
 
-/// Refuses two parameters of the same name.
+/// Rejects two parameters of the same name.
 pub(super) fn check(parameters: &[(Box<str>, PropertyValue)]) -> Result<(), SqlError> {
     let mut names: Vec<String> = parameters.iter().map(|(name, _)| bare(name).to_ascii_lowercase()).collect();
     names.sort_unstable();

@@ -17,10 +17,10 @@ lalrpop_mod!(
     "/sql/grammar.rs"
 );
 
-/// Reads a condition. `parameters` says what `@name` stands for.
+/// Parses a condition. `parameters` are the values of `@name`.
 ///
 /// # Errors
-/// [`SqlError`] names the place and what was expected there.
+/// [`SqlError`] with the position and what was expected there.
 pub fn filter(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Expression, SqlError> {
     parameters::check(parameters)?;
     if text.trim().is_empty() {
@@ -30,17 +30,17 @@ pub fn filter(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Ex
     grammar::FilterParser::new().parse(&place, tokens(text)).map_err(|error| explain(text, error))
 }
 
-/// Reads statements, one at least. `parameters` says what `@name` stands for.
+/// Parses one or more statements. `parameters` are the values of `@name`.
 ///
 /// # Errors
-/// [`SqlError`] names the place and what was expected there.
+/// [`SqlError`] with the position and what was expected there.
 pub fn action(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Vec<Statement>, SqlError> {
     parameters::check(parameters)?;
     let place = Place { parameters };
     grammar::ActionParser::new().parse(&place, tokens(text)).map_err(|error| explain(text, error))
 }
 
-/// The words of a text with the bytes they take.
+/// The tokens of a text with their byte ranges.
 fn tokens(text: &str) -> impl Iterator<Item = Result<(usize, Token<'_>, usize), Problem>> {
     Token::lexer(text).spanned().map(|(token, bytes)| match token {
         Ok(token) => Ok((bytes.start, token, bytes.end)),
@@ -63,7 +63,7 @@ fn explain(text: &str, error: ParseError<usize, Token<'_>, Problem>) -> SqlError
         ParseError::UnrecognizedEof { location, expected: terminals } => {
             Problem::new(location, format!("the text ends where {} was expected", expected(&terminals)))
         }
-        // The lexer makes neither; the generated parser checks for the end as for any other token.
+        // The lexer produces neither; the generated parser treats the end like any other token.
         ParseError::InvalidToken { location } | ParseError::ExtraToken { token: (location, _, _) } => {
             Problem::new(location, "this is not expected here")
         }
@@ -72,7 +72,7 @@ fn explain(text: &str, error: ParseError<usize, Token<'_>, Problem>) -> SqlError
     SqlError { position: before.chars().count(), message: problem.message }
 }
 
-/// What to say of a word that the grammar has no place for.
+/// The error message for an unexpected token.
 fn unexpected(slice: &str, token: &Token<'_>, terminals: &[String]) -> String {
     let could_be = |terminal: &str| terminals.iter().any(|known| known.trim_matches('"') == terminal);
     if token.is_conditional() && could_be("SET") {
@@ -90,10 +90,10 @@ fn unexpected(slice: &str, token: &Token<'_>, terminals: &[String]) -> String {
     format!("found {} where {} was expected{hint}", found(slice, token), expected(terminals))
 }
 
-/// How much of a word an error repeats, in characters.
+/// Most characters of a token that an error repeats.
 const FOUND_MAX: usize = 32;
 
-/// A word as it is written; a long one is cut.
+/// A token as it was written; a long one is truncated.
 fn found(slice: &str, token: &Token<'_>) -> String {
     let mut shown: String = slice.chars().take(FOUND_MAX).map(visible).collect();
     if slice.chars().nth(FOUND_MAX).is_some() {
@@ -107,7 +107,7 @@ fn found(slice: &str, token: &Token<'_>) -> String {
     }
 }
 
-/// Line breaks and the like would tear a message apart.
+/// Control characters such as line breaks would garble an error message.
 fn visible(character: char) -> char {
     if character.is_control() { ' ' } else { character }
 }

@@ -1,11 +1,11 @@
-//! Tree → text: the canonical one, which reads back as the same tree.
+//! Tree → text: the canonical text, which is parsed to the same tree.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
 use super::token::is_bare;
 use super::tree::{ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, Statement};
 
-/// How tight an expression binds: where something tighter is wanted it stands in parentheses.
+/// Binding strength of an expression: it is put in parentheses where a stronger one is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     Or,
@@ -49,7 +49,7 @@ impl Display for Expression {
             Self::NewId => out.write_str("newid()"),
             Self::PropertyByName(name) => write!(out, "property({name})"),
             Self::Signed(sign, operand) => {
-                // Two signs beside each other look like something else.
+                // Two adjacent signs would be misread.
                 let gap = if matches!(**operand, Self::Signed(..)) { " " } else { "" };
                 write!(out, "{}{gap}{}", sign.text(), Within(operand, Binding::Signed))
             }
@@ -84,7 +84,7 @@ impl Display for Expression {
     }
 }
 
-/// An expression where one is wanted that binds as tight.
+/// An expression in a place that requires at least this binding strength.
 struct Within<'tree>(&'tree Expression, Binding);
 
 impl Display for Within<'_> {
@@ -115,7 +115,7 @@ impl Display for Constant {
             Self::Boolean(true) => out.write_str("TRUE"),
             Self::Boolean(false) => out.write_str("FALSE"),
             Self::Integer(number) => number.fmt(out),
-            // The shortest digits that are this number, always with a point or an exponent.
+            // The shortest digits that represent this number, always with a point or an exponent.
             Self::Double(number) => write!(out, "{number:?}"),
             Self::Text(text) => write!(out, "'{}'", text.replace('\'', "''")),
         }

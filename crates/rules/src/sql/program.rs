@@ -1,69 +1,69 @@
-//! A compiled expression: steps on a stack of values, without recursion, so that its depth costs no call.
+//! A compiled expression: steps on a stack of values, without recursion.
 
 use super::like::Pattern;
 use super::tree::{ArithmeticOperator, ComparisonOperator, Sign, SystemProperty};
 use crate::PropertyValue;
 use crate::names::Name;
 
-/// The steps of an expression; they leave one value.
+/// The steps of an expression; they leave one value on the stack.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) steps: Box<[Step]>,
-    /// How many values there are at once at most.
+    /// Largest number of values on the stack.
     pub(super) depth: usize,
 }
 
-/// Where a step goes on.
+/// The target of a jump.
 pub(super) type Position = usize;
 
-/// One step. "Takes" is from the top of the stack, "puts" is onto it.
+/// One step, which pops operands from the stack and pushes a result.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// Puts what was written out, or known when the rule was made.
+    /// Pushes a literal or a value known at compile time.
     Constant(PropertyValue),
-    /// Puts a property of the message.
+    /// Pushes a property of the message.
     Property(Named),
-    /// Puts a new GUID.
+    /// Pushes a new GUID.
     NewId,
-    /// Takes a name, puts the property.
+    /// Pops a name, pushes the property.
     PropertyByName,
-    /// Takes one value, puts it with its sign.
+    /// Pops a value, pushes it with the sign applied.
     Signed(Sign),
-    /// Takes two values, puts a third.
+    /// Pops two values, pushes the result.
     Arithmetic(ArithmeticOperator),
-    /// Takes two values, puts whether they compare so.
+    /// Pops two values, pushes whether the comparison holds.
     Compare(ComparisonOperator),
-    /// Puts whether a property compares so to a value that is known; the case that occurs most.
+    /// Pushes the result of comparing a property with a constant; the most frequent case.
     CompareProperty { property: Named, operator: ComparisonOperator, constant: PropertyValue },
-    /// Takes an escape if there is one, a pattern and a value, puts whether they match.
+    /// Pops an escape if there is one, a pattern and a value, pushes whether they match.
     Like { negated: bool, has_escape: bool },
-    /// The same with a pattern that is known; takes the value.
+    /// The same with a constant pattern; pops only the value.
     LikePattern { negated: bool, pattern: Pattern },
-    /// Takes a value, puts whether it is one of those.
+    /// Pops a value, pushes whether it is in the list.
     InConstants { negated: bool, list: Box<[PropertyValue]> },
-    /// Leaves a value that is unknown as the answer and goes on there.
+    /// If the value on top is unknown, leaves it as the result and jumps.
     InStart { end: Position },
-    /// Takes a member of the list; if the value below is equal, the answer takes its place.
+    /// Pops a member of the list; if the value below is equal, replaces it by the result and jumps.
     InMember { negated: bool, end: Position },
-    /// Takes the value that was equal to no member, puts the answer.
+    /// Pops the value that was equal to no member, pushes the result.
     InEnd { negated: bool },
-    /// Puts whether a property is missing or null.
+    /// Pushes whether a property is missing or null.
     IsNull { negated: bool, property: Named },
-    /// Puts whether there is a property.
+    /// Pushes whether a property exists.
     Exists(Named),
-    /// Takes a condition, puts its opposite.
+    /// Pops a condition, pushes its negation.
     Not,
-    /// Demands a condition.
+    /// Requires a condition on top.
     Condition,
-    /// Demands a condition and, if it is this, leaves it as the answer and goes on there.
+    /// Requires a condition on top; if it has this truth value, leaves it as the result and jumps.
     StopIf { truth: bool, end: Position },
-    /// Takes two conditions, puts both or either.
+    /// Pops two conditions, pushes their conjunction or disjunction.
     Join(Junction),
-    /// A parameter that was not given: the expression comes to nothing.
+    /// A missing parameter: evaluation fails.
     NoParameter(Box<str>),
 }
 
-/// A property by its name.
+/// A property identified by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Named {
     User(Name),
@@ -78,12 +78,12 @@ pub(super) enum Junction {
 }
 
 impl Junction {
-    /// What decides the whole, whatever the rest is.
+    /// The truth value of one term that decides the whole.
     pub(super) fn decisive(self) -> bool {
         self == Self::Or
     }
 
-    /// Both, or either, in three-valued logic.
+    /// Conjunction or disjunction in three-valued logic.
     pub(super) fn join(self, left: Option<bool>, right: Option<bool>) -> Option<bool> {
         let decisive = Some(self.decisive());
         if left == decisive || right == decisive {

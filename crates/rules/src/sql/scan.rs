@@ -1,6 +1,6 @@
-//! Reads texts of a fixed form byte by byte, without an allocation.
+//! Parses texts of a fixed format byte by byte, without allocation.
 
-/// What is left of a text.
+/// The unread rest of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan<'a>(&'a [u8]);
 
@@ -13,7 +13,7 @@ impl<'a> Scan<'a> {
         self.0.is_empty()
     }
 
-    /// Takes a byte if it is next.
+    /// Consumes a byte if it is next.
     pub(super) fn take(&mut self, wanted: u8) -> bool {
         match self.0.split_first() {
             Some((first, rest)) if *first == wanted => {
@@ -28,7 +28,7 @@ impl<'a> Scan<'a> {
         self.take(wanted).then_some(())
     }
 
-    /// A number of exactly so many digits.
+    /// A number of exactly `count` digits.
     pub(super) fn digits(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = self.0.split_at_checked(count)?;
         let number = digits.iter().try_fold(0_i64, |number, byte| append(number, *byte))?;
@@ -36,12 +36,12 @@ impl<'a> Scan<'a> {
         Some(number)
     }
 
-    /// A number of one digit at least.
+    /// A number of at least one digit.
     pub(super) fn number(&mut self) -> Option<i64> {
         self.digits(self.digits_ahead().max(1))
     }
 
-    /// The digits behind a decimal point of seconds, in ticks of 100 ns; what is finer is cut off.
+    /// The decimal fraction of seconds, in ticks of 100 ns; further digits are cut off.
     pub(super) fn fraction_ticks(&mut self) -> Option<i64> {
         let count = self.digits_ahead();
         let ticks = self.digits(count.clamp(1, 7))?;

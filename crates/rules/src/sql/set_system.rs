@@ -1,4 +1,4 @@
-//! What system properties can be set to.
+//! Values that system properties can be set to.
 
 use super::arithmetic::PROPERTY_BYTES_MAX;
 use super::instant::{self, TICKS_PER_MS};
@@ -9,7 +9,8 @@ use super::tree::SystemProperty;
 use super::value::{Fault, Value};
 use crate::{PropertyChanges, TextProperty};
 
-/// How long ids may be, in characters, as where messages are accepted: what came in can be set again (semantics §3).
+/// Longest id in characters, like the limit for incoming messages, so that every accepted id can be set again
+/// (semantics §3).
 const ID_CHARACTERS_MAX: usize = 128;
 
 /// A change of a system property.
@@ -30,10 +31,10 @@ impl SystemChange {
     }
 }
 
-/// A system property set to a value; what is UNKNOWN removes it (inferred).
+/// The change for setting a system property; UNKNOWN removes it (inferred).
 ///
 /// # Errors
-/// Actions may not set the property, or not to such a value.
+/// Actions may not set the property, or not to this value.
 pub(super) fn of(property: SystemProperty, value: &Value<'_>) -> Result<SystemChange, Fault> {
     if let Some(text) = text_property(property) {
         return of_text(text, property, value);
@@ -47,7 +48,7 @@ pub(super) fn of(property: SystemProperty, value: &Value<'_>) -> Result<SystemCh
     }
 }
 
-/// A text, or any value that has a form as text.
+/// A text, or any value that can be converted to text.
 fn of_text(text: TextProperty, property: SystemProperty, value: &Value<'_>) -> Result<SystemChange, Fault> {
     if *value == Value::Unknown {
         return Ok(SystemChange::Text(text, None));
@@ -68,7 +69,7 @@ fn of_text(text: TextProperty, property: SystemProperty, value: &Value<'_>) -> R
     Ok(SystemChange::Text(text, Some(written.into())))
 }
 
-/// An instant or a text that names one, not before 1970 (inferred).
+/// A time or a text that contains one, not before 1970 (inferred).
 fn scheduled_at(value: &Value<'_>) -> Result<Option<u64>, Fault> {
     let at_ms = match value {
         Value::Unknown => return Ok(None),
@@ -81,8 +82,8 @@ fn scheduled_at(value: &Value<'_>) -> Result<Option<u64>, Fault> {
     at_ms.map(Some).ok_or_else(|| refused(SystemProperty::ScheduledEnqueueTimeUtc, value))
 }
 
-/// A length of time or a text that names one, more than nothing; no number, because it has no unit (inferred). .NET's
-/// largest means no limit.
+/// A positive duration or a text that contains one; not a number, because it has no unit (inferred). .NET's largest
+/// duration means no limit.
 fn time_to_live(value: &Value<'_>) -> Result<Option<u64>, Fault> {
     let ticks = match value {
         Value::Unknown => return Ok(None),

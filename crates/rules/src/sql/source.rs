@@ -1,4 +1,4 @@
-//! SQL as it was written, which is also how it is stored: programs are made anew when it is read back.
+//! The original SQL text, which is also what is stored: programs are compiled again after reading it.
 
 use crate::PropertyValue;
 
@@ -7,12 +7,12 @@ use crate::PropertyValue;
 pub(super) struct SqlSource {
     /// The text.
     pub(super) expression: Box<str>,
-    /// What `@name` stands for.
+    /// The values of `@name`.
     pub(super) parameters: Vec<(Box<str>, PropertyValue)>,
 }
 
 impl SqlSource {
-    /// The parameters as a program takes them.
+    /// The parameters in the form used by programs.
     pub(super) fn plain_parameters(&self) -> Vec<(Box<str>, PropertyValue)> {
         self.parameters.iter().map(|(name, value)| (name.clone(), value.plain())).collect()
     }

@@ -3,7 +3,7 @@
 use super::tree::SystemProperty;
 
 impl SystemProperty {
-    /// All of them.
+    /// All system properties.
     pub const ALL: [Self; 23] = [
         Self::ContentType,
         Self::CorrelationId,
@@ -30,7 +30,7 @@ impl SystemProperty {
         Self::ViaPartitionKey,
     ];
 
-    /// As Service Bus writes it.
+    /// The name as written by Service Bus.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl SystemProperty {
         }
     }
 
-    /// The property of a name, regardless of case. `Subject` is what the SDKs of today call `Label` (inferred).
+    /// The property with a name, case-insensitively. `Subject` is the name of `Label` in current SDKs (inferred).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("Subject") {
@@ -99,7 +99,7 @@ impl SystemProperty {
         }
     }
 
-    /// The property whose name is nearest to what was written, if one is near.
+    /// The property with the most similar name, if one is similar enough.
     pub(super) fn nearest(name: &str) -> Option<Self> {
         let wanted = name.to_ascii_lowercase();
         let distance =

@@ -1,12 +1,12 @@
-//! Values as texts, in forms that no culture changes.
+//! Conversion of values to texts, independent of culture.
 
 use super::instant;
 use super::time_span;
 use super::value::Value;
 use crate::decimal;
 
-/// A value as .NET writes it for the invariant culture, instants in the round-trip form (inferred); `None` for what is
-/// unknown or has no such form.
+/// A value as formatted by .NET for the invariant culture, times in the round-trip form (inferred); `None` for UNKNOWN
+/// and types without text form.
 pub(super) fn text(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::Unknown | Value::Other(_) => return None,
@@ -24,7 +24,7 @@ pub(super) fn text(value: &Value<'_>) -> Option<String> {
     })
 }
 
-/// The shortest digits that mean the same number, with an exponent beyond 15 of them or below 0.0001.
+/// The shortest digits of the same number, with an exponent for more than 15 digits or below 0.0001.
 fn double(number: f64) -> String {
     if !number.is_finite() {
         return if number.is_nan() {

@@ -1,11 +1,11 @@
-//! Instants and lengths of time computed from each other, as C# does with DateTime, DateTimeOffset and TimeSpan. Filters by age
-//! depend on it: `sys.EnqueuedTimeUtc - sent > @limit` (azure-sdk-for-net 6629).
+//! Arithmetic on times and durations, like C#'s DateTime, DateTimeOffset and TimeSpan. Filters by age need it:
+//! `sys.EnqueuedTimeUtc - sent > @limit` (azure-sdk-for-net 6629).
 
 use super::instant::{LAST_TICKS, ms_of_ticks, ticks_of_ms};
 use super::tree::{ArithmeticOperator, Sign};
 use super::value::Value;
 
-/// What two values make; `None` when C# has no such operator, `Some(None)` when the result does not fit its type.
+/// The result for two values; `None` when C# has no such operator, `Some(None)` when the result does not fit its type.
 pub(super) fn arithmetic<'a>(
     operator: ArithmeticOperator,
     left: &Value<'_>,
@@ -29,14 +29,14 @@ pub(super) fn arithmetic<'a>(
     }
 }
 
-/// A length of time with a sign in front; `None` for another value, `Some(None)` when the result does not fit.
+/// A duration with a sign applied; `None` for other values, `Some(None)` when the result does not fit.
 pub(super) fn signed<'a>(sign: Sign, value: &Value<'_>) -> Option<Option<Value<'a>>> {
     let Value::TimeSpan(ticks) = value else { return None };
     let ticks = if sign == Sign::Plus { Some(*ticks) } else { ticks.checked_neg() };
     Some(ticks.map(Value::TimeSpan))
 }
 
-/// An instant, in ticks since the year 1.
+/// A time, in ticks since the year 1.
 fn ticks(value: &Value<'_>) -> Option<i128> {
     match value {
         Value::Timestamp(at_ms) => Some(ticks_of_ms(*at_ms)),
@@ -45,12 +45,12 @@ fn ticks(value: &Value<'_>) -> Option<i128> {
     }
 }
 
-/// An instant that .NET has, in ticks.
+/// A time in ticks, if it is in the range of .NET.
 fn instant(ticks: i128) -> Option<i64> {
     i64::try_from(ticks).ok().filter(|ticks| (0..=LAST_TICKS).contains(ticks))
 }
 
-/// The same in whole milliseconds, which is all that a timestamp can say.
+/// The same in whole milliseconds, the resolution of a timestamp.
 fn timestamp<'a>(ticks: i128) -> Option<Value<'a>> {
     instant(ticks).map(|ticks| Value::Timestamp(ms_of_ticks(ticks)))
 }

@@ -1,10 +1,10 @@
-//! Lengths of time in texts. Inside they are ticks of 100 ns.
+//! Durations in texts. The internal representation is ticks of 100 ns.
 
 use super::instant::TICKS_PER_SECOND;
 use super::scan::Scan;
 
-/// Reads `[-][d.]hh:mm[:ss[.fffffff]]`, as .NET writes lengths of time, or `PnDTnHnMn.nS` (ISO 8601). A number alone has no
-/// unit and is none (.NET takes it for days; inferred that this surprises more than it helps).
+/// Parses `[-][d.]hh:mm[:ss[.fffffff]]`, the format of .NET, or `PnDTnHnMn.nS` (ISO 8601). A bare number has no unit
+/// and is rejected (.NET takes it as days; inferred that this surprises more than it helps).
 pub(super) fn parse(text: &str) -> Option<i64> {
     let mut scan = Scan::new(text.trim());
     let is_negative = scan.take(b'-');
@@ -61,7 +61,7 @@ fn total(days: i64, hours: i64, minutes: i64, seconds: i64) -> i128 {
     (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * i128::from(TICKS_PER_SECOND)
 }
 
-/// As .NET's constant form ("c") writes it.
+/// Formats a duration in .NET's constant form ("c").
 pub(super) fn text(ticks: i64) -> String {
     let sign = if ticks < 0 { "-" } else { "" };
     let ticks = ticks.unsigned_abs();

@@ -1,8 +1,8 @@
-//! The words of the language.
+//! The tokens of the language.
 
 use logos::{Lexer, Logos};
 
-/// A word of the language. Letters are what Unicode calls so, as in .NET (semantics §13.1).
+/// A token. Letters are those of Unicode, as in .NET (semantics §13.1).
 #[derive(Debug, Clone, PartialEq, Logos)]
 #[logos(error = Refused)]
 #[logos(skip r"\s+")]
@@ -68,8 +68,8 @@ pub(super) enum Token<'source> {
     Dot,
     #[regex(r"\p{L}[_\p{L}\p{Nd}]*")]
     Word(&'source str),
-    /// A name between delimiters, without them. Of each pair of patterns, the one without an end matches more only where
-    /// the end is missing.
+    /// A name between delimiters, without them. In each pair of patterns, the one without the closing delimiter matches
+    /// more only if that is missing.
     #[regex(r"\[([^\]]|\]\])*\]", |lexer| name(lexer, "]"))]
     #[regex(r"\[([^\]]|\]\])*", |_| Err(Refused::OpenName))]
     #[regex(r#""([^"]|"")*""#, |lexer| name(lexer, "\""))]
@@ -78,12 +78,12 @@ pub(super) enum Token<'source> {
     #[regex(r"'([^']|'')*'", |lexer| inner(lexer, "'"))]
     #[regex(r"'([^']|'')*", |_| Err(Refused::OpenText))]
     Text(Box<str>),
-    /// Without its @.
+    /// A parameter's name without its @.
     #[regex(r"@[_\p{L}\p{Nd}]+", |lexer| lexer.slice().trim_start_matches('@'))]
     Parameter(&'source str),
     #[regex(r"[0-9]+", |lexer| lexer.slice().parse().map_err(|_| Refused::Integer))]
     Integer(i64),
-    /// 2⁶³, which fits with a minus before it only.
+    /// 2⁶³, which is valid only after a minus.
     #[regex(r"0*9223372036854775808", priority = 100)]
     LowestInteger,
     #[regex(r"([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", double)]
@@ -112,12 +112,12 @@ impl Token<'_> {
         )
     }
 
-    /// Whether it makes a condition of what stands before it.
+    /// Whether it turns the preceding operand into a condition.
     pub(super) fn is_conditional(&self) -> bool {
         self.is_comparison() || matches!(self, Self::And | Self::Or)
     }
 
-    /// Whether it compares what stands before it.
+    /// Whether it is a comparison operator or keyword.
     pub(super) fn is_comparison(&self) -> bool {
         matches!(
             self,
@@ -134,7 +134,7 @@ impl Token<'_> {
     }
 }
 
-/// Why there is no word.
+/// The reason why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum Refused {
     #[default]
@@ -148,7 +148,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    /// As a phrase; `slice` is what was refused.
+    /// The reason as a phrase; `slice` is the rejected text.
     pub(super) fn message(self, slice: &str) -> String {
         let first = slice.chars().next().unwrap_or_default();
         match self {
@@ -172,7 +172,7 @@ fn strange(character: char) -> String {
     }
 }
 
-/// What is between two delimiters of one byte, of which the closing one is doubled inside.
+/// The text between two delimiters of one byte; inside, the closing one is doubled.
 fn inner<'source>(lexer: &Lexer<'source, Token<'source>>, closing: &str) -> Box<str> {
     let slice = lexer.slice();
     let inner = slice.get(1..slice.len().saturating_sub(1)).unwrap_or_default();

@@ -1,110 +1,111 @@
-//! What a text means. Conditions and values are one kind of expression: a condition is a value that is TRUE, FALSE or
-//! UNKNOWN, and a value that is true can stand where a condition is wanted.
+//! The meaning of a text. Conditions and values are one type of expression: a condition is a value that is TRUE, FALSE
+//! or UNKNOWN, and a truth value can be used as a condition.
 
 /// A value, or a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
-    /// Written out.
+    /// A literal.
     Constant(Constant),
-    /// Of the message.
+    /// A property of the message.
     Property(Property),
-    /// `@name`; the name as written, without the `@`. Names match regardless of case.
+    /// `@name`; the name as written, without the `@`. Names are case-insensitive.
     Parameter(Box<str>),
     /// `newid()`.
     NewId,
-    /// `property(name)` or `p(name)`: of the message, by a computed name.
+    /// `property(name)` or `p(name)`: a property of the message, by a computed name.
     PropertyByName(Box<Expression>),
-    /// `+x` or `-x`; a number that is written out has its sign in it.
+    /// `+x` or `-x`; a numeric literal includes its sign.
     Signed(Sign, Box<Expression>),
-    /// Two values make a third.
+    /// A combination of two values.
     Arithmetic(ArithmeticOperator, Box<Expression>, Box<Expression>),
-    /// Two values compared.
+    /// A comparison of two values.
     Comparison(ComparisonOperator, Box<Expression>, Box<Expression>),
     /// `value [NOT] LIKE pattern [ESCAPE escape]`.
     Like {
-        /// Whether NOT stands before LIKE.
+        /// Whether LIKE is preceded by NOT.
         negated: bool,
-        /// What is looked at.
+        /// The tested value.
         value: Box<Expression>,
-        /// What it shall look like.
+        /// The pattern.
         pattern: Box<Expression>,
-        /// What takes its meaning from the next character of the pattern.
+        /// The character that makes the next character of the pattern literal.
         escape: Option<Box<Expression>>,
     },
-    /// `value [NOT] IN (…)`, of one value at least.
+    /// `value [NOT] IN (…)`, with at least one member.
     In {
-        /// Whether NOT stands before IN.
+        /// Whether IN is preceded by NOT.
         negated: bool,
-        /// What is looked for.
+        /// The tested value.
         value: Box<Expression>,
-        /// Where.
+        /// The members.
         list: Vec<Expression>,
     },
     /// `property IS [NOT] NULL`.
     IsNull {
-        /// Whether NOT stands before NULL.
+        /// Whether NULL is preceded by NOT.
         negated: bool,
-        /// Which.
+        /// The property.
         property: Property,
     },
     /// `EXISTS (property)`.
     Exists(Property),
     /// NOT.
     Not(Box<Expression>),
-    /// AND, of two at least.
+    /// AND of two or more terms.
     And(Vec<Expression>),
-    /// OR, of two at least.
+    /// OR of two or more terms.
     Or(Vec<Expression>),
 }
 
-/// A value that is written out.
+/// A literal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Constant {
     /// NULL.
     Null,
     /// TRUE or FALSE.
     Boolean(bool),
-    /// Without a fraction.
+    /// An integer.
     Integer(i64),
-    /// With a fraction or an exponent.
+    /// A number with a fraction or an exponent.
     Double(f64),
-    /// In single quotes.
+    /// A text in single quotes.
     Text(Box<str>),
 }
 
 /// A property of the message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Property {
-    /// An application property: `name` or `user.name`. Names match regardless of case.
+    /// An application property: `name` or `user.name`. Names are case-insensitive.
     User(Box<str>),
     /// `sys.name`.
     System(SystemProperty),
 }
 
-/// What `sys.` can name: the public properties of a message in Service Bus's first client (semantics §13.2).
+/// Properties available under `sys.`: the public properties of a message in Service Bus's first client (semantics
+/// §13.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SystemProperty {
     /// Text.
     ContentType,
     /// Text.
     CorrelationId,
-    /// Text: where it was dead-lettered before it was forwarded.
+    /// Text: the entity in which the message was dead-lettered before it was forwarded.
     DeadLetterSource,
     /// Number.
     DeliveryCount,
     /// Number.
     EnqueuedSequenceNumber,
-    /// Instant.
+    /// Time.
     EnqueuedTimeUtc,
-    /// Instant.
+    /// Time.
     ExpiresAtUtc,
-    /// Truth.
+    /// Boolean.
     ForcePersistence,
     /// Text; also called `Subject`.
     Label,
-    /// Unknown when rules are asked.
+    /// Unknown when rules are evaluated.
     LockedUntilUtc,
-    /// Unknown when rules are asked.
+    /// Unknown when rules are evaluated.
     LockToken,
     /// Text.
     MessageId,
@@ -114,7 +115,7 @@ pub enum SystemProperty {
     ReplyTo,
     /// Text.
     ReplyToSessionId,
-    /// Instant.
+    /// Time.
     ScheduledEnqueueTimeUtc,
     /// Number.
     SequenceNumber,
@@ -124,7 +125,7 @@ pub enum SystemProperty {
     Size,
     /// Number: 0 active, 1 deferred, 2 scheduled.
     State,
-    /// Length of time.
+    /// Duration.
     TimeToLive,
     /// Text.
     To,
@@ -144,13 +145,13 @@ pub enum Sign {
 /// See [`Expression::Arithmetic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArithmeticOperator {
-    /// `+`; of texts, one behind the other.
+    /// `+`; concatenates texts.
     Add,
     /// `-`
     Subtract,
     /// `*`
     Multiply,
-    /// `/`; of integers, without a fraction.
+    /// `/`; for integers, without a fraction.
     Divide,
     /// `%`
     Remainder,
@@ -176,7 +177,7 @@ pub enum ComparisonOperator {
 /// One step of an action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
-    /// `SET property = expression`: creates or changes it.
+    /// `SET property = expression`: creates or changes the property.
     Set(Property, Expression),
     /// `REMOVE property`.
     Remove(Property),

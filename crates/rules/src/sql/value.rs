@@ -1,14 +1,14 @@
-//! What an expression comes to.
+//! Values of expressions.
 
 use std::borrow::Cow;
 
 use crate::decimal;
 use crate::{Given, PropertyValue};
 
-/// A value while it is computed: borrowed from the message or the rule, unless it was joined.
+/// A value during evaluation: borrowed from the message or the rule, unless it is a concatenated text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'a> {
-    /// A property that is missing or null, and all that follows from it.
+    /// A property that is missing or null, and every result that depends on it.
     Unknown,
     Boolean(bool),
     Integer(i64),
@@ -23,7 +23,7 @@ pub(crate) enum Value<'a> {
     Other(&'a [u8]),
 }
 
-/// Why an expression comes to nothing, as a sentence.
+/// The reason why an evaluation failed, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault(pub(super) String);
 
@@ -72,12 +72,12 @@ impl<'a> Value<'a> {
         text.map_or(Self::Unknown, Self::text)
     }
 
-    /// An integer of up to 64 bits; larger ones need a sign of their own.
+    /// An integer of up to 64 bits; `Unsigned` if it exceeds a signed integer.
     pub(super) fn integer(number: u64) -> Self {
         i64::try_from(number).map_or(Self::Unsigned(number), Self::Integer)
     }
 
-    /// As a value that a message can have. What is unknown becomes null.
+    /// The value in the form that a message can have. UNKNOWN becomes null.
     pub(super) fn into_fact(self) -> PropertyValue {
         match self {
             Self::Unknown => PropertyValue::Null,
@@ -95,7 +95,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// An integer of any kind.
+    /// An integer of either type.
     pub(super) fn as_integer(&self) -> Option<i128> {
         match self {
             Self::Integer(number) => Some((*number).into()),
@@ -104,7 +104,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number of any kind, as the nearest double.
+    /// A number of any type, as the nearest double.
     pub(crate) fn as_double(&self) -> Option<f64> {
         match self {
             Self::Integer(number) => Some(*number as f64),
@@ -115,7 +115,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What it is, for a sentence.
+    /// The type, for an error message.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Unknown => "an unknown value",

@@ -1,5 +1,6 @@
-//! A filter or an action in SQL, behind a byte that says which: any text is read or refused, what is read is the same
-//! when it is printed and read again, and asked about a message it answers or says why not.
+//! Parses a filter or an action in SQL, preceded by a byte that selects which: any text is accepted or rejected, an
+//! accepted text is unchanged after printing and parsing again, and its evaluation for a message yields a result or an
+//! error.
 
 use peeklock_rules::sql::parse;
 use peeklock_rules::sql::tree::Statement;
@@ -13,7 +14,7 @@ fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     ]
 }
 
-/// A message with a value of each kind, by the first letter of the kind.
+/// A message with a value of each type, named by the first letter of the type.
 fn rule_properties() -> RuleProperties {
     let user = [
         ("n", PropertyValue::Null),

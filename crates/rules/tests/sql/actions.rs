@@ -1,11 +1,11 @@
-//! What actions change. A row says what the action comes to, as [`shown`] writes it; "sql-rule-action" is the page
+//! Changes made by actions. Each row contains the changes in the format of [`shown`]; "sql-rule-action" is the page
 //! service-bus-messaging-sql-rule-action of the Azure documentation.
 
 use peeklock_rules::{Failure, PropertyChanges, PropertyValue, SqlAction, TextProperty};
 
 use super::message;
 
-/// What an action comes to: its changes, or a failure whose text has this in it.
+/// An action, its changes or a part of its failure's text, and the source.
 pub(crate) type Row = (&'static str, Result<&'static str, &'static str>, &'static str);
 
 fn changes(action: &str) -> Result<PropertyChanges, Failure> {
@@ -83,7 +83,7 @@ fn what_is_not_settable_is_refused_when_the_rule_is_made() {
     }
 }
 
-/// As where messages are accepted: whatever id came in, an action can set it again.
+/// Like the limit for incoming messages: an action can set every accepted id again.
 #[test]
 fn ids_have_so_many_characters_however_they_are_encoded() {
     let set = |characters: usize| changes(&format!("SET sys.MessageId = '{}'", "😀".repeat(characters)));

@@ -1,4 +1,4 @@
-//! What actions make of system properties.
+//! Actions on system properties.
 
 use super::actions::Row;
 

@@ -1,4 +1,4 @@
-//! What actions make of application properties.
+//! Actions on application properties.
 
 use super::actions::Row;
 
@@ -34,7 +34,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     ("SET new = binary", Ok("new = Other([160, 1, 7])"), "sql-rule-action: expressions"),
     ("SET new = huge", Ok("new = Unsigned(18446744073709551615)"), "sql-rule-action: expressions"),
-    // Into the kind that is there.
+    // Conversion to the existing type.
     ("SET quantity = '7'", Ok("quantity = Integer(7)"), "sql-rule-action: implicit conversion"),
     (
         "SET quantity = ' -7 '",
@@ -130,7 +130,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("REMOVE user.COLOR", Ok("color removed"), "(inferred): by its name in the message"),
     ("REMOVE missing", Ok(""), "sql-rule-action: user properties that do not exist are no failure"),
     ("REMOVE nothing", Ok("nothing removed"), "sql-rule-action: REMOVE"),
-    // One after the other.
+    // Several statements.
     (
         "SET new = 1; SET new = new + 1",
         Ok("new = Integer(2)"),
@@ -161,7 +161,7 @@ pub(crate) const ROWS: &[Row] = &[
         Ok("new = Text(\"w\"); other = Text(\"w\")"),
         "(inferred): as above",
     ),
-    // Failures: then nothing is changed.
+    // Failures: nothing is changed.
     ("SET new = quantity / 0", Err("divided by zero"), "semantics §13.4"),
     ("SET color = 'red'; SET new = big + 1", Err("does not fit"), "semantics §13.4: overflow"),
     ("SET new = color + 1", Err("a string and an integer"), "(inferred): only texts are joined to texts"),

@@ -1,4 +1,4 @@
-//! Asking a filter allocates nothing, unless texts are joined or it fails.
+//! Evaluating a filter allocates nothing, unless texts are concatenated or it fails.
 
 use allocation_counter::measure;
 use peeklock_rules::sql::DEPTH_MAX;
@@ -6,7 +6,7 @@ use peeklock_rules::{Failure, SqlFilter};
 
 use super::{Answer, TABLES, message};
 
-/// How many allocations asking a filter takes.
+/// Number of allocations of one evaluation.
 fn allocations(expression: &str) -> u64 {
     let filter = SqlFilter::new(expression, message::parameters()).expect("a filter");
     let rule_properties = message::rule_properties();
@@ -17,7 +17,7 @@ fn allocations(expression: &str) -> u64 {
     counted.count_total
 }
 
-/// The rows that join texts which are not known before the message is.
+/// The rows that concatenate texts which depend on the message.
 const JOINING: [&str; 8] = [
     "color + 's' = 'blues'",
     "'dark' + color = 'darkblue'",

@@ -1,4 +1,4 @@
-//! +, -, *, /, %, signs, texts joined.
+//! +, -, *, /, %, signs, concatenation of texts.
 
 use super::Answer::{F, Fails, T, U};
 use super::Row;
@@ -70,7 +70,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("binary + 1 = 1", Fails("no type for"), "(inferred): only numbers"),
     ("-color = 'a'", Fails("sign '-' can't be applied to a string"), "(inferred): only numbers"),
     ("+yes = TRUE", Fails("sign '+' can't be applied to a Boolean"), "(inferred): only numbers"),
-    // Instants and lengths of time.
+    // Times and durations.
     ("at - at = @none", T, "C#: DateTime - DateTime is a TimeSpan; azure-sdk-for-net 6629"),
     ("sys.EnqueuedTimeUtc - at < @minute", T, "azure-sdk-for-net 6629: a filter by age"),
     ("later - at > @none", T, "C#: a DateTime beside a DateTimeOffset becomes one"),
@@ -92,7 +92,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("at - @ages > at", Fails("does not fit"), "C#: System.ArgumentOutOfRangeException"),
     ("offset + @ages > at", Fails("does not fit"), "C#: System.ArgumentOutOfRangeException"),
     ("@ages + span > span", Fails("does not fit"), "C#: System.OverflowException"),
-    // Texts joined.
+    // Concatenation of texts.
     ("color + 's' = 'blues'", T, "semantics §13.4: C# +"),
     ("'dark' + color = 'darkblue'", T, "semantics §13.4: C# +"),
     ("'a' + 'b' + 'c' = 'abc'", T, "semantics §13.4: C# +"),

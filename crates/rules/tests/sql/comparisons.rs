@@ -1,4 +1,4 @@
-//! =, <>, <, <=, >, >= over all pairs of kinds.
+//! =, <>, <, <=, >, >= over all pairs of types.
 
 use super::Answer::{F, T, U};
 use super::Row;
@@ -79,7 +79,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("yes <> yes", F, "semantics §13.4"),
     ("yes > no", U, "semantics §13.4: only = and <> (inferred: others UNKNOWN)"),
     ("yes <= TRUE", U, "semantics §13.4: only = and <> (inferred: others UNKNOWN)"),
-    // Instants.
+    // Times.
     ("at = at", T, "semantics §13.4: compare same type"),
     ("at = offset", T, "(inferred): both are instants"),
     ("at < later", T, "(inferred): both are instants, in 100 ns"),
@@ -99,7 +99,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("later = '2026-11-22T10:00:00.1230001Z'", T, "(inferred): an instant with an offset has 100 ns"),
     ("at > 'yesterday'", U, "semantics §13.4: not convertible is UNKNOWN"),
     ("at <> 'yesterday'", U, "semantics §13.4: not convertible is UNKNOWN"),
-    // Lengths of time.
+    // Durations.
     ("span = span", T, "semantics §13.4: compare same type"),
     ("span < hour", T, "semantics §13.4: compare same type"),
     ("span = '00:01:30'", T, "semantics §13.4: literal parsed (inferred)"),
@@ -115,13 +115,13 @@ pub(crate) const ROWS: &[Row] = &[
     ("id = '{550E8400-E29B-41D4-A716-446655440000}'", T, "semantics §13.4: literal parsed (inferred)"),
     ("'550e8400e29b41d4a716446655440000' = id", T, "semantics §13.4: literal parsed (inferred)"),
     ("id = 'blue'", U, "semantics §13.4: not convertible is UNKNOWN"),
-    // What SQL has no type for.
+    // Types unknown to SQL.
     ("binary = sameBinary", T, "(inferred): equal encodings"),
     ("binary = otherBinary", F, "(inferred): equal encodings"),
     ("binary <> otherBinary", T, "(inferred): equal encodings"),
     ("binary < otherBinary", U, "(inferred)"),
     ("binary = 'a'", U, "semantics §13.4: not convertible is UNKNOWN"),
-    // Kinds that do not convert.
+    // Types that are not convertible.
     ("color = 5", U, "semantics §13.4: decision"),
     ("color <> 5", U, "semantics §13.4: decision"),
     ("seven = 7", U, "semantics §13.4: decision, also if the text looks like a number"),

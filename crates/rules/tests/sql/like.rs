@@ -1,4 +1,4 @@
-//! LIKE and ESCAPE. What is written out and what is computed go different ways, so many rows stand here twice.
+//! LIKE and ESCAPE. Constant and computed patterns use different code, so many rows exist in both forms.
 
 use super::Answer::{F, Fails, T, U};
 use super::Row;
@@ -80,7 +80,7 @@ pub(crate) const ROWS: &[Row] = &[
         Fails("20000 bytes long; it may have 4096"),
         "(inferred): computed patterns are bounded",
     ),
-    // What is no text.
+    // Values that are not texts.
     ("quantity LIKE '5'", U, "(inferred): as kinds that do not compare"),
     ("quantity NOT LIKE '5'", U, "(inferred): as kinds that do not compare"),
     ("yes LIKE 'T%'", U, "(inferred): as kinds that do not compare"),

@@ -1,4 +1,4 @@
-//! What a message has when nothing limits it, and what expressions may be.
+//! Properties of a message without limits, and limits of expressions.
 
 use peeklock_rules::{Arrival, PropertyValue, RuleProperties, SqlFilter, Subject};
 
@@ -43,7 +43,7 @@ fn the_first_of_names_that_differ_in_case_counts() {
 fn deep_expressions_are_computed_like_flat_ones() {
     let rule_properties =
         RuleProperties { user: vec![("a".into(), PropertyValue::Integer(1))], ..RuleProperties::default() };
-    // Each step takes two levels with its parentheses.
+    // Each step uses two levels because of its parentheses.
     for depth in [10, 100, peeklock_rules::sql::DEPTH_MAX / 2 - 4] {
         let right = format!("{}0{} = {depth}", "(a + ".repeat(depth), ")".repeat(depth));
         let left = format!("{}0{} = {depth}", "(".repeat(depth), " + a)".repeat(depth));
@@ -67,7 +67,7 @@ fn a_filter_of_many_likes_on_a_long_text_fails_after_so_many_steps() {
         let failure = ask(1_313, pattern).expect_err(pattern);
         assert_eq!(failure.kind, "FilterException");
         assert!(failure.text.contains("too many steps"), "{failure}");
-        // As many as fit into an expression of the usual length.
+        // As many as fit into an expression of the usual maximum length.
         assert_eq!(ask(60, pattern).as_ref(), Ok(&Some(false)));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("sys.To IN ('Store5', 'Store6', 'Store7') OR StoreId = 'Store8'", T, "sql-filter: the page's example"),
     ("StoreId IN ('Store1', 'Store2', 'Store3')", U, "sql-filter: the page's example, without the property"),
     ("nan IN (nan)", F, "C#: IEEE 754"),
-    // UNKNOWN and what does not compare.
+    // UNKNOWN and types that are not comparable.
     ("missing IN ('a')", U, "semantics §13.3"),
     ("missing NOT IN ('a')", U, "semantics §13.3"),
     ("nothing IN (1)", U, "semantics §13.3"),

@@ -1,6 +1,6 @@
-//! What filters and actions come to: one table for each part of the language. Each row names where its answer comes from,
-//! "semantics §", the page "sql-filter" of the Azure documentation (service-bus-messaging-sql-filter) or a public thread, or says
-//! that it is inferred.
+//! Results of filters and actions: one table for each part of the language. Each row names its source, "semantics §",
+//! the page "sql-filter" of the Azure documentation (service-bus-messaging-sql-filter) or a public thread, or is marked
+//! as inferred.
 
 #![cfg(test)]
 
@@ -20,7 +20,7 @@ mod system;
 
 use peeklock_rules::{Failure, SqlFilter};
 
-/// What a filter comes to.
+/// The result of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// TRUE.
@@ -29,18 +29,18 @@ pub(crate) enum Answer {
     F,
     /// UNKNOWN.
     U,
-    /// A failure whose text has this in it.
+    /// A failure whose text contains this.
     Fails(&'static str),
 }
 
-/// An expression, its answer, and where that comes from.
+/// An expression, its result, and the source.
 pub(crate) type Row = (&'static str, Answer, &'static str);
 
-/// Every table.
+/// All tables.
 const TABLES: [&[Row]; 7] =
     [arithmetic::ROWS, comparisons::ROWS, like::ROWS, lists::ROWS, logic::ROWS, names::ROWS, system::ROWS];
 
-/// Asks each filter of a table about the message that all tables share.
+/// Evaluates each filter of a table for the shared message.
 pub(crate) fn check(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (expression, expected, source) in rows {

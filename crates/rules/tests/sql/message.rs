@@ -1,16 +1,16 @@
-//! The message that all tables ask about.
+//! The message used by all tables.
 
 use peeklock_rules::{Arrival, Failure, PropertyValue, RuleProperties, SqlFilter, Subject};
 
 /// 2026-11-22T10:00:00.123Z.
 const AT_MS: i64 = 1_795_341_600_123;
-/// The same instant in ticks since the year 1.
+/// The same time in ticks since the year 1.
 const AT_TICKS: i64 = AT_MS * 10_000 + 621_355_968_000_000_000;
 const ID: u128 = 0x550e_8400_e29b_41d4_a716_4466_5544_0000;
-/// 12.5 as Python sends it.
+/// 12.5 in Python's encoding.
 const DECIMAL: u128 = 0x303e_0000_0000_0000_0000_0000_0000_007d;
 
-/// What was sent.
+/// The sent properties.
 pub(crate) fn rule_properties() -> RuleProperties {
     let text = |text: &str| PropertyValue::Text(text.into());
     let user = [
@@ -90,7 +90,7 @@ pub(crate) fn subject(rule_properties: &RuleProperties) -> Subject<'_> {
     Subject { rule_properties, arrival }
 }
 
-/// What `@text`, `@number`, `@null`, `@truth`, `@at` and the lengths of time stand for.
+/// The values of `@text`, `@number`, `@null`, `@truth`, `@at` and the durations.
 pub(crate) fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     let parameters = [
         ("@text", PropertyValue::Text("blue".into())),
@@ -105,7 +105,7 @@ pub(crate) fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     parameters.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// What a filter is for it.
+/// The result of a filter for this message.
 pub(crate) fn ask(expression: &str) -> Result<Option<bool>, Failure> {
     let filter = SqlFilter::new(expression, parameters());
     let filter = filter.unwrap_or_else(|error| panic!("{expression}: {error}"));

@@ -1,4 +1,4 @@
-//! Backlogs that grow, are drained, or stay as they are.
+//! Backlogs that grow, shrink or keep their size.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -43,15 +43,15 @@ pub(super) fn flows(directory: &tempfile::TempDir) {
     store.close();
 }
 
-/// What the cleaner copied so far.
+/// MiB that the cleaner has copied so far.
 fn copied_mib(metrics: &peeklock_metrics::Metrics) -> u64 {
     let page = metrics.text().expect("a page");
     let value = page.lines().find_map(|line| line.strip_prefix("peeklock_storage_cleaned_bytes_total "));
     value.and_then(|value| value.parse::<u64>().ok()).unwrap_or(0) >> 20
 }
 
-/// Sends so many messages and completes them a number of messages later, and everything that waited if none are sent. Every
-/// other partition's consumer is ten times closer. Returns how many steps that were.
+/// Sends `sent` messages and completes each one `lag` messages later (for every other partition, a tenth of that). If
+/// none are sent, completes the whole backlog. Returns the number of steps.
 async fn flow(shard: &dyn Shard, next: &mut u64, sent: u64, lag: u64) -> u64 {
     let body = body();
     let mut in_flight = VecDeque::new();

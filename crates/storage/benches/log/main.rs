@@ -1,18 +1,19 @@
-//! The log under load, beside what the same disk can do at best.
+//! Throughput of the log under load, compared with the limit of the same disk.
 //!
-//! `cargo bench -p peeklock-storage --bench log` (optionally with a data directory as `PEEKLOCK_BENCH_DIR`; it
-//! should lie on the disk that will be used, not in memory)
+//! `cargo bench -p peeklock-storage --bench log` (optionally with a data directory as `PEEKLOCK_BENCH_DIR`, which
+//! should be on the disk that will be used, not in memory)
 //!
 //! * **bound**: 1 KB records appended to a prepared file, 256 to a write, one `fdatasync` each.
 //! * **pairs**: 256 producers in flight; each sends a 1 KB message (head and body), waits until it is durable,
 //!   completes it (two removals) and waits again. One pair moves as many bytes as one record of the bound, and
 //!   needs two durable answers.
-//! * **backlog**: 64 partitions, 640 000 messages waiting; each step sends one and completes the oldest or a
-//!   random one, so that the cleaner must work; the longest commit tells whether it is in the way.
-//! * **logs**: the same pairs over one, two and four logs on one machine, each with its own thread, directory and producer:
-//!   what shards on one machine would bring.
-//! * **flows**: 16 partitions; a backlog that grows, is drained, and consumers that stay some thousand messages behind. For
-//!   each the CPU of a message with its producer and consumer, and what the cleaner copied.
+//! * **backlog**: 64 partitions, 640 000 messages waiting; each step sends one and completes the oldest or a random
+//!   one, so that the cleaner must work. The longest commit shows whether the cleaner delays commits.
+//! * **logs**: the same pairs over one, two and four logs on one machine, each with its own thread, directory and
+//!   producer: the gain from several shards on one machine.
+//! * **flows**: 16 partitions; a backlog that grows, one that is drained, and consumers that stay some thousand
+//!   messages behind. For each, the CPU time per message with its producer and consumer, and the bytes that the cleaner
+//!   copied.
 //! * **start**: from nothing to the first durable message.
 //! * **reopen**: a million waiting messages, from `acquire` to the end of a scan of all heads.
 #![expect(clippy::expect_used, reason = "a benchmark that can't run has nothing to report")]
@@ -101,7 +102,7 @@ fn cpu() -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
-/// Both in turns, because a shared disk changes its mind from second to second.
+/// Alternates the two measurements, because the speed of a shared disk varies from second to second.
 fn bound_and_pairs(directory: &tempfile::TempDir) {
     let raw = Raw::prepare(directory);
     let (store, shard) = open(directory.path());
@@ -128,7 +129,8 @@ fn bound_and_pairs(directory: &tempfile::TempDir) {
     store.close();
 }
 
-/// Several logs at once; the rates of all together. In turns, because a shared disk changes its mind.
+/// Several logs at once; reports the sum of their rates. Alternates the counts, because the speed of a shared disk
+/// varies.
 fn logs(place: &Path) {
     for count in [1, 2, 4, 2, 1] {
         let directories: Vec<_> = (0..count).map(|_| directory(place)).collect();
@@ -153,7 +155,7 @@ fn one_of_many(directory: &tempfile::TempDir) -> Pairs {
     measured
 }
 
-/// A prepared file that is overwritten round and round.
+/// A prepared file that is overwritten cyclically.
 struct Raw(std::fs::File);
 
 impl Raw {
@@ -222,7 +224,7 @@ struct Pairs {
     latencies: Vec<u32>,
 }
 
-/// Sends and completes from `next` on, for so long.
+/// Sends and completes messages, numbered from `next`, for `duration`.
 async fn pairs(shard: &dyn Shard, next: &mut u64, duration: Duration) -> Pairs {
     let partition = PartitionId(1);
     let body = body();
@@ -266,7 +268,8 @@ fn backlog(directory: &tempfile::TempDir) {
                 let Some(queue) = waiting.get_mut(usize::try_from(partition).unwrap_or(0)) else { continue };
                 next += 1;
                 queue.push_back(next);
-                // One in eight is completed out of order: segments do not simply die from the oldest on.
+                // One in eight is completed out of order, so that segments do not become empty strictly from the oldest
+                // on.
                 let at = if (dice >> 20).is_multiple_of(8) {
                     usize::try_from(dice >> 40).unwrap_or(0) % queue.len()
                 } else {
@@ -331,7 +334,7 @@ fn reopen(directory: &tempfile::TempDir) {
     let before = resident_mib();
     runtime().block_on(fill(&*shard, &body(), &mut waiting, REOPENED));
     line(&format!("memory for {REOPENED} messages: {} MiB", resident_mib().saturating_sub(before)));
-    // Sealing and preparing come to rest, so that the copy is of one moment.
+    // Wait until sealing and preparing are idle, so that the copy is consistent.
     std::thread::sleep(Duration::from_secs(3));
     for how in ["killed (log scanned from the last seal)", "closed"] {
         if how == "closed" {

@@ -1,4 +1,4 @@
-//! The bodies written last: most messages leave before they would have to be read.
+//! Cache of the bodies written last: most messages are delivered and removed before they would have to be read.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use super::log::RecordPlace;
 use super::record::Position;
 
-/// Bodies of records, the oldest out first.
+/// Bodies by position in the log. The oldest are evicted first.
 #[derive(Debug)]
 pub(super) struct Cache {
     bodies: FxHashMap<RecordPlace, Bytes>,
-    /// In the order of insertion; some may have been removed.
+    /// Keys in order of insertion; some may have been removed from `bodies`.
     order: VecDeque<RecordPlace>,
     bytes: usize,
     bytes_max: usize,
@@ -50,7 +50,7 @@ impl Cache {
         }
     }
 
-    /// The frame there, if it is kept.
+    /// The frame at this position, if it is cached.
     pub(super) fn get(&self, position: Position, frame_len: u32) -> Option<Bytes> {
         let bodies = self.bodies.get(&position.place)?;
         let start = position.offset as usize;

@@ -1,13 +1,13 @@
-//! Numbers and bytes of records.
+//! Encoding of numbers and byte strings in records.
 
 use bytes::Bytes;
 
 use crate::{Key, PartitionId, Space};
 
-/// The most bytes of a number: seven bits each.
+/// Longest encoding of a number, in bytes of seven bits each.
 const VARINT_BYTES_MAX: u32 = 10;
 
-/// Appends a number: seven bits a byte, the lowest first, the top bit on all but the last (LEB128).
+/// Appends a number in LEB128: seven bits a byte, the lowest first, the top bit set on all but the last.
 pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
@@ -22,7 +22,7 @@ pub(super) const fn varint_len(number: u64) -> usize {
     bits.div_ceil(7) as usize
 }
 
-/// Appends a partition and a number in it.
+/// Appends a partition id and a number in that partition.
 pub(super) fn put_place(out: &mut Vec<u8>, partition: PartitionId, number: u64) {
     put_varint(out, partition.0);
     put_varint(out, number);
@@ -34,7 +34,7 @@ pub(super) fn put_key(out: &mut Vec<u8>, key: Key) {
     put_place(out, key.partition, key.number);
 }
 
-/// Reads from the front; every method answers `None` where the bytes end or make no sense.
+/// Reads from the front. Every method returns `None` if the bytes end early or are invalid.
 #[derive(Debug)]
 pub(super) struct Decoder<'a> {
     rest: &'a [u8],
@@ -45,7 +45,7 @@ impl<'a> Decoder<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes not read yet.
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -79,19 +79,19 @@ impl<'a> Decoder<'a> {
         None
     }
 
-    /// A number that must fit into 32 bits.
+    /// Reads a number that must fit into 32 bits.
     pub(super) fn varint32(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }
 
-    /// That many bytes.
+    /// Reads `len` bytes.
     pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
         Some(taken)
     }
 
-    /// A length, and that many bytes, as a slice of `whole`, which this decoder reads.
+    /// Reads a length and that many bytes, as a slice of `whole`, the buffer that this decoder reads.
     pub(super) fn value(&mut self, whole: &Bytes) -> Option<Bytes> {
         let len = usize::try_from(self.varint()?).ok()?;
         let taken = self.take(len)?;
@@ -102,12 +102,12 @@ impl<'a> Decoder<'a> {
         space(self.u8()?)
     }
 
-    /// What [`put_place`] wrote, with the space that is known otherwise.
+    /// Reads a key without its space, written by [`put_place`].
     pub(super) fn key_in(&mut self, space: Space) -> Option<Key> {
         Some(Key::new(space, PartitionId(self.varint()?), self.varint()?))
     }
 
-    /// What [`put_key`] wrote.
+    /// Reads a key written by [`put_key`].
     pub(super) fn key(&mut self) -> Option<Key> {
         let space = self.space()?;
         self.key_in(space)

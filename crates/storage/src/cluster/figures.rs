@@ -1,4 +1,4 @@
-//! What a scrape reads of a shard.
+//! Storage figures of a shard for the metrics page.
 
 use std::fmt;
 use std::sync::Weak;
@@ -9,7 +9,7 @@ use super::store::Inner;
 use crate::ShardId;
 use crate::metrics::{Figures, StorageBytes};
 
-/// The metrics of a shard while this process has it, without keeping the store open.
+/// The metrics of a shard while this process owns it. Does not keep the store open.
 pub struct ClusterFigures {
     store: Weak<Inner>,
     shard: ShardId,
@@ -26,7 +26,8 @@ impl ClusterFigures {
         Self { store, shard }
     }
 
-    /// What the shard takes in the log: of bodies the live and the dead ones, and everything; `None` while another process has it.
+    /// Bytes of the shard in the log: live bodies, dead bodies and the total; `None` while another process owns the
+    /// shard.
     #[must_use]
     pub fn bytes(&self) -> Option<StorageBytes> {
         self.read().map(|figures| figures.bytes())

@@ -1,4 +1,5 @@
-//! The task that keeps the log small: drops dead bodies, copies what lives out of mostly dead ones, writes checkpoints and trims.
+//! The background task that keeps the log small: drops dead bodies, copies live bodies out of mostly dead rows, writes
+//! checkpoints and trims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,32 +22,33 @@ use super::shared::Shared;
 use super::writer::{Errand, Request, Written};
 use crate::{Epoch, Error};
 
-/// Rows of one call that drops.
+/// Most rows dropped by one call.
 const DROPPED_MAX: usize = 1024;
-/// Bytes of a row that are read at a time, and copied in one record.
+/// Bytes of a row that are read at a time and copied in one record.
 const COPIED_BYTES: u32 = 1 << 20;
-/// A row is copied when less than one part in so many is alive.
+/// A row is copied when less than one part in `LIVE_PART` is alive.
 const LIVE_PART: u64 = 2;
-/// The same while the shard is full: any garbage worth a copy.
+/// The same fraction while the shard is full, when copying is worthwhile even for little garbage.
 const LIVE_PART_FULL: (u64, u64) = (7, 8);
 
-/// See the module.
+/// State of the task; see the module.
 struct Keeper {
     shared: Arc<Shared>,
-    /// Weak: whoever holds the shard decides how long its writer lives.
+    /// Weak, so that this task does not keep the writer alive after the shard's handle is dropped.
     requests: WeakUnboundedSender<Request>,
     /// Rows that can't be copied because they are damaged.
     damaged: BTreeSet<RecordPlace>,
-    /// Rows that were sparse in the round before.
+    /// Rows that were sparse in the previous round.
     sparse: BTreeSet<RecordPlace>,
-    /// A checkpoint is complete, and what is before it not yet trimmed: where it begins, and heads before it.
+    /// After a complete checkpoint, the trim that is still to be done: the checkpoint's first record, and the bytes of
+    /// heads before it.
     trim: Option<(RecordPlace, u64)>,
     reserve: Reserve,
-    /// In which it last asked for something to be dropped.
+    /// The epoch of the last request to drop bodies.
     epoch: Epoch,
 }
 
-/// Works until the lease is lost.
+/// Runs until the lease is lost.
 pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Request>) {
     let epoch = shared.epoch();
     let mut keeper = Keeper {
@@ -75,14 +77,14 @@ impl Keeper {
         }
     }
 
-    /// Everything that failed is tried again in the next round. Where another epoch owns the log, the writer finds out whether
-    /// that is its own, in which it has seized the log again.
+    /// Every failed step is repeated in the next round. If another epoch owns the log, the writer finds out whether it
+    /// is its own newer epoch, in which it has seized the log again.
     fn note(&self, error: &Error) {
         match error {
             _ if self.shared.cause().is_some() => {}
             Error::Fenced { .. } => {
                 if let Some(requests) = self.requests.upgrade() {
-                    // A writer that has ended knows more.
+                    // A failed send means that the writer has ended and knows the cause already.
                     let _ = requests.send(Request::Doubt(self.epoch));
                 }
             }
@@ -99,7 +101,7 @@ impl Keeper {
         }
         self.drop_dead().await?;
         self.trim().await?;
-        // Both take room before they free any: not what was set aside for removals.
+        // Both steps use room before they free any; the reserve for removals must not be spent on them.
         let has_room = !self.shared.is_refused();
         if self.is_checkpoint_due() && (has_room || self.is_checkpoint_small()) {
             self.checkpoint().await?;
@@ -111,7 +113,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Drops all bodies that are dead now.
+    /// Drops all bodies that are dead at this point.
     async fn drop_dead(&mut self) -> Result<(), Error> {
         let dead = self.shared.account().dead.clone();
         for rows in dead.chunks(DROPPED_MAX) {
@@ -119,7 +121,7 @@ impl Keeper {
             self.epoch = self.shared.epoch();
             self.shared.log.drop_bodies(self.epoch, places).await?;
             let mut account = self.shared.account();
-            // Only this task takes from the list, and always from its front.
+            // Only this task removes entries from the list, and always from its front.
             account.dead.drain(..rows.len());
             account.dead_bytes -= rows.iter().map(|row| row.total_bytes).sum::<u64>();
             drop(account);
@@ -144,21 +146,21 @@ impl Keeper {
         let account = self.shared.account();
         let read_again = account.appended_bytes - account.checkpoint_at_bytes;
         let grown = read_again.saturating_sub(account.checkpoint_bytes);
-        // A full shard gains room by it where most heads are of what is gone.
+        // On a full shard, a checkpoint frees room if most heads are about removed messages.
         let bytes = if is_full { options.part_bytes as u64 } else { options.checkpoint_bytes };
         let records = account.applied.0 - account.checkpoint_at.0.min(account.applied.0);
         grown >= bytes.max(account.checkpoint_bytes)
             || records >= options.checkpoint_records.max(2 * account.checkpoint_records)
     }
 
-    /// Whether it takes little of what is set aside, because little is left alive.
+    /// Whether the checkpoint is so small, because little is alive, that it takes little of the reserve.
     fn is_checkpoint_small(&self) -> bool {
         let part = self.shared.state().part(Bound::START, self.shared.options.part_bytes);
         part.to == Bound::End
     }
 
-    /// Has all parts of a checkpoint written, then its mark. Before the mark, everything that is in no part for being dead is
-    /// dropped: whoever begins reading there would not know of it.
+    /// Has all parts of a checkpoint written, then its mark. Before the mark, drops every body that is in no part
+    /// because it is dead: an owner that starts reading at the mark would not know of it.
     async fn checkpoint(&mut self) -> Result<(), Error> {
         let mut from = Bound::START;
         let mut begins = None;
@@ -185,7 +187,8 @@ impl Keeper {
         self.trim().await
     }
 
-    /// Has something written, again when the log could not be reached; not where it has no room: what is dead goes first then.
+    /// Has a record written; repeats the attempt if the log could not be reached, but not if it has no room, since dead
+    /// bodies must be dropped first then.
     async fn patiently(&self, errand: impl Fn() -> Errand) -> Result<Written, Error> {
         let mut attempt = 0;
         loop {
@@ -210,7 +213,7 @@ impl Keeper {
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Copies what lives out of rows that are mostly dead, as many as a round may read.
+    /// Copies live bodies out of mostly dead rows, up to the limit of bytes read in a round.
     async fn clean(&mut self) -> Result<(), Error> {
         let mut left = self.shared.options.clean_bytes_per_round;
         let mut copies = Vec::new();
@@ -222,8 +225,8 @@ impl Keeper {
         self.write_copies(&mut copies).await
     }
 
-    /// Rows worth a copy, those with the most garbage first. While there is room, a row has to be sparse for a whole round: most
-    /// messages are on their way out, and their row is soon empty without a copy.
+    /// Rows worth copying, those with the most garbage first. While there is room, a row must have been sparse for a
+    /// whole round: most messages are removed soon, and their row is then empty without a copy.
     fn sparse_rows(&mut self) -> Vec<Row> {
         let is_full = self.shared.is_full();
         let (part, of) = if is_full { LIVE_PART_FULL } else { (1, LIVE_PART) };
@@ -239,14 +242,14 @@ impl Keeper {
         rows
     }
 
-    /// Reads a row and collects copies of what lives in it; what becomes much is written on the way.
+    /// Reads a row and collects copies of its live frames. Writes them when they reach the size of one record.
     async fn collect(&mut self, row: Row, copies: &mut Vec<Copy>) -> Result<(), Error> {
         let total = u32::try_from(row.total_bytes).unwrap_or(u32::MAX);
         let (mut offset, mut len) = (0, COPIED_BYTES);
         while offset < total {
             let slice = Slice { place: row.place, offset, len: len.min(total - offset) };
             let read = self.shared.log.bodies(vec![slice]).await?.pop().flatten();
-            // Gone: everything in it died in the meantime.
+            // The row is gone, because everything in it died in the meantime.
             let Some(read) = read else { return Ok(()) };
             match self.take_frames(row.place, offset, &read, copies) {
                 Taken::Bytes(bytes) => (offset, len) = (offset + bytes, COPIED_BYTES),
@@ -266,7 +269,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Goes through the frames in `read`, which begins at `offset` of the row.
+    /// Processes the frames in `read`, which begins at `offset` of the row.
     fn take_frames(&self, place: RecordPlace, offset: u32, read: &Bytes, copies: &mut Vec<Copy>) -> Taken {
         let state = self.shared.state();
         let mut taken = 0_u32;
@@ -295,11 +298,11 @@ impl Keeper {
     }
 }
 
-/// What was read of a row.
+/// Result of reading from a row.
 enum Taken {
-    /// Frames of so many bytes.
+    /// Complete frames with this total length in bytes.
     Bytes(u32),
-    /// Not one frame: it takes so many bytes, or it is damaged.
+    /// No complete frame: the first one needs this many bytes, or it is damaged.
     Needs(u32),
 }
 

@@ -1,31 +1,33 @@
-//! What an operator may choose about a replicated store, and what tests make small.
+//! Options of a replicated store, for operators and for tests that need small limits.
 
 use std::time::Duration;
 
 use crate::{Error, Limits};
 
-/// Smallest heads that a log must accept: a small value and its key fit into a part of a checkpoint many times.
+/// Lower limit of a log's `heads_bytes_max`: many small values with their keys fit into a part of a checkpoint.
 pub(super) const HEADS_BYTES_MIN: usize = 64 << 10;
 
 /// Sizes and rates of a [`crate::cluster::ClusterStore`]. Start from [`ClusterOptions::default`].
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
-    /// Most bytes that a shard may take in the log, heads and bodies together; with more, it is [`crate::Pressure::Full`].
-    /// Default none: the engine's own limit counts.
+    /// Most bytes of a shard in the log, heads and bodies together; beyond that, it is [`crate::Pressure::Full`].
+    /// Default none: only the engine's own limit applies.
     pub size_bytes_max: Option<u64>,
     /// Largest single value, in bytes. Default 128 MiB.
     pub value_bytes_max: usize,
     /// Largest sum of the values of one batch, in bytes. Default 256 MiB.
     pub batch_bytes_max: usize,
-    /// A record takes no further batch beyond so many bytes. Default 1 MiB.
+    /// A record accepts no further batch beyond this many bytes. Default 1 MiB.
     pub record_bytes_max: u64,
-    /// Records sent ahead of the answer to the first. Default 4.
+    /// Records sent before the first is answered. Default 4.
     pub records_under_way_max: usize,
-    /// A checkpoint is due after so many bytes of heads, but not before as many as the last checkpoint had. Default 256 MiB.
+    /// A checkpoint is due after this many bytes of heads, but at least as many as the last checkpoint had. Default 256
+    /// MiB.
     pub checkpoint_bytes: u64,
-    /// A checkpoint is due after so many records. Default 1 000 000.
+    /// A checkpoint is due after this many records. Default 1 000 000.
     pub checkpoint_records: u64,
-    /// Size of the parts of a checkpoint, in bytes; the writer writes nothing else meanwhile. Default 256 KiB, at most 1 MiB.
+    /// Size of the parts of a checkpoint, in bytes; the writer is blocked while it writes one. Default 256 KiB, at most
+    /// 1 MiB.
     pub part_bytes: usize,
     /// Pause between two parts of a checkpoint. Default 10 ms.
     pub part_pause: Duration,
@@ -33,7 +35,7 @@ pub struct ClusterOptions {
     pub round_pause: Duration,
     /// Most bytes of rows that the cleaner reads in one round. Default 32 MiB.
     pub clean_bytes_per_round: u64,
-    /// Bytes of the bodies written last that are kept in memory. Default 64 MiB.
+    /// Bytes of recently written bodies that are kept in memory. Default 64 MiB.
     pub cache_bytes: usize,
 }
 
@@ -57,18 +59,18 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// What batches are checked against.
+    /// The limits for batches.
     #[must_use]
     pub const fn limits(&self) -> Limits {
         Limits { value_bytes_max: self.value_bytes_max, batch_bytes_max: self.batch_bytes_max }
     }
 
-    /// Refuses sizes that can't work together.
+    /// Rejects inconsistent sizes.
     ///
     /// # Errors
     /// [`Error::Unavailable`] naming the option and its limits.
     pub fn check(&self) -> Result<(), Error> {
-        /// Frames and their headers must stay addressable with 32 bits.
+        /// Frames and their headers must be addressable with 32 bits.
         const BATCH_BYTES_MAX: usize = 1 << 30;
         const PART_BYTES_MAX: usize = 1 << 20;
         let refuse = |reason: String| Err(Error::Unavailable { reason });

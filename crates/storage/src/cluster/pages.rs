@@ -1,4 +1,4 @@
-//! Small values in memory, packed: those of the spaces `Meta` and `Head`.
+//! In-memory store of small values, packed into pages: those of the spaces `Meta` and `Head`.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 
 use crate::{Key, PartitionId, Space};
 
-/// Neighbouring numbers that share a page. A change moves the rest of its page, so that pages are short.
+/// Consecutive numbers that share a page. A change moves the rest of its page, so pages are small.
 const PAGE_NUMBERS: u64 = 32;
-/// Number and length before each value.
+/// Bytes of number and length before each value.
 const ENTRY_HEADER_BYTES: usize = 3;
 
 /// The values of up to [`PAGE_NUMBERS`] neighbouring numbers: `number u8 | length u16 | value`, ascending.
 #[derive(Debug, Default)]
 struct Page(Vec<u8>);
 
-/// Where an entry of a page is.
+/// Position of an entry in a page.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     slot: u8,
@@ -42,7 +42,7 @@ impl Page {
         self.0.get(span.start + ENTRY_HEADER_BYTES..span.end).unwrap_or_default()
     }
 
-    /// Where the entry of `slot` is, or where it would be.
+    /// The position of the entry of `slot`, or its insertion point.
     fn find(&self, slot: u8) -> Span {
         let end = Span { slot, start: self.0.len(), end: self.0.len() };
         match self.spans().find(|span| span.slot >= slot) {
@@ -52,7 +52,7 @@ impl Page {
         }
     }
 
-    /// True when there was a value before.
+    /// Returns true when there was a value before.
     fn replace(&mut self, slot: u8, entry: &[u8]) -> bool {
         let span = self.find(slot);
         self.0.splice(span.start..span.end, entry.iter().copied());
@@ -60,7 +60,7 @@ impl Page {
     }
 }
 
-/// One space of one partition, by number / [`PAGE_NUMBERS`].
+/// The pages of one space of one partition, by number / [`PAGE_NUMBERS`].
 type Tree = BTreeMap<u64, Page>;
 
 /// All small values.
@@ -69,7 +69,7 @@ pub(super) struct Pages {
     trees: FxHashMap<(Space, PartitionId), Tree>,
 }
 
-/// The place of `number` in its page.
+/// The slot of `number` in its page.
 const fn slot(number: u64) -> u8 {
     (number % PAGE_NUMBERS) as u8
 }
@@ -92,7 +92,7 @@ impl Pages {
         tree.entry(key.number / PAGE_NUMBERS).or_default().replace(slot(key.number), &entry);
     }
 
-    /// True when there was a value.
+    /// Returns true when there was a value.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let place = (key.space, key.partition);
         let Some(tree) = self.trees.get_mut(&place) else { return false };
@@ -157,7 +157,7 @@ impl Pages {
         entries.filter(move |(number, _)| *number >= from)
     }
 
-    /// What has values.
+    /// The spaces and partitions that have values.
     pub(super) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
         self.trees.keys().copied()
     }

@@ -1,9 +1,9 @@
-//! Checkpoints: what lives, as records of the log.
+//! Checkpoints: all live entries, as records of the log.
 //!
-//! A part is written while nothing else is under way, and says exactly what lives between two keys at its place in the log.
-//! The parts of a checkpoint follow each other in the order of the keys, with commits between them, until nothing is left;
-//! then the mark says where the first part is. Who reads from there on, and lets each part replace what it speaks of, has read
-//! every key once and every change since.
+//! A part is written while no other record is under way, and lists exactly the live entries between two keys at its
+//! place in the log. The parts of a checkpoint follow each other in key order, with commits between them, up to the
+//! last key; then the mark records the place of the first part. A reader that starts there, and lets each part replace
+//! the entries in its range, has read every key once and every change since.
 //!
 //! ```text
 //! part     from | to | count of rows | place and bytes of each row | entry, entry, …
@@ -26,12 +26,12 @@ use crate::{Key, PartitionId, Space};
 const SMALL: u8 = 0;
 const STORED: u8 = 1;
 
-/// Where a part begins or ends.
+/// Start or end of a part's key range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// Before this key.
     Key(Key),
-    /// Behind all keys.
+    /// After all keys.
     End,
 }
 
@@ -58,14 +58,14 @@ impl Bound {
     }
 }
 
-/// A live value as a part has it.
+/// A live value in a part.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PartValue<'a> {
     Small(&'a [u8]),
     Stored(Stored),
 }
 
-/// A part while it is put together.
+/// Builds a part.
 #[derive(Debug)]
 pub(super) struct PartBuilder {
     from: Bound,
@@ -79,12 +79,12 @@ impl PartBuilder {
         Self { from, rows: Vec::new(), numbers: FxHashMap::default(), entries: Vec::new() }
     }
 
-    /// About how many bytes it takes.
+    /// Approximate size in bytes.
     pub(super) fn len(&self) -> usize {
         self.entries.len() + 8 * self.rows.len()
     }
 
-    /// Adds an entry; of a stored one, `row_bytes` is the length of its row.
+    /// Adds an entry. For a stored value, `row_bytes` is the length of its row.
     pub(super) fn push(&mut self, key: Key, value: &PartValue<'_>, row_bytes: u64) {
         let what = match value {
             PartValue::Small(_) => SMALL,
@@ -127,23 +127,23 @@ impl PartBuilder {
 /// A part that is ready to be sealed.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Where the next one begins.
+    /// Start of the next part.
     pub(super) to: Bound,
     pub(super) payload: Vec<u8>,
 }
 
-/// A part as it was read.
+/// A decoded part.
 #[derive(Debug)]
 pub(super) struct PartRead<'a> {
     pub(super) from: Bound,
     pub(super) to: Bound,
-    /// Records whose bodies are spoken of, with the length of these.
+    /// Places and lengths of the bodies that the part refers to.
     pub(super) rows: Vec<(RecordPlace, u64)>,
     entries: Decoder<'a>,
 }
 
 impl Part {
-    /// Reads a payload. `None`: it is not one.
+    /// Decodes a payload; `None` if it is invalid.
     pub(super) fn decode(payload: &Bytes) -> Option<PartRead<'_>> {
         let mut decoder = Decoder::new(payload);
         let from = Bound::decode(&mut decoder)?;
@@ -157,7 +157,7 @@ impl Part {
 }
 
 impl<'a> PartRead<'a> {
-    /// Gives every entry to `found`. `None`: some make no sense.
+    /// Calls `found` for every entry; `None` if any is invalid.
     pub(super) fn entries(mut self, mut found: impl FnMut(Key, PartValue<'a>)) -> Option<()> {
         while !self.entries.rest().is_empty() {
             let what = self.entries.u8()?;
@@ -184,7 +184,7 @@ impl<'a> PartRead<'a> {
 /// The end of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Where its first part is, and reading begins.
+    /// Place of its first part, where reading begins.
     pub(super) begins: RecordPlace,
     /// Bytes of the heads of all its parts.
     pub(super) bytes: u64,

@@ -1,11 +1,11 @@
-//! What the store asks of its surroundings: tasks, pauses and randomness.
+//! The store's port to its environment: tasks, timers and randomness.
 
 use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-/// Runs the tasks of a store. A test steps them in an order of its own.
+/// Runs the tasks of a store. Tests replace it to control the order of execution.
 pub trait Surroundings: fmt::Debug + Send + Sync + 'static {
     /// Runs `task` until it ends.
     fn spawn(&self, task: BoxFuture<'static, ()>);

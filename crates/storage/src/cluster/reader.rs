@@ -11,33 +11,33 @@ use super::shared::Shared;
 use super::state::{Found, Stored};
 use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, Space};
 
-/// Keys looked up before the lock is given back.
+/// Keys looked up before the lock is released.
 const LOOK_UPS_MAX: usize = 1024;
-/// Slices of one call, and their bytes; a single one may be larger.
+/// Most slices of one call, and their total bytes; a single slice may be larger.
 const SLICES_MAX: usize = 128;
 const SLICES_BYTES_MAX: u64 = 8 << 20;
-/// Entries of one scan page.
+/// Most entries of one scan page.
 const PAGE_ENTRIES_MAX: usize = 4096;
-/// Values of one scan page, in bytes; the first entry always fits.
+/// Most bytes of the values of one scan page; the first entry always fits.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A value to be fetched.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
-    /// Its place in the answer.
+    /// Its index in the answer.
     at: usize,
     key: Key,
     stored: Stored,
 }
 
-/// A value, or why there is none; gone: the key was removed while it was read.
+/// A value, or the reason why there is none. `Gone`: the key was removed while it was read.
 enum Fetched {
     Value(Bytes),
     Gone,
     Damaged(DamagedEntry),
 }
 
-/// What is found without asking the log.
+/// The values found without reading the log, and those still to be fetched.
 #[derive(Debug)]
 pub(super) struct Values {
     values: Vec<Option<Bytes>>,
@@ -76,12 +76,12 @@ impl Values {
         found
     }
 
-    /// All of them, if nothing is missing.
+    /// All values, if none is missing.
     pub(super) fn whole(self) -> Result<Vec<Option<Bytes>>, Self> {
         if self.wanted.is_empty() { Ok(self.values) } else { Err(self) }
     }
 
-    /// Asks the log for what is missing.
+    /// Fetches the missing values from the log.
     pub(super) async fn fetch(self, shared: &Arc<Shared>) -> Result<Vec<Option<Bytes>>, Error> {
         let Self { mut values, wanted } = self;
         let mut damage = None;
@@ -98,7 +98,7 @@ impl Values {
 /// A page of which some values are missing.
 #[derive(Debug)]
 pub(super) struct Scanned {
-    /// None: missing, or gone.
+    /// `None`: not fetched yet, or removed.
     entries: Vec<(u64, Option<Bytes>)>,
     wanted: Vec<Wanted>,
     next: Option<u64>,
@@ -135,7 +135,7 @@ impl Scanned {
         if self.wanted.is_empty() { Ok(self.finish(Vec::new())) } else { Err(self) }
     }
 
-    /// Asks the log for what is missing.
+    /// Fetches the missing values from the log.
     pub(super) async fn fetch(mut self, shared: &Arc<Shared>) -> Result<Page, Error> {
         let mut damaged = Vec::new();
         let entries = &mut self.entries;
@@ -169,7 +169,7 @@ fn verify(wanted: &Wanted, frame: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// Fetches values, neighbours together. What was copied elsewhere in the meantime is looked up again.
+/// Fetches values, adjacent ones together. A value that was moved in the meantime is looked up again.
 async fn fetch(
     shared: &Arc<Shared>,
     mut wanted: Vec<Wanted>,
@@ -208,7 +208,7 @@ fn slice(wanted: &Wanted) -> Slice {
     Slice { place: position.place, offset: position.offset, len: wanted.stored.frame_len(wanted.key) }
 }
 
-/// How many of the wanted values one call asks for.
+/// How many of the wanted values one call requests.
 fn call_len(wanted: &[Wanted]) -> usize {
     let mut bytes = 0;
     let fitting = wanted.iter().take(SLICES_MAX).take_while(|one| {
@@ -218,7 +218,7 @@ fn call_len(wanted: &[Wanted]) -> usize {
     fitting.count().max(1)
 }
 
-/// A value that was not where it was said to be: it was moved or removed in the meantime, or it is damaged.
+/// Handles a value that was not at its position: it was moved or removed in the meantime, or it is damaged.
 fn look_again(shared: &Shared, wanted: &Wanted, frame: Option<Bytes>) -> Result<Wanted, Fetched> {
     match shared.state().get(wanted.key) {
         None => Err(Fetched::Gone),

@@ -1,4 +1,4 @@
-//! What stands in a record: the seal of its heads, and the changes of a commit.
+//! Format of records: the seal of the heads, and the changes of a commit.
 //!
 //! ```text
 //! heads    version u8 | crc u32 | payload                 the crc covers shard, place, epoch, kind, version and payload
@@ -12,8 +12,8 @@
 //! bodies   frame, frame, …
 //! frame    crc u32 | space u8 | partition | number | length | value             the crc covers all that follows it
 //! ```
-//! Numbers without a width are LEB128. A frame says whose it is, so that what is read is verified by itself and the cleaner
-//! needs no list of what a record holds.
+//! Numbers without a width are LEB128. A frame contains its key, so it can be verified on its own and the cleaner needs
+//! no list of the frames of a record.
 
 use bytes::Bytes;
 
@@ -21,15 +21,15 @@ use super::codec::{Decoder, put_key, put_place, put_varint, space, varint_len};
 use super::log::{RecordId, RecordKind, RecordPlace};
 use crate::{Batch, Key, Operation, PartitionId, ShardId, Space, checksum};
 
-/// Of the heads. It is raised when this program's predecessor could misread them.
+/// Version of the heads. It is raised when an older program could misread them.
 const VERSION: u8 = 1;
-/// Version and crc.
+/// Bytes of version and crc.
 const SEAL_BYTES: usize = 5;
-/// Larger values of the spaces `Meta` and `Head` are stored like those of `Body`: what a take-over reads, and what is held in
-/// memory, stays small.
+/// Larger values of the spaces `Meta` and `Head` are stored like those of `Body`, which limits the bytes read by a
+/// take-over and held in memory.
 pub(super) const INLINE_BYTES_MAX: usize = 1024;
 
-/// Where a frame is in the bodies of a record.
+/// Position of a frame in the bodies of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) place: RecordPlace,
@@ -39,7 +39,7 @@ pub(super) struct Position {
 /// One change of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// The value stands in the heads.
+    /// The value is in the heads.
     Put {
         key: Key,
         value: Bytes,
@@ -53,15 +53,15 @@ pub(super) enum Change {
     Delete {
         key: Key,
     },
-    /// Both numbers included.
+    /// Both numbers inclusive.
     DeleteRange {
         space: Space,
         partition: PartitionId,
         first: u64,
         last: u64,
     },
-    /// If the value of the key is the frame at `from`, it is now the one at `offset` in the bodies of this record. If the key
-    /// was removed or overwritten in the meantime, nothing happens: a copy never brings back what is gone.
+    /// If the value of the key is the frame at `from`, it is now the one at `offset` in the bodies of this record. If
+    /// the key was removed or overwritten in the meantime, nothing happens: a copy never restores a removed value.
     Move {
         key: Key,
         len: u32,
@@ -70,7 +70,7 @@ pub(super) enum Change {
     },
 }
 
-/// The changes of a record, and how long its bodies are.
+/// The changes of a record, and the length of its bodies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) bodies_len: u32,
@@ -93,7 +93,7 @@ pub(super) struct Copy {
     pub(super) from: Position,
 }
 
-/// A record while it is put together.
+/// Builds a record.
 #[derive(Debug, Default)]
 pub(super) struct CommitBuilder {
     changes: Vec<Change>,
@@ -113,7 +113,7 @@ impl CommitBuilder {
         Self { changes: Vec::new(), bodies: Vec::with_capacity(bodies_len) }
     }
 
-    /// Adds what a batch does.
+    /// Adds the changes of a batch.
     pub(super) fn push(&mut self, batch: &Batch) {
         for operation in batch.operations() {
             let change = match operation {
@@ -171,7 +171,7 @@ impl Commit {
         out
     }
 
-    /// Reads a payload. `None`: it is not one.
+    /// Decodes a payload; `None` if it is invalid.
     pub(super) fn decode(payload: &Bytes) -> Option<Self> {
         let mut decoder = Decoder::new(payload);
         let bodies_len = decoder.varint32()?;
@@ -214,7 +214,7 @@ impl Change {
         }
     }
 
-    /// `frames_end`: where the next frame of the bodies begins.
+    /// `frames_end`: offset of the next frame in the bodies.
     fn decode(decoder: &mut Decoder<'_>, payload: &Bytes, frames_end: &mut u32) -> Option<Self> {
         let what = decoder.u8()?;
         let key = decoder.key_in(space(what & 0xf)?)?;
@@ -249,12 +249,12 @@ const fn frame_header_len(key: Key, len: u32) -> usize {
     4 + 1 + varint_len(key.partition.0) + varint_len(key.number) + varint_len(len as u64)
 }
 
-/// Bytes of the frame of a value; what would not fit into 32 bits comes out as the most that do.
+/// Bytes of the frame of a value, saturating at `u32::MAX`.
 pub(super) fn frame_len(key: Key, len: u32) -> u32 {
     len.saturating_add(len32(frame_header_len(key, len)))
 }
 
-/// Appends a frame and returns where it begins.
+/// Appends a frame and returns its offset.
 fn push_frame(out: &mut Vec<u8>, key: Key, value: &[u8]) -> u32 {
     let offset = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -268,19 +268,19 @@ fn push_frame(out: &mut Vec<u8>, key: Key, value: &[u8]) -> u32 {
     len32(offset)
 }
 
-/// A frame as it was read.
+/// A decoded frame.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) key: Key,
     pub(super) value: Bytes,
 }
 
-/// What is at the beginning of some bodies.
+/// Result of reading a frame at the beginning of some bytes.
 #[derive(Debug)]
 pub(super) enum FrameRead {
-    /// A frame, and how many bytes it takes.
+    /// A frame, and its length in bytes.
     Whole(Frame, u32),
-    /// A frame of which this many bytes are needed.
+    /// An incomplete frame, which needs this many bytes.
     Partial(u32),
     /// No frame, or one that is damaged.
     Damaged,
@@ -288,7 +288,7 @@ pub(super) enum FrameRead {
 
 /// Reads the frame at the beginning of `bytes` and verifies it.
 pub(super) fn read_frame(bytes: &Bytes) -> FrameRead {
-    /// Crc, space and three numbers.
+    /// Maximum size of crc, space and three numbers.
     const HEADER_BYTES_MAX: u32 = 4 + 1 + 10 + 10 + 5;
     let mut decoder = Decoder::new(bytes);
     let header = (|| Some((decoder.u32_le()?, decoder.key()?, decoder.varint32()?)))();
@@ -313,12 +313,12 @@ fn seal_crc(shard: ShardId, id: RecordId, kind: RecordKind, payload: &[u8]) -> u
     checksum::append(checksum::of(&covered), payload)
 }
 
-/// An empty payload, to be appended to.
+/// An empty payload with room for the seal.
 pub(super) fn payload() -> Vec<u8> {
     vec![0; SEAL_BYTES]
 }
 
-/// Makes heads of what was appended to a [`payload`].
+/// Seals a [`payload`], which makes it the heads of a record.
 pub(super) fn seal(shard: ShardId, id: RecordId, kind: RecordKind, mut payload: Vec<u8>) -> Bytes {
     let crc = seal_crc(shard, id, kind, payload.get(SEAL_BYTES..).unwrap_or_default());
     if let Some((version, place)) = payload.get_mut(..SEAL_BYTES).and_then(<[u8]>::split_first_mut) {
@@ -328,7 +328,7 @@ pub(super) fn seal(shard: ShardId, id: RecordId, kind: RecordKind, mut payload: 
     payload.into()
 }
 
-/// Verifies heads and returns their payload, or what is wrong with them.
+/// Verifies heads and returns their payload, or the reason why they are invalid.
 pub(super) fn unseal(
     shard: ShardId,
     id: RecordId,

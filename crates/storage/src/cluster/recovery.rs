@@ -1,4 +1,4 @@
-//! What the writer does when an append failed: it finds out what is stored, and excludes the rest.
+//! Recovery of the writer after a failed append: determines which records are stored, and excludes the others.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::{Epoch, Error};
 const PAUSE_MS: u64 = 20;
 /// Longest pause.
 const PAUSE_MS_MAX: u64 = 1_000;
-/// An epoch is higher than the one before by 1 up to this: two owners who know different ends of a log that forgot
-/// some records must not take the same.
+/// An epoch exceeds the previous one by 1 to this many: two owners that see different ends of a log that lost records
+/// must not choose the same epoch.
 const EPOCH_STEP_MAX: u64 = 1 << 20;
 
 /// The epoch of the next owner.
@@ -26,23 +26,24 @@ pub(super) fn pause_before(attempt: u32) -> Duration {
     Duration::from_millis(PAUSE_MS.saturating_mul(factor).min(PAUSE_MS_MAX))
 }
 
-/// What became of the records of the epoch before.
+/// The outcome of the records of the previous epoch.
 struct Seized {
     owner: RecordId,
-    /// They are stored up to here, and never beyond.
+    /// The last stored record; no later one of the old epoch will be stored.
     stored: RecordPlace,
 }
 
 impl Writer {
-    /// Seizes the log again in a higher epoch. Then nothing is in doubt any more: records before the new owner record are durable,
-    /// because that was acknowledged behind them; no other one of the old epoch can arrive, because its predecessor is not of
-    /// that epoch. What is not stored is sent again, or refused where the engine has no room.
+    /// Seizes the log again in a higher epoch. Then nothing is in doubt any more: records before the new owner record
+    /// are durable, because a later record was acknowledged; no other record of the old epoch can arrive, because its
+    /// predecessor is not of that epoch. Records that are not stored are sent again, or refused if the engine has no
+    /// room.
     ///
-    /// Sending the same bytes to the same place again would not do after a refusal: the place would get other bytes, and a
-    /// record that was sent behind the refused one could still arrive and find a predecessor of its epoch.
+    /// Sending the same bytes to the same place again would be wrong after a refusal: the place would get other bytes,
+    /// and a record sent after the refused one could still arrive and find a predecessor of its epoch.
     ///
     /// # Errors
-    /// The lease is lost.
+    /// The cause, if the lease is lost.
     pub(super) async fn recover(&mut self, cause: Error) -> Result<(), Error> {
         self.answers.clear();
         match &cause {

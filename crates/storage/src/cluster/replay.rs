@@ -11,7 +11,7 @@ use super::shared::{Account, corrupt, fenced, lost_tail};
 use super::state::State;
 use crate::{Error, ShardId};
 
-/// How often the end of the log is read and seized before somebody else is left to own it.
+/// Attempts to read the end of the log and seize it before the take-over gives up in favour of another owner.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// A shard that was taken over.
@@ -23,12 +23,12 @@ pub(super) struct Loaded {
     pub(super) account: Account,
 }
 
-/// The log of a shard that is being taken over.
+/// A take-over of a shard in progress.
 pub(super) struct TakeOver<'a> {
     pub(super) shard: ShardId,
     pub(super) log: &'a Arc<dyn ReplicatedLog>,
     pub(super) surroundings: &'a dyn Surroundings,
-    /// The last record that this process knows to be acknowledged.
+    /// The last record known to this process as acknowledged.
     pub(super) known: RecordId,
 }
 
@@ -51,7 +51,7 @@ impl TakeOver<'_> {
             let Some(last) = page.last().map(|record| record.id.place) else {
                 return Err(corrupt(self.shard, replay.expected, 0, "the log ends before its owner record"));
             };
-            // The next page is on its way while this one is applied.
+            // The next page is fetched while this one is applied.
             next = self.log.heads(last.next());
             for record in &page {
                 if replay.take(record)? {
@@ -61,7 +61,7 @@ impl TakeOver<'_> {
         }
     }
 
-    /// Appends an owner record; the tail is the one before it.
+    /// Appends an owner record. Returns it and the tail before it.
     async fn seize(&self) -> Result<(RecordId, Tail), Error> {
         let mut last_error = fenced("others keep seizing the log");
         for attempt in 0..ATTEMPTS_MAX {
@@ -86,7 +86,7 @@ impl TakeOver<'_> {
                 Err(error) => last_error = unavailable(error),
             }
             if matches!(last_error, Error::Full { .. }) {
-                // Where that fails as well, the next attempt does, and says so.
+                // If this fails, the next attempt fails too and reports the error.
                 let _ = self.log.release_reserve().await;
             }
         }
@@ -104,7 +104,7 @@ impl TakeOver<'_> {
         Ok((mark.begins, mark.bytes))
     }
 
-    /// A log that lost its end may have grown again: then another owner's record is where the known one was.
+    /// A log that lost its end may have grown again; then another owner's record is at the known place.
     async fn check_known(&self) -> Result<(), Error> {
         let page = self.log.heads(self.known.place).await?;
         let found = page.first().map_or(RecordId::default(), |record| record.id);
@@ -115,7 +115,7 @@ impl TakeOver<'_> {
     }
 }
 
-/// Whoever acquires a shard is told that nothing happened: an owner record that was in doubt changes nothing for him.
+/// For the caller of an acquisition, an owner record in doubt has no effect, so the error becomes `Unavailable`.
 fn unavailable(error: Error) -> Error {
     match error {
         Error::InDoubt { reason } => Error::Unavailable { reason },
@@ -123,7 +123,7 @@ fn unavailable(error: Error) -> Error {
     }
 }
 
-/// Records applied one after the other.
+/// Applies records one after the other.
 struct Replay {
     shard: ShardId,
     state: State,
@@ -140,7 +140,7 @@ impl Replay {
         Self { shard, state, account, expected: begins, before, owner }
     }
 
-    /// True once the owner record is reached.
+    /// Applies a record. Returns true once the owner record is reached.
     fn take(&mut self, record: &StoredRecord) -> Result<bool, Error> {
         let StoredRecord { id, kind, heads } = record;
         let (shard, expected) = (self.shard, self.expected);
@@ -187,7 +187,7 @@ impl Replay {
     }
 
     fn finish(mut self) -> Loaded {
-        // Nothing tells which of these were dropped before; dropping again is harmless, and they count nothing.
+        // Some of these may have been dropped already; dropping again is harmless, and their bytes are not counted.
         self.account.dead = self.state.rows.sweep();
         self.account.dead.iter_mut().for_each(|row| row.total_bytes = 0);
         Loaded { owner: self.owner, state: self.state, account: self.account }

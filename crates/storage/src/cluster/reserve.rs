@@ -1,29 +1,30 @@
-//! Whether the engine has room set aside for removals ([`super::ReplicatedLog::keep_reserve`]).
+//! Keeps room reserved for removals in the engine ([`super::ReplicatedLog::keep_reserve`]).
 
 use super::shared::Shared;
 use crate::Error;
 
-/// Rounds after which an engine that had no room is asked again; each further failure in a row doubles them, so often at most.
+/// Rounds until an engine without room is asked again. Each further failure in a row doubles them, up to
+/// `DOUBLINGS_MAX` times.
 const ROUNDS: u32 = 5;
 const DOUBLINGS_MAX: u32 = 3;
 
-/// See the module.
+/// State of the reserve; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
-    /// As far as is known here.
+    /// Whether the reserve exists, as far as known here.
     is_kept: bool,
-    /// Until the engine is asked.
+    /// Rounds until the engine is asked again.
     rounds_left: u32,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
 }
 
 impl Reserve {
-    /// Asks for it where it is due. It was given up if the engine refused a record; until it is there again, no batch that grows is
-    /// accepted.
+    /// Requests the reserve when that is due. It was released if the engine refused a record; until it is restored, no
+    /// batch that grows the log is accepted.
     ///
     /// # Errors
-    /// Why the engine could not be asked. That it has no room is none.
+    /// The error if the request failed, except for lack of room.
     pub(super) async fn round(&mut self, shared: &Shared) -> Result<(), Error> {
         if shared.is_refused() && std::mem::take(&mut self.is_kept) {
             self.rounds_left = ROUNDS;
@@ -52,7 +53,7 @@ impl Reserve {
             shared.set_refused(true);
             return Ok(());
         }
-        // Perhaps it never can: the next batch that grows finds out whether there is room.
+        // The reserve may never be restored; the next batch that grows the log shows whether there is room.
         if self.failures > DOUBLINGS_MAX {
             shared.set_refused(false);
         }

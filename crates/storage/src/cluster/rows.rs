@@ -1,10 +1,10 @@
-//! The bodies that records have: how much of each is alive.
+//! Rows, the bodies of one record each, and how many of their bytes are alive.
 
 use std::collections::BTreeMap;
 
 use super::log::RecordPlace;
 
-/// What a live value counts besides its bytes, about the header of its frame.
+/// Bytes added per live value, approximately the header of its frame.
 const FRAME_BYTES: u64 = 12;
 
 /// The bodies of one record.
@@ -13,30 +13,30 @@ pub(super) struct Row {
     pub(super) place: RecordPlace,
     /// Bytes stored.
     pub(super) total_bytes: u64,
-    /// Bytes of the values alive, with about their headers.
+    /// Bytes of the live values, with their approximate headers.
     live_bytes: u64,
 }
 
 impl Row {
-    /// Bytes that dropping it would free beyond what its copy takes.
+    /// Bytes freed by dropping the row, less those of the copy of its live values.
     pub(super) const fn dead_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub(self.live_bytes)
     }
 }
 
-/// All bodies that are alive or not known to be dropped. The index names a row by a number of its own, so that a position
-/// takes 32 bits however long the log has become; numbers are used again.
+/// All rows that are alive or not known to be dropped. The index refers to a row by a small number, so that a position
+/// takes 32 bits however long the log is; numbers are reused.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// By number; number 0 is never used.
+    /// By row number; number 0 is never used.
     rows: Vec<Option<Row>>,
     free: Vec<u32>,
     by_place: BTreeMap<RecordPlace, u32>,
-    /// Rows that have lost their last value since the last sweep; they may have got one since.
+    /// Rows that lost their last live value since the last sweep; they may have gained one since.
     emptied: Vec<u32>,
     /// Bytes of all rows.
     total_bytes: u64,
-    /// Of the values alive in them, with about their headers.
+    /// Bytes of the live values in them, with their approximate headers.
     live_bytes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// The number of the row of this record, which is made if it is not known.
+    /// The number of the row of this record; created if unknown.
     pub(super) fn open(&mut self, place: RecordPlace, total_bytes: u64) -> u32 {
         if let Some(id) = self.by_place.get(&place) {
             return *id;
@@ -86,7 +86,7 @@ impl Rows {
         self.by_place.get(&place).copied()
     }
 
-    /// Notes that a value of this length in the row is alive.
+    /// Records a live value of this length in the row.
     pub(super) fn live(&mut self, id: u32, len: u32) {
         if let Some(Some(row)) = self.rows.get_mut(id as usize) {
             let bytes = u64::from(len) + FRAME_BYTES;
@@ -95,7 +95,7 @@ impl Rows {
         }
     }
 
-    /// Notes that a value of this length in the row is dead.
+    /// Records that a value of this length in the row is dead.
     pub(super) fn dead(&mut self, id: u32, len: u32) {
         if let Some(Some(row)) = self.rows.get_mut(id as usize) {
             let bytes = (u64::from(len) + FRAME_BYTES).min(row.live_bytes);
@@ -107,7 +107,7 @@ impl Rows {
         }
     }
 
-    /// Forgets the rows in which nothing is alive and returns them.
+    /// Removes the rows without live values and returns them.
     pub(super) fn sweep(&mut self) -> Vec<Row> {
         let mut swept = Vec::new();
         for id in std::mem::take(&mut self.emptied) {
@@ -130,12 +130,12 @@ impl Rows {
         self.total_bytes
     }
 
-    /// Bytes of the values alive, with about their headers.
+    /// Bytes of the live values, with their approximate headers.
     pub(super) const fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// In the order of their places.
+    /// All rows in the order of their places.
     pub(super) fn in_order(&self) -> impl Iterator<Item = Row> + '_ {
         self.by_place.values().filter_map(|id| self.get(*id))
     }

@@ -16,21 +16,21 @@ use crate::{
     partitions, read, scan,
 };
 
-/// What [`super::ClusterStore`] gives out.
+/// The shard handle of [`super::ClusterStore`].
 #[derive(Debug)]
 pub(super) struct ClusterShard {
     pub(super) shared: Arc<Shared>,
     requests: UnboundedSender<Request>,
 }
 
-/// What a closed handle answers.
+/// The error of a closed handle.
 pub(super) fn closed() -> Error {
     Error::Stopped { reason: "it was closed".to_owned() }
 }
 
-/// What a shard accepts: what its options and its log do.
+/// Limits of a shard: the smaller of those of its options and of its log.
 pub(super) fn limits(shared: &Shared) -> Limits {
-    /// For the headers of a value and of its record.
+    /// Room for the headers of a value and of its record.
     const HEADER_BYTES: usize = 1024;
     let (own, log) = (shared.options.limits(), shared.log.limits());
     let most = log.heads_bytes_max.min(log.bodies_bytes_max).saturating_sub(HEADER_BYTES);
@@ -38,7 +38,7 @@ pub(super) fn limits(shared: &Shared) -> Limits {
 }
 
 impl ClusterShard {
-    /// Starts the tasks of a shard that was taken over.
+    /// Starts the tasks of a shard after a take-over.
     pub(super) fn start(shared: Shared, owner: RecordId) -> Self {
         let shared = Arc::new(shared);
         let (requests, received) = unbounded_channel();
@@ -48,9 +48,9 @@ impl ClusterShard {
         Self { shared, requests }
     }
 
-    /// Has the writer finish what was submitted and end; the lease is lost then.
+    /// Makes the writer finish submitted batches and end; the lease is lost then.
     pub(super) fn stop(&self) {
-        // A writer that has ended needs no telling.
+        // A failed send means that the writer has already ended.
         let _ = self.requests.send(Request::Stop);
     }
 
@@ -71,7 +71,7 @@ impl Shard for ClusterShard {
     }
 
     fn resume(&self, partition: PartitionId) {
-        // A writer that has ended accepts nothing anyway.
+        // A writer that has ended accepts no batches anyway.
         let _ = self.requests.send(Request::Resume(partition));
     }
 

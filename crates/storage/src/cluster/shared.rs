@@ -1,4 +1,4 @@
-//! What the tasks of one leased shard share.
+//! State shared by the tasks of one leased shard.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,13 +16,13 @@ use super::rows::Row;
 use super::state::State;
 use crate::{Epoch, Error, Place, Pressure, ShardId};
 
-/// A full shard has room again when this part of its budget is free.
+/// A full shard has room again when this fraction (1/16) of its limit is free.
 const ROOM_PART: u64 = 16;
 
-/// The last record that a store knows to be acknowledged, over all leases of a shard.
+/// The last record known to a store as acknowledged, over all leases of a shard.
 pub(super) type Known = Arc<Mutex<RecordId>>;
 
-/// What the log holds, in bytes of heads since the shard was taken over and since the checkpoint before.
+/// Size of the log: bytes of heads since the take-over and since the last checkpoint, and dead bodies.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     /// Heads of all records read and appended.
@@ -31,20 +31,20 @@ pub(super) struct Account {
     pub(super) trimmed_bytes: u64,
     /// Heads before the last checkpoint began.
     pub(super) checkpoint_at_bytes: u64,
-    /// Where it began.
+    /// Place of its first record.
     pub(super) checkpoint_at: RecordPlace,
-    /// Heads of its parts.
+    /// Bytes of the heads of its parts.
     pub(super) checkpoint_bytes: u64,
     /// Records from its first part to its mark.
     pub(super) checkpoint_records: u64,
     /// The last record applied.
     pub(super) applied: RecordPlace,
-    /// Bodies in which nothing is alive, to be dropped.
+    /// Bodies without live values, to be dropped.
     pub(super) dead: Vec<Row>,
     pub(super) dead_bytes: u64,
 }
 
-/// See the module. Lock order: state before cache and account; none of them is held while anything is awaited.
+/// See the module. Lock order: state before cache and account; none of them is held across an await.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) shard: ShardId,
@@ -55,12 +55,12 @@ pub(super) struct Shared {
     cache: Mutex<Cache>,
     account: Mutex<Account>,
     known: Known,
-    /// In which the log is owned; it rises when the owner seizes the log again.
+    /// The epoch in which the log is owned; it increases when the owner seizes the log again.
     epoch: AtomicU64,
-    /// The engine had no room for the last record that grows.
+    /// The engine had no room for the last record that grows the log.
     is_refused: AtomicBool,
     pub(super) pressure: watch::Sender<Pressure>,
-    /// Why the lease is lost, once it is.
+    /// The cause of the lease's loss, once it is lost.
     pub(super) loss: watch::Sender<Option<Error>>,
     dead: OnceLock<Error>,
     pub(super) keeper_bell: Notify,
@@ -121,24 +121,24 @@ impl Shared {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a record is acknowledged.
+    /// Records an acknowledged record.
     pub(super) fn acknowledge(&self, id: RecordId) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         *known = (*known).max(id);
     }
 
-    /// In which the log is owned.
+    /// The epoch in which the log is owned.
     pub(super) fn epoch(&self) -> Epoch {
         Epoch(self.epoch.load(Ordering::Acquire))
     }
 
-    /// The log was seized again.
+    /// Records that the log was seized again.
     pub(super) fn seized(&self, owner: RecordId) {
         self.epoch.store(owner.epoch.0, Ordering::Release);
         self.acknowledge(owner);
     }
 
-    /// A durable record takes effect.
+    /// Applies a durable record to the state.
     pub(super) fn apply(&self, place: RecordPlace, commit: &Commit, bodies: &Bytes, heads_bytes: u64) {
         let is_tight = {
             let mut state = self.state();
@@ -163,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// Bytes that the shard takes in the log.
+    /// Bytes of the shard in the log.
     pub(super) fn stored_bytes(&self) -> u64 {
         let bodies = self.state().rows.total_bytes();
         let account = self.account();
@@ -174,7 +174,7 @@ impl Shared {
         *self.pressure.borrow() == Pressure::Full
     }
 
-    /// The engine refused a record for want of room, or is to be asked again.
+    /// Sets whether the engine last refused a record for lack of room.
     pub(super) fn set_refused(&self, is_refused: bool) {
         self.is_refused.store(is_refused, Ordering::Release);
         self.announce();
@@ -184,7 +184,8 @@ impl Shared {
         self.is_refused.load(Ordering::Acquire)
     }
 
-    /// After an engine had no room for a record: an owner record and removals find it in what was set aside.
+    /// Releases the reserve after the engine had no room for a record, so that an owner record and removals can be
+    /// appended.
     pub(super) async fn make_room(&self, cause: &Error) {
         if matches!(cause, Error::Full { .. })
             && let Err(error) = self.log.release_reserve().await
@@ -193,7 +194,7 @@ impl Shared {
         }
     }
 
-    /// Announces whether there is room, if that is news.
+    /// Announces whether there is room, if that has changed.
     pub(super) fn announce(&self) {
         let is_beyond = self.options.size_bytes_max.is_some_and(|most| {
             let bound = if self.is_full() { most - most / ROOM_PART } else { most };
@@ -207,12 +208,12 @@ impl Shared {
         }
     }
 
-    /// Why the lease is lost, if it is, as requests are answered.
+    /// The cause of the lease's loss, if it is lost, in the form in which requests are answered.
     pub(super) fn cause(&self) -> Option<Error> {
         self.dead.get().map(|cause| cause.clone().after_loss())
     }
 
-    /// The lease is lost: nothing is accepted any more. The first cause counts.
+    /// Marks the lease as lost: nothing is accepted any more. Only the first cause is kept.
     pub(super) fn die(&self, cause: Error) {
         let cause = self.dead.get_or_init(|| cause).clone();
         let is_news =
@@ -223,19 +224,19 @@ impl Shared {
         self.keeper_bell.notify_one();
     }
 
-    /// A record that is not what it should be.
+    /// The error for a damaged record.
     pub(super) fn corrupt(&self, place: RecordPlace, offset: u32, reason: &str) -> Error {
         corrupt(self.shard, place, offset, reason)
     }
 }
 
-/// A record that is not what it should be.
+/// The error for a damaged record.
 pub(super) fn corrupt(shard: ShardId, place: RecordPlace, offset: u32, reason: &str) -> Error {
     let unit = format!("record {} of shard {}", place.0, shard.0);
     Error::Corrupt { place: Place { unit, offset: offset.into() }, reason: reason.to_owned() }
 }
 
-/// The log ends before a record that was acknowledged, or holds another one there.
+/// The error for a log that ends before an acknowledged record, or holds another one there.
 pub(super) fn lost_tail(shard: ShardId, known: RecordId, found: RecordId) -> Error {
     let reason = format!(
         "record {} in epoch {} was acknowledged, and the log has lost it: it ends at record {} in epoch {}. The database behind it \
@@ -245,7 +246,7 @@ pub(super) fn lost_tail(shard: ShardId, known: RecordId, found: RecordId) -> Err
     corrupt(shard, known.place, 0, &reason)
 }
 
-/// What a handle answers whose shard was acquired again.
+/// The error of a handle whose shard was acquired again.
 pub(super) fn fenced(reason: &str) -> Error {
     Error::Fenced { reason: reason.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What replaying a log amounts to.
+//! The state that results from replaying a log.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use super::rows::{Row, Rows};
 use crate::index::{Index, Location};
 use crate::{Key, PartitionId, Space};
 
-/// Everything alive: small values as they are, the others as positions in the bodies of records.
+/// All live entries: small values themselves, the others as positions in the bodies of records.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pages: Pages,
@@ -18,22 +18,22 @@ pub(super) struct State {
     pub(super) rows: Rows,
 }
 
-/// Where a value is that is not in memory.
+/// Location of a value that is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) position: Position,
-    /// Of the value, in bytes.
+    /// Length of the value in bytes.
     pub(super) len: u32,
 }
 
 impl Stored {
-    /// Bytes of its frame.
+    /// Length of its frame in bytes.
     pub(super) fn frame_len(self, key: Key) -> u32 {
         frame_len(key, self.len)
     }
 }
 
-/// What is known of a live key.
+/// A live key's value or its location.
 #[derive(Debug, Clone)]
 pub(super) enum Found {
     Value(Bytes),
@@ -97,7 +97,7 @@ impl State {
         });
     }
 
-    /// Where a live value is that is not in memory.
+    /// The location of a live value that is not in memory.
     pub(super) fn stored(&self, key: Key) -> Option<Stored> {
         self.locate(self.index.get(key)?)
     }
@@ -136,7 +136,7 @@ impl State {
         })
     }
 
-    /// What has live keys, in order.
+    /// The spaces and partitions with live keys, in order.
     pub(super) fn partitions(&self) -> Vec<(Space, PartitionId)> {
         let mut all: Vec<_> = self.pages.partitions().chain(self.index.partitions()).collect();
         all.sort_unstable();
@@ -144,7 +144,7 @@ impl State {
         all
     }
 
-    /// What lives from `from` on, as a part of a checkpoint of about `bytes` bytes.
+    /// The live entries from `from` on, as a part of a checkpoint of about `bytes` bytes.
     pub(super) fn part(&self, from: Bound, bytes: usize) -> Part {
         let mut builder = PartBuilder::new(from);
         let Bound::Key(first) = from else { return builder.finish(Bound::End) };
@@ -172,7 +172,7 @@ impl State {
         self.rows.get(self.rows.id_of(stored.position.place)?)
     }
 
-    /// Replaces everything that a part speaks of by what it says. `None`: it makes no sense.
+    /// Replaces all entries in the range of a part by its contents; `None` if the part is invalid.
     pub(super) fn replace(&mut self, part: &Bytes) -> Option<()> {
         let part = Part::decode(part)?;
         self.clear(part.from, part.to);

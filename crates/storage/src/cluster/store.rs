@@ -1,4 +1,4 @@
-//! Shards of a replicated log as a [`Store`].
+//! A [`Store`] over replicated logs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use super::shard::{ClusterShard, closed};
 use super::shared::{Known, Shared, fenced};
 use crate::{Acquiring, Error, Lease, ShardId, Store};
 
-/// Whoever has the logs of all shards.
+/// Provides the logs of all shards.
 pub trait Logs: Send + Sync + 'static {
-    /// The log of this shard, as this node sees it. Nothing is connected yet.
+    /// The log of this shard, as seen by this node. Does not connect yet.
     fn log(&self, shard: ShardId) -> Arc<dyn ReplicatedLog>;
 }
 
@@ -38,13 +38,13 @@ struct Shards {
     is_closed: bool,
 }
 
-/// What the store knows of one shard.
+/// State of one shard in the store.
 #[derive(Default)]
 struct Slot {
-    /// Over all leases.
+    /// Kept over all leases.
     known: Known,
     current: Option<Arc<ClusterShard>>,
-    /// Counts acquisitions: the last one counts.
+    /// Number of acquisitions; only the latest may install its lease.
     acquisitions: u64,
 }
 
@@ -55,10 +55,10 @@ impl std::fmt::Debug for ClusterStore {
 }
 
 impl ClusterStore {
-    /// A store over `logs`. Nothing is read yet.
+    /// A store over `logs`. Does not read anything yet.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the options don't fit together.
+    /// [`Error::Unavailable`] when the options are inconsistent.
     pub fn new(
         logs: Arc<dyn Logs>,
         options: ClusterOptions,
@@ -69,7 +69,7 @@ impl ClusterStore {
         Ok(Self(Arc::new(Inner { logs, options, surroundings, shards })))
     }
 
-    /// Has every shard finish what was submitted, and resolves once all leases are lost.
+    /// Makes every shard finish its submitted batches; resolves once all leases are lost.
     pub async fn close(&self) {
         let shards: Vec<Arc<ClusterShard>> = {
             let mut shards = self.0.shards();
@@ -80,12 +80,12 @@ impl ClusterStore {
             shard.stop();
         }
         for shard in shards {
-            // An error: the shard is gone.
+            // An error means that the shard is gone.
             let _ = shard.shared.loss.subscribe().wait_for(Option::is_some).await;
         }
     }
 
-    /// Ends the lease of a shard at once. What is under way is not awaited: whoever acquires the shard next decides it.
+    /// Ends the lease of a shard at once, without waiting for batches under way; the next owner decides their outcome.
     pub fn abandon(&self, shard: ShardId) {
         let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
         if let Some(current) = current {
@@ -93,24 +93,24 @@ impl ClusterStore {
         }
     }
 
-    /// Has a shard finish what was submitted, and resolves once its lease is lost: another node may have it then. It can be
-    /// acquired again.
+    /// Makes a shard finish its submitted batches; resolves once its lease is lost and another node may acquire it. It
+    /// can be acquired again.
     pub async fn release(&self, shard: ShardId) {
         let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
         if let Some(current) = current {
             current.stop();
-            // An error: the shard is gone.
+            // An error means that the shard is gone.
             let _ = current.shared.loss.subscribe().wait_for(Option::is_some).await;
         }
     }
 
-    /// What a scrape reads of a shard.
+    /// The figures of a shard for the metrics page.
     #[must_use]
     pub fn figures(&self, shard: ShardId) -> ClusterFigures {
         ClusterFigures::new(Arc::downgrade(&self.0), shard)
     }
 
-    /// For tests: the present handle of a shard with its insides.
+    /// For tests: the current handle of a shard, including its internals.
     #[cfg(test)]
     pub(super) fn current(&self, shard: ShardId) -> Arc<ClusterShard> {
         Arc::clone(self.0.shards().by_id[&shard].current.as_ref().unwrap())
@@ -128,7 +128,7 @@ impl Inner {
         current.shared.cause().is_none().then_some(current)
     }
 
-    /// Fences the present handle of this process and returns what is known of the shard.
+    /// Fences the current handle of this process and returns what is known of the shard.
     fn begin(&self, shard: ShardId) -> Result<(Known, u64), Error> {
         let mut shards = self.shards();
         if shards.is_closed {
@@ -176,7 +176,7 @@ impl Store for ClusterStore {
     fn acquire(&self, shard: ShardId) -> Acquiring<'_> {
         let (answer, acquired) = oneshot::channel();
         let inner = Arc::clone(&self.0);
-        // Whoever asked may be gone; the lease is then held until the next acquisition.
+        // The caller may be gone; the lease is then held until the next acquisition.
         let acquire = async move {
             let _ = answer.send(inner.acquire(shard).await);
         };

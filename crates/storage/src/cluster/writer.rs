@@ -1,4 +1,5 @@
-//! The task that appends: drains what waits into records, sends some ahead, and resolves them in the order of their places.
+//! The task that appends: collects pending batches into records, sends several ahead, and completes them in the order
+//! of their places.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,50 +22,51 @@ use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Epoch, Error, PartitionId};
 
-/// A record takes no further batch beyond so many operations: bounds the time under the lock of the state.
+/// A record accepts no further batch beyond this many operations, which bounds the time for which the state is locked.
 const RECORD_OPERATIONS_MAX: usize = 16 << 10;
 
-/// What the writer is asked to do.
+/// A request to the writer.
 #[derive(Debug)]
 pub(super) enum Request {
     Commit(Batch, CommitNotifier),
-    /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
+    /// Accepts batches of this partition again; its owner has noticed the refusal and has no batch under way any more.
     Resume(PartitionId),
-    /// The keeper has something to be written.
+    /// The keeper has a record to be written.
     Errand(Errand, Reply),
-    /// The log answered the keeper that this epoch doesn't own it.
+    /// The log reported to the keeper that this epoch does not own it.
     Doubt(Epoch),
-    /// Finish what was submitted, and end.
+    /// Finish the submitted batches and end.
     Stop,
 }
 
-/// What the keeper has written.
+/// A record that the keeper wants to be written.
 #[derive(Debug)]
 pub(super) enum Errand {
     Copy(Vec<Copy>),
-    /// The part of a checkpoint that begins there.
+    /// The part of a checkpoint that begins at this bound.
     Part(Bound),
     Mark(Mark),
 }
 
-/// What is known of an errand once its record is durable.
+/// The result of an errand once its record is durable.
 #[derive(Debug, Clone, std::marker::Copy)]
 pub(super) struct Written {
     pub(super) place: RecordPlace,
     pub(super) heads_bytes: u64,
-    /// Heads of all records before it.
+    /// Bytes of the heads of all earlier records.
     pub(super) bytes_before: u64,
-    /// Of a part: where the next one begins.
+    /// For a part: the start of the next part.
     pub(super) next: Bound,
 }
 
-/// Fails with [`Error::Unavailable`] when the record is not stored, and with a loss.
+/// Fails with [`Error::Unavailable`] when the record is not stored, or with the cause of the lease's loss.
 pub(super) type Reply = oneshot::Sender<Result<Written, Error>>;
 
-/// What was sent and not answered.
+/// A record that was sent and not answered yet.
 #[derive(Debug)]
 pub(super) struct UnderWay {
-    /// None: nothing was sent, because everything is refused or empty; the answers wait for those before.
+    /// `None`: nothing was sent, because all batches were refused or empty; the answers wait for those of earlier
+    /// batches.
     pub(super) place: Option<RecordPlace>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) errand: Option<(Bound, Reply)>,
@@ -73,7 +75,7 @@ pub(super) struct UnderWay {
     heads_bytes: u64,
 }
 
-/// See the module.
+/// State of the task; see the module.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
@@ -82,15 +84,15 @@ pub(super) struct Writer {
     pub(super) queue: Queue,
     halted: Halted,
     errands: VecDeque<(Errand, Reply)>,
-    /// A [`Request::Resume`] or [`Request::Stop`], which waits until everything before it is answered.
+    /// A [`Request::Resume`] or [`Request::Stop`], which waits until all earlier requests are answered.
     carried: Option<Request>,
     is_closed: bool,
     is_doubted: bool,
     pub(super) under_way: VecDeque<UnderWay>,
     pub(super) answers: FuturesUnordered<BoxFuture<'static, (RecordId, Result<(), Error>)>>,
-    /// The last record that was sent, or the owner record.
+    /// The last record sent, or the owner record.
     pub(super) last: RecordId,
-    /// How often appending failed since it last succeeded.
+    /// Failed attempts to append since the last success.
     pub(super) failures: u32,
 }
 
@@ -120,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// Works until told to stop, or until the lease is lost.
+    /// Runs until stopped, or until the lease is lost.
     pub(super) async fn run(mut self) {
         let _alarm = Alarm(Arc::clone(&self.shared));
         let end = self.work().await;
@@ -177,7 +179,7 @@ impl Writer {
         .await
     }
 
-    /// Takes in a request and what waits behind it.
+    /// Takes in a request and all further requests that are queued.
     fn take_in(&mut self, request: Option<Request>) {
         let mut next = request;
         self.is_closed = next.is_none();
@@ -185,7 +187,7 @@ impl Writer {
             match request {
                 Request::Commit(batch, notifier) => self.queue.push(batch, notifier),
                 Request::Errand(errand, reply) => self.errands.push_back((errand, reply)),
-                // The writer may have left that epoch in the meantime.
+                // The writer may have changed the epoch in the meantime.
                 Request::Doubt(epoch) => self.is_doubted |= epoch == self.last.epoch,
                 request @ (Request::Resume(_) | Request::Stop) => {
                     self.carried = Some(request);
@@ -220,7 +222,7 @@ impl Writer {
     fn fill(&mut self) {
         while self.under_way.len() < self.shared.options.records_under_way_max {
             match self.errands.front() {
-                // A part says what lives at its place: nothing may be under way before it.
+                // A part lists the live entries at its place, so no record may be under way before it.
                 Some((Errand::Part(_), _)) if !self.under_way.is_empty() => return,
                 Some(_) => self.run_errand(),
                 None if self.queue.is_empty() => return,
@@ -254,7 +256,7 @@ impl Writer {
         self.send_commit(builder, waiting, None);
     }
 
-    /// Refuses what can't be accepted.
+    /// Refuses batches that can't be accepted.
     fn judge(&mut self, waiting: &mut [Waiting]) {
         let limits = limits(&self.shared);
         let log = self.shared.log.limits();
@@ -318,7 +320,7 @@ impl Writer {
         (id.place, heads_bytes)
     }
 
-    /// Everything up to `durable` is: it takes effect and is answered.
+    /// Applies and answers everything up to `durable`.
     pub(super) fn settle(&mut self, durable: RecordPlace) {
         while self.under_way.front().is_some_and(|first| first.place.is_none_or(|place| place <= durable))
             && let Some(one) = self.under_way.pop_front()
@@ -342,7 +344,7 @@ impl Writer {
         }
     }
 
-    /// The lease is lost: whatever waits is answered with the cause.
+    /// Answers all pending requests with the cause of the lease's loss.
     fn refuse_all(&mut self) {
         let cause = self.shared.cause().unwrap_or_else(closed);
         let mut waiting: Vec<Waiting> = self.under_way.drain(..).flat_map(|one| one.waiting).collect();
@@ -360,12 +362,12 @@ impl Writer {
     }
 }
 
-/// Why the log is read back although no append failed.
+/// The reason for reading the log back although no append failed.
 fn fenced_keeper() -> Error {
     Error::Unavailable { reason: "another epoch owns the log".to_owned() }
 }
 
-/// Goes off when its task panics, which is a bug: the lease is then lost and not silent for ever.
+/// Marks the lease as lost when its task panics, which is a bug; otherwise callers would wait for ever.
 #[derive(Debug)]
 struct Alarm(Arc<Shared>);
 

@@ -1,4 +1,4 @@
-//! Writes to the target: batches within its limits, some ahead of their answers.
+//! Writes to the target: batches within its limits, several of them under way at a time.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use super::marker::{MARKER, Marker};
 use super::{CopyError, CopyOptions, CopyProgress, CopyStage};
 use crate::{Batch, Commit, Key, Lease, Limits};
 
-/// Values of one batch.
+/// Most values in one batch.
 const BATCH_VALUES_MAX: usize = 4_096;
 
-/// See the module.
+/// Writer of the target; see the module.
 pub(super) struct Batches {
     target: Lease,
     batch_bytes: usize,
@@ -19,7 +19,7 @@ pub(super) struct Batches {
     limits: Limits,
     batch: Batch,
     under_way: VecDeque<Commit>,
-    /// As of the values put.
+    /// The marker for the values put so far.
     marker: Marker,
 }
 
@@ -43,7 +43,7 @@ impl Batches {
         CopyProgress { stage: CopyStage::Copying, values, bytes }
     }
 
-    /// Adds a value; keys come in the order of the copy.
+    /// Adds a value; keys must come in the order of the copy.
     pub(super) async fn put(&mut self, key: Key, value: Bytes) -> Result<(), CopyError> {
         self.make_room(key, value.len()).await?;
         self.marker.last = Some(key);
@@ -52,13 +52,13 @@ impl Batches {
         self.add(key, Some(value)).await
     }
 
-    /// Puts right what differs; the marker stays as it is.
+    /// Corrects a value that differs; the marker stays unchanged.
     pub(super) async fn correct(&mut self, key: Key, value: Option<Bytes>) -> Result<(), CopyError> {
         self.make_room(key, value.as_ref().map_or(0, Bytes::len)).await?;
         self.add(key, value).await
     }
 
-    /// Sends what there is if `bytes` more don't fit.
+    /// Sends the current batch if `bytes` more don't fit.
     async fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), CopyError> {
         let bytes_max = self.limits.value_bytes_max.min(self.limits.batch_bytes_max);
         if bytes > bytes_max {
@@ -77,13 +77,14 @@ impl Batches {
         if self.batch.value_bytes() <= self.batch_bytes {
             return Ok(());
         }
-        // One large value. It leaves no room for the marker, which must not become durable before it does.
+        // A large value fills a batch alone, without room for the marker, which must not become durable before the
+        // value.
         self.settle().await?;
         self.send().await?;
         self.settle().await
     }
 
-    /// Sends what there is, with the marker.
+    /// Sends the current batch, with the marker.
     async fn flush(&mut self) -> Result<(), CopyError> {
         self.batch.put(MARKER, self.marker.encode());
         self.send().await
@@ -113,7 +114,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Sends the rest and waits until everything is durable.
+    /// Sends the last batch and waits until everything is durable.
     pub(super) async fn finish(mut self) -> Result<(), CopyError> {
         self.flush().await?;
         self.settle().await

@@ -6,15 +6,15 @@ use super::walk::Cursor;
 use super::{CopyError, CopyProgress, CopyStage, CopySum, Run};
 use crate::{Entry, Key, PartitionId, Space};
 
-/// What a comparison found.
+/// The result of a comparison.
 pub(super) struct Compared {
     pub(super) sums: [CopySum; 3],
     pub(super) corrected: u64,
 }
 
-/// What is next on the two sides.
+/// The next number on the two sides.
 enum Step {
-    /// The same number, and whether the values are the same.
+    /// Both have the number; whether the values are equal.
     Both(bool),
     /// Only the source has it.
     Missing,
@@ -23,7 +23,7 @@ enum Step {
 }
 
 impl Run<'_> {
-    /// Compares everything; differences are put right if that `corrects`, else an error.
+    /// Compares all values; corrects differences if `corrects`, otherwise a difference is an error.
     pub(super) async fn compare(&mut self, corrects: bool) -> Result<Compared, CopyError> {
         let mut todo = self.patience.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
         todo.extend(self.patience.ask(|| self.target.partitions()).await.map_err(CopyError::Target)?);
@@ -83,7 +83,7 @@ impl Run<'_> {
     }
 }
 
-/// How often progress is told, in values.
+/// Interval between progress reports, in values.
 const TOLD_EVERY: u64 = 256;
 
 fn tell(watch: &mut (dyn FnMut(CopyProgress) + Send), compared: &Compared) {
@@ -94,7 +94,7 @@ fn tell(watch: &mut (dyn FnMut(CopyProgress) + Send), compared: &Compared) {
     }
 }
 
-/// What to do next; `None` at the end of both.
+/// The next step; `None` at the end of both sides.
 async fn next_step(
     source: &mut Cursor<'_>,
     target: &mut Cursor<'_>,

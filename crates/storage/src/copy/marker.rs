@@ -1,24 +1,24 @@
-//! What tells an unfinished copy from a store, and how far it is.
+//! The marker of an unfinished copy, with its progress.
 
 use bytes::Bytes;
 
 use crate::{Key, PartitionId, Space};
 
-/// In the partition that no entity ever gets: partitions are numbered upwards.
+/// Its partition is never used for an entity, because partitions are numbered upwards.
 pub(super) const MARKER: Key = Key::new(Space::Meta, PartitionId(u64::MAX), 0);
 
-/// Begins every marker; the last byte is its version.
+/// Start of every marker; the last byte is its version.
 const MAGIC: [u8; 8] = *b"PKLCOPY\x01";
 
-/// See the module.
+/// Progress of a copy; see the module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Marker {
     /// The last key that was copied.
     pub(super) last: Option<Key>,
-    /// Values copied, and their bytes.
+    /// Number of values copied, and their bytes.
     pub(super) values: u64,
     pub(super) bytes: u64,
-    /// What the source is called.
+    /// Name of the source.
     pub(super) source_name: String,
 }
 
@@ -34,7 +34,7 @@ impl Marker {
         encoded.into()
     }
 
-    /// `None`: another version wrote it.
+    /// `None`: written by another version.
     pub(super) fn decode(encoded: &[u8]) -> Option<Self> {
         let rest = encoded.strip_prefix(&MAGIC)?;
         let ([is_some, space], rest) = rest.split_first_chunk::<2>()?;
@@ -51,7 +51,7 @@ impl Marker {
     }
 }
 
-/// What is answered to a marker that can't be understood.
+/// The reason for refusing a marker of another version.
 pub(super) fn unknown() -> String {
     "it holds an unfinished copy that another version of this program began; delete it and begin anew"
         .to_owned()

@@ -1,13 +1,14 @@
-//! Copies everything of a shard into an empty one of any store: from a data directory into a replicated store, and back.
+//! Copies the contents of a shard into an empty shard of any store: from a data directory to a replicated store, and
+//! back.
 //!
-//! Neither side may be in use: the copier owns both. While a copy is unfinished, the target has a `marker` in a partition
-//! of its own. A broker must refuse such a shard ([`unfinished_copy`]); the copier goes on with it.
+//! Neither side may be in use: the copier owns both. While a copy is unfinished, the target has a `marker` in a
+//! partition of its own. A broker must refuse such a shard ([`unfinished_copy`]); the copier resumes the copy.
 //!
-//! 1. Values are copied in an order that is fixed, the catalogue's last. Every batch puts the marker with the last key it has, so an
-//!    interrupted copy goes on behind what is durable.
-//! 2. The target is acquired anew, so that nothing is answered from memory, and both are compared, value by value. After a copy
-//!    that was interrupted, differences are put right and everything is compared again: somebody may have used the source
-//!    in between.
+//! 1. Values are copied in a fixed order, the catalogue's last. Every batch includes the marker with the last key of
+//! the batch, so an interrupted copy resumes after the durable values.
+//! 2. The target is acquired again, so that nothing is answered from memory, and both sides are compared, value by
+//! value. After an interrupted copy, differences are corrected and everything is compared again, because the source may
+//! have changed in between.
 //! 3. The marker is removed.
 //!
 //! Memory is bounded: a page of each side, and the batches under way.
@@ -31,19 +32,19 @@ use batches::Batches;
 use marker::{MARKER, Marker};
 use walk::Cursor;
 
-/// Damaged values that are listed by name.
+/// Most damaged values that are listed individually.
 const DAMAGE_LISTED_MAX: usize = 1_000;
 
-/// What is copied by whom.
+/// Parameters of a copy.
 #[derive(Debug, Clone)]
 pub struct CopyOptions {
-    /// What the source is called where an unfinished copy is refused; without secrets.
+    /// Name of the source, reported when an unfinished copy is refused; must not contain secrets.
     pub source_name: String,
-    /// Values of one batch, in bytes; a larger value has a batch of its own. Default 1 MiB.
+    /// Most bytes of the values of one batch; a larger value has a batch of its own. Default 1 MiB.
     pub batch_bytes: usize,
-    /// Batches sent ahead of the answer to the first. Default 4.
+    /// Batches sent before the first is answered. Default 4.
     pub batches_under_way: usize,
-    /// How often a side is asked again that can't be reached at present. Default 30 times.
+    /// Attempts to reach a side that is temporarily unavailable. Default 30.
     pub attempts_max: u32,
     /// Pause between two attempts. Default 1 s.
     pub attempt_pause: Duration,
@@ -63,7 +64,7 @@ impl CopyOptions {
     }
 }
 
-/// What the copier is doing.
+/// Stage of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyStage {
     /// Reading the source, writing the target.
@@ -72,108 +73,108 @@ pub enum CopyStage {
     Comparing,
 }
 
-/// How far it is.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Doing what.
+    /// The current stage.
     pub stage: CopyStage,
-    /// Values done in this stage; when copying, also those of an earlier, interrupted run.
+    /// Values processed in this stage; when copying, including those of an earlier, interrupted run.
     pub values: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What was compared of one key space.
+/// Totals of one key space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopySum {
-    /// Values.
+    /// Number of values.
     pub values: u64,
-    /// Their bytes.
+    /// Their total bytes.
     pub bytes: u64,
-    /// CRC-32C over partition, number, length (64 bits each, little-endian) and value, in the order of the keys.
+    /// CRC-32C over partition, number, length (64 bits each, little-endian) and value, in key order.
     pub crc32c: u32,
 }
 
-/// A copy that is complete and verified.
+/// Result of a complete and verified copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyReport {
     /// By key space, in the order of [`Space::ALL`].
     pub sums: [CopySum; 3],
     /// Whether an earlier run was interrupted.
     pub is_resumed: bool,
-    /// Values that differed after that and were put right.
+    /// Values that differed after the interruption and were corrected.
     pub corrected: u64,
 }
 
 /// A value that can't be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedValue {
-    /// Which.
+    /// Its key.
     pub key: Key,
-    /// Why.
+    /// The cause.
     pub error: Error,
 }
 
-/// Why a copy is not complete.
+/// Reasons why a copy is not complete.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
-    /// There is nothing in the source.
+    /// The source is empty.
     #[error("the source holds nothing")]
     Empty,
-    /// The source is the target of a copy that was interrupted.
+    /// The source is itself the target of an interrupted copy.
     #[error("the source is itself an unfinished copy of {0}")]
     SourceUnfinished(String),
-    /// The target is no unfinished copy and holds something already.
+    /// The target has contents that are not an unfinished copy.
     #[error("the target is not empty")]
     NotEmpty,
-    /// Values of the source are damaged; what is in the target is not complete.
+    /// Values of the source are damaged; the target is incomplete.
     #[error("{} values of the source can't be read", damaged.len() as u64 + more)]
     Damaged {
-        /// Some of them.
+        /// The first of them.
         damaged: Vec<DamagedValue>,
-        /// How many others there are.
+        /// Number of the others.
         more: u64,
     },
     /// A value that the target does not accept.
     #[error("a value of {bytes} bytes is larger than the target accepts ({bytes_max})")]
     TooLarge {
-        /// Which.
+        /// Its key.
         key: Key,
         /// Its size.
         bytes: usize,
         /// The target's limit.
         bytes_max: usize,
     },
-    /// The target does not hold what was written to it.
+    /// The target's contents differ from those written to it.
     #[error("the target does not hold what was written to it: {what}")]
     Different {
-        /// Where.
+        /// The key.
         key: Key,
-        /// In which way.
+        /// The difference.
         what: String,
     },
-    /// The source's answer.
+    /// The source failed.
     #[error("source: {0}")]
     Source(#[source] Error),
-    /// The target's answer.
+    /// The target failed.
     #[error("target: {0}")]
     Target(#[source] Error),
 }
 
-/// What a shard is an unfinished copy of, if it is one: nobody may serve from it.
+/// The name of the source if the shard is an unfinished copy; such a shard must not be served.
 ///
 /// # Errors
-/// The shard's.
+/// Errors of the shard.
 pub async fn unfinished_copy(shard: &dyn Shard) -> Result<Option<String>, Error> {
     let mut values = shard.read(vec![MARKER]).await?;
     let value = values.pop().flatten();
     Ok(value.map(|value| Marker::decode(&value).map_or_else(String::new, |marker| marker.source_name)))
 }
 
-/// Copies a shard into shard 0 of `target`, or goes on with a copy that was interrupted. `watch` is told of progress.
+/// Copies a shard into shard 0 of `target`, or resumes an interrupted copy. `watch` receives the progress.
 ///
 /// # Errors
-/// [`CopyError`]. Called again for the same target, it goes on where it was.
+/// [`CopyError`]. Another call for the same target resumes the copy.
 pub async fn copy(
     source: &Lease,
     target: &dyn Store,
@@ -200,7 +201,7 @@ pub async fn copy(
     Ok(CopyReport { sums: compared.sums, is_resumed, corrected })
 }
 
-/// Decides whether to begin or to go on, and marks the target.
+/// Decides whether to begin or to resume, and marks the target.
 async fn begin(source: &Lease, target: &Lease, patience: Patience<'_>) -> Result<(Marker, bool), CopyError> {
     if patience.ask(|| source.partitions()).await.map_err(CopyError::Source)?.is_empty() {
         return Err(CopyError::Empty);
@@ -220,7 +221,7 @@ async fn begin(source: &Lease, target: &Lease, patience: Patience<'_>) -> Result
     Ok((marker, false))
 }
 
-/// Asks again where an answer may pass.
+/// Repeats requests that failed with a transient error.
 #[derive(Clone, Copy)]
 struct Patience<'a> {
     options: &'a CopyOptions,
@@ -241,7 +242,7 @@ impl Patience<'_> {
     }
 }
 
-/// A copy under way.
+/// A copy in progress.
 struct Run<'a> {
     source: Lease,
     target: Lease,
@@ -255,7 +256,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies what lies behind the marker.
+    /// Copies the values after the marker.
     async fn copy(&mut self, marker: Marker) -> Result<(), CopyError> {
         let mut todo = self.patience.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
         todo.sort_unstable_by_key(|(space, partition)| walk::rank(*space, *partition));
@@ -268,7 +269,7 @@ impl Run<'_> {
             while let Some(page) = cursor.page().await.map_err(CopyError::Source)? {
                 damage.add(space, partition, page.damaged);
                 if !damage.is_none() {
-                    // The rest is read to list all of it.
+                    // The rest is read to list all damage.
                     continue;
                 }
                 for entry in page.entries {
@@ -284,7 +285,7 @@ impl Run<'_> {
         batches.finish().await
     }
 
-    /// Removes the marker: the copy counts.
+    /// Removes the marker, which completes the copy.
     async fn finish(self) -> Result<(), CopyError> {
         let mut batch = crate::Batch::new();
         batch.delete(MARKER);
@@ -316,7 +317,7 @@ impl Damage {
 }
 
 impl CopySum {
-    /// Adds the next value.
+    /// Adds a value to the totals.
     fn add(&mut self, partition: PartitionId, number: u64, value: &Bytes) {
         let len = value.len() as u64;
         for part in [partition.0, number, len] {

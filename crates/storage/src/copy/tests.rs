@@ -39,7 +39,8 @@ fn options() -> CopyOptions {
     CopyOptions { batch_bytes: 1_000, ..CopyOptions::from("./data") }
 }
 
-/// Some entities with values of all sizes: a catalogue, two queues with numbers at both ends, a body that needs a batch of its own.
+/// Entities with values of all sizes: a catalogue, two queues with numbers at both ends, a body that needs a batch of
+/// its own.
 fn sample() -> Model {
     let mut model = Model::new();
     for number in [0, 1, 2, u64::MAX] {
@@ -132,7 +133,7 @@ async fn everything_arrives_from_any_store_in_any_other() {
     }
 }
 
-/// Polls by hand, with everything else that can go on in between; `None` after so many rounds.
+/// Polls the future and everything else that is ready; `None` after this many rounds.
 fn poll_for<T>(
     rounds: usize,
     engine: &SimulatedEngine,
@@ -178,7 +179,7 @@ fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
                 assert_eq!(report.corrected, 0, "after {rounds} rounds");
                 resumed += usize::from(report.is_resumed);
             }
-            // It was complete, and only the answer was missing.
+            // The copy was complete, and only the answer was missing.
             Err(error) => assert_eq!(error, CopyError::NotEmpty, "after {rounds} rounds"),
         }
         let third = node(2);
@@ -191,7 +192,7 @@ fn poll_now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().unwrap()
 }
 
-/// A copy that has got so far: the target accepts only so many batches.
+/// A copy interrupted after the target has accepted this many batches.
 async fn interrupted(source: &MemoryStore, target: &MemoryStore, batches: usize) {
     target.hold();
     let options = options();
@@ -252,7 +253,7 @@ async fn an_empty_source_and_values_beyond_the_targets_limits_are_refused() {
     let refused = run(&memory(&sample()).await, &target).await.unwrap_err();
     let key = Key::new(Space::Body, PartitionId(1), 30);
     assert_eq!(refused, CopyError::TooLarge { key, bytes: 5_000, bytes_max: 4_000 });
-    // What barely fits leaves no room for the marker.
+    // A value that barely fits leaves no room for the marker.
     target.set_limits(Limits { value_bytes_max: 5_000, batch_bytes_max: 5_000 });
     let report = run(&memory(&sample()).await, &target).await.unwrap();
     assert!(report.is_resumed);
@@ -270,7 +271,7 @@ async fn a_full_target_is_told_and_the_copy_goes_on_when_there_is_room() {
     assert_eq!(target.snapshot(), sample());
 }
 
-/// A store whose answers a test changes.
+/// A store whose answers are modified by a test.
 struct Bent {
     store: MemoryStore,
     bend: Arc<dyn Fn(Space, PartitionId, Page) -> Result<Page, Error> + Send + Sync>,

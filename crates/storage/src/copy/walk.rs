@@ -1,17 +1,18 @@
-//! The order of a copy, and the pages of one partition.
+//! The order of a copy, and a cursor over one partition.
 
 use std::collections::VecDeque;
 
 use super::Patience;
 use crate::{DamagedEntry, Entry, Error, Key, Lease, Page, PartitionId, Space};
 
-/// The catalogue comes last: without it, what was copied so far belongs to no entity.
+/// The catalogue comes last: until it is copied, the values copied so far belong to no entity.
 pub(super) fn rank(space: Space, partition: PartitionId) -> (bool, Space, PartitionId) {
     let is_catalogue = space == Space::Meta && partition == PartitionId(0);
     (is_catalogue, space, partition)
 }
 
-/// Where to go on in a partition when everything up to `done` is copied; `None`: nothing is left.
+/// The number at which to resume in a partition when everything up to `done` is copied; `None`: the partition is
+/// complete.
 pub(super) fn resume_at(done: Option<Key>, space: Space, partition: PartitionId) -> Option<u64> {
     let Some(done) = done else { return Some(0) };
     match rank(space, partition).cmp(&rank(done.space, done.partition)) {
@@ -42,7 +43,7 @@ impl<'a> Cursor<'a> {
         Self { lease, patience, space, partition, next: Some(from), entries: VecDeque::new() }
     }
 
-    /// The next page. What the device does not give back is asked for again for a while.
+    /// The next page. If the device fails to read it, the read is repeated for a while.
     pub(super) async fn page(&mut self) -> Result<Option<Page>, Error> {
         let Some(from) = self.next else { return Ok(None) };
         let (lease, space, partition) = (self.lease, self.space, self.partition);
@@ -54,7 +55,7 @@ impl<'a> Cursor<'a> {
             }
         };
         let page = match self.patience.ask(scan).await {
-            // It stays unreadable: it is listed with what is damaged.
+            // The value remains unreadable; scanning lists it as damaged.
             Err(Error::Unreadable { .. }) => lease.scan(space, partition, from).await?,
             answer => answer?,
         };
@@ -62,7 +63,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(page))
     }
 
-    /// The next value, which stays the next until it is taken, or what is damaged in its place.
+    /// The next entry without consuming it, or the damaged entry in its place.
     pub(super) async fn peek(&mut self) -> Result<Result<Option<&Entry>, DamagedEntry>, Error> {
         while self.entries.is_empty() {
             let Some(page) = self.page().await? else { break };
@@ -74,7 +75,7 @@ impl<'a> Cursor<'a> {
         Ok(Ok(self.entries.front()))
     }
 
-    /// Takes what [`Self::peek`] shows.
+    /// Consumes the entry returned by [`Self::peek`].
     pub(super) fn take(&mut self) -> Option<Entry> {
         self.entries.pop_front()
     }

@@ -1,13 +1,14 @@
-//! 256 neighbouring keys: a sorted list while few of them live, an array once they are many.
+//! 256 consecutive keys: a sorted list while few of them are live, an array when many are.
 
 use std::ops::RangeInclusive;
 
 use super::Location;
 
 const SLOTS: usize = 256;
-/// A list grows into an array at this many keys; 16 bytes each are then more than half of the array's 3 KiB.
+/// A list becomes an array at this many keys; at 16 bytes each, the list then takes more than half of the array's 3
+/// KiB.
 const DENSE_KEYS_MIN: usize = 96;
-/// An array shrinks into a list at this many keys.
+/// An array becomes a list again at this many keys.
 const SPARSE_KEYS_MAX: usize = 64;
 
 const NOWHERE: Location = Location::new(0, 0, 0);
@@ -15,7 +16,7 @@ const NOWHERE: Location = Location::new(0, 0, 0);
 /// Up to 256 locations by the low byte of their number.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// Ascending.
+    /// Ascending by low byte.
     Sparse(Vec<(u8, Location)>),
     /// Segment 0 marks a free slot.
     Dense { live: u16, slots: Box<[Location; SLOTS]> },

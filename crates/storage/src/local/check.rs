@@ -1,4 +1,4 @@
-//! Looking at a data directory without serving from it.
+//! Verification of a data directory without serving from it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use super::store::lock;
 use super::survey::{Damage, Survey, no_store};
 use crate::{Error, PartitionId, Space};
 
-/// What a data directory holds, every checksum looked at.
+/// The contents of a data directory, with every checksum verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Everything that is damaged, in the order of replay. What was lost without leaving a trace is not in it.
+    /// All damage, in the order of replay. Losses without a trace are not included.
     pub damage: Vec<Damage>,
-    /// What damage may let come back: messages that were removed, where the removal is what may be lost.
+    /// Removed messages that may reappear because their removal may be lost.
     pub may_return: Vec<MayReturn>,
-    /// Why the next opening will be refused, if it will.
+    /// The reason why the next opening will be refused, if it will.
     pub refusal: Option<Error>,
-    /// How often the store was acquired so far.
+    /// How often the store has been acquired so far.
     pub epoch: u64,
     /// The segments in the order of replay.
     pub segments: Vec<SegmentReport>,
@@ -30,13 +30,13 @@ pub struct Report {
     pub keys: BTreeMap<Space, u64>,
     /// Bytes of live records, headers included.
     pub live_bytes: u64,
-    /// Bytes of records and headers that nothing needs any more.
+    /// Bytes of records and headers that are no longer needed.
     pub dead_bytes: u64,
     /// An unfinished write at the end, which the next opening cuts off. Nothing acknowledged is in it.
     pub torn_tail: Option<TornTail>,
-    /// Hints that are missing or damaged; the next opening takes longer and rebuilds them.
+    /// Number of missing or damaged hints; the next opening takes longer and rebuilds them.
     pub hints_missing: usize,
-    /// Whether the store was closed in good order.
+    /// Whether the store was closed cleanly.
     pub is_closed: bool,
 }
 
@@ -51,16 +51,16 @@ pub struct SegmentReport {
     pub used_bytes: u64,
     /// Bytes of live records.
     pub live_bytes: u64,
-    /// Whether it is complete; a segment that is not may still be appended to.
+    /// Whether it is complete; otherwise it may still be appended to.
     pub is_sealed: bool,
 }
 
-/// Messages of a partition older than a place where an unknown removal may be lost.
+/// Messages of a partition that are older than a place where an unknown removal may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MayReturn {
     /// The partition.
     pub partition: PartitionId,
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The lowest of their numbers.
     pub first: u64,
@@ -73,7 +73,7 @@ pub struct MayReturn {
 pub struct TornTail {
     /// The segment's number.
     pub segment: u32,
-    /// In bytes.
+    /// Offset in bytes.
     pub offset: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct TornTail {
 ///
 /// # Errors
 /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
-/// Damage is no error: see [`Report::damage`].
+/// Damage is not an error: see [`Report::damage`].
 pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
     check_on(Arc::new(RealFilesystem), path)
 }
@@ -89,7 +89,7 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
 /// Like [`check`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`check`].
 pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Report, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem };
     let _lock = lock(&directory, false)?;
@@ -97,7 +97,7 @@ pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Resu
     Ok(survey_report(&directory, &survey))
 }
 
-/// What a survey amounts to.
+/// The report for a survey.
 pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
     let may_return = survey.may_return(Space::Head).into_iter();
     Report {
@@ -112,7 +112,7 @@ pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
     }
 }
 
-/// Segments and keys.
+/// Reports segments and keys.
 fn account(manifest: &Manifest, state: &State, used_bytes: impl Fn(u32) -> Option<u64>) -> Report {
     let header_bytes = u64::from(super::format::SEGMENT_HEADER_BYTES);
     let segments: Vec<SegmentReport> = state
@@ -147,7 +147,7 @@ fn account(manifest: &Manifest, state: &State, used_bytes: impl Fn(u32) -> Optio
     }
 }
 
-/// What files amount to in which nothing is damaged.
+/// The report for files without damage.
 pub(super) fn report(loaded: &Loaded) -> Report {
     let used_bytes = |id: u32| {
         let sealed =

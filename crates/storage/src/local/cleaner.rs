@@ -1,4 +1,4 @@
-//! The thread that makes room: copies what still lives out of mostly dead segments, beside the log.
+//! The thread that frees room: copies live records out of mostly dead segments, concurrently with the log.
 
 use std::io;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ mod refresh;
 
 use choice::{Choice, choose};
 
-/// How often the cleaner looks without being asked.
+/// Interval between checks without a request.
 const PATROL_MS: u64 = 1000;
-/// Copied bytes between two syncs: keeps the disk's queue short for the commits.
+/// Bytes copied between two syncs; keeps the disk's queue short for commits.
 const SLICE_BYTES: u64 = 1 << 20;
-/// What the log says while cleaning fails.
+/// Log text while cleaning fails.
 const CLEAN: &str = "segments can't be cleaned";
 
-/// Works until told to stop.
+/// Runs until stopped.
 pub(super) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         shared.cleaner_bell.wait(Duration::from_millis(PATROL_MS));
@@ -46,8 +46,8 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// Cleans one run of segments; false when there is nothing worth it or it failed. `is_eager` is for a full disk:
-/// little garbage is worth it then.
+/// Cleans one run of segments; returns false when none is worth it or cleaning failed. `is_eager` is for a full disk,
+/// where even little garbage is worth it.
 pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     let Some(choice) = choose(&mut shared.state().segments, &shared.options, is_eager) else {
         return false;
@@ -69,7 +69,7 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     result.is_ok()
 }
 
-/// A run of segments being replaced by one that holds only what they still need.
+/// A run of segments being replaced by one segment with the records still needed.
 struct Cleaning<'a> {
     shared: &'a Shared,
     id: u32,
@@ -78,7 +78,7 @@ struct Cleaning<'a> {
     file: Arc<dyn File>,
     frame: FrameBuilder,
     hint: Vec<(Placed, Bytes)>,
-    /// Where each copied value was and is.
+    /// Old and new location of each copied value.
     moves: Vec<Move>,
     offset: u64,
     sequence: u64,
@@ -143,7 +143,7 @@ impl<'a> Cleaning<'a> {
         self.flush().and_then(|()| self.file.sync_data()).map_err(|error| room_or_trouble(&error))
     }
 
-    /// Copies those records that are still needed.
+    /// Copies the records that are still needed.
     fn keep(&mut self, file: &SegmentFile, found: &[Found<'_>]) -> io::Result<()> {
         if self.shared.is_stopping() {
             return Err(io::Error::other("the store is closing"));
@@ -184,7 +184,7 @@ impl<'a> Cleaning<'a> {
         self.hint.push((Placed { header, offset: 0, last_number }, value));
     }
 
-    /// Writes the collected records as a frame and waits as long as the rate asks.
+    /// Writes the collected records as a frame, then pauses to keep to the rate.
     fn flush(&mut self) -> io::Result<()> {
         if self.frame.is_empty() {
             return Ok(());
@@ -221,7 +221,7 @@ impl<'a> Cleaning<'a> {
         }
     }
 
-    /// Puts the copy in the place of the originals: durably first, then in memory.
+    /// Replaces the originals by the copy, first durably, then in memory.
     fn install(self, choice: &Choice) -> Result<(), Error> {
         let Self { shared, id, salt, .. } = self;
         let ranks = match self.moves.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Cleaning<'a> {
         }
         let replace = |manifest: &mut Manifest| replace(manifest, choice, (!is_empty).then_some(listed));
         if let Err(error) = stored.and_then(|()| shared.update_manifest(replace)) {
-            // In doubt the manifest may list the copy.
+            // If the outcome is in doubt, the manifest may list the copy.
             if !matches!(error, Error::InDoubt { .. }) {
                 shared.directory.discard(&path);
                 shared.directory.discard(&shared.directory.hint_path(id));
@@ -284,21 +284,21 @@ impl<'a> Cleaning<'a> {
     }
 }
 
-/// What of a record goes into the copy.
+/// The part of a record that is copied.
 enum Kept {
     AsIs(Shadows),
-    /// A removed range without the numbers that were put again since.
+    /// A removed range, without the numbers that were put again since.
     Ranges(Vec<(u64, u64)>),
 }
 
-/// Whether the record at `found` in segment `id` must survive in a copy that stands at `ranks`.
+/// Whether the record at `found` in segment `id` must be kept in a copy with these `ranks`.
 ///
-/// A put survives while the index points at it. A removal survives while an older segment outside the copy may
-/// hold what it removed and nothing newer lives at its key; a removal moves towards newer records here, so a
-/// range must leave out the keys that live now.
+/// A put is kept while the index points at it. A removal is kept while an older segment outside the copy may contain a
+/// record that it removes, and nothing newer is live at its key. Copying a removal moves it towards newer records, so a
+/// range must leave out keys that are live now.
 fn decide(state: &State, ranks: Ranks, id: u32, found: &Found<'_>) -> Option<Kept> {
     let RecordHeader { kind, key, shadows, .. } = found.record.header;
-    // Where it stands now says more about when it was written than where its copy will stand.
+    // The current rank of its segment is a better estimate of its age than the rank of the copy.
     let written = state.segments.get(id).map_or(ranks.high, |segment| segment.ranks.high);
     let is_alive = state.segments.is_shadow_alive_since(shadows, ranks, written);
     match kind {
@@ -328,7 +328,7 @@ fn gaps(state: &State, key: Key, last: u64) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// The file of a segment and what it must contain.
+/// The file of a segment and its seal.
 pub(super) fn source(shared: &Shared, id: u32) -> Option<(Arc<SegmentFile>, Seal)> {
     let manifest = shared.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let seal = manifest.segments.iter().find(|listed| listed.id == id)?.seal?;
@@ -352,8 +352,8 @@ fn room_or_trouble(error: &io::Error) -> Error {
     }
 }
 
-/// Bytes that cleaning a segment would free of which `kept` must survive, and the bytes it takes. Headers are no
-/// garbage: a copy has them too.
+/// Bytes that cleaning a segment would free if `kept` bytes must be kept, and the bytes that the segment uses. Headers
+/// are not garbage: a copy has them too.
 fn garbage(segment: &Segment, kept: u64) -> (u64, u64) {
     let end = segment.sealed_end.unwrap_or(0);
     let frames = kept / SLICE_BYTES + 1;

@@ -1,5 +1,5 @@
 //! The descriptors of segment files: kept open while frames are appended, otherwise opened when a file is read. Only a
-//! bounded number of the last used stays open, so descriptors don't grow with the log.
+//! bounded number of recently used ones stays open, so descriptors don't grow with the log.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::filesystem::{File, Filesystem};
 
-/// The most descriptors kept for reading.
+/// Most descriptors kept for reading.
 const OPEN_MAX: usize = 64;
-/// The fewest: a scan that goes back and forth between a few segments should not open them again and again.
+/// Fewest descriptors kept: a scan that alternates between a few segments should not reopen them repeatedly.
 const OPEN_MIN: usize = 4;
-/// The share of the process's descriptors that may be kept for reading.
+/// Descriptors kept for reading are at most the process's limit divided by this.
 const SHARE: usize = 8;
 
-/// Files open for reading, the last used at the end.
+/// Files open for reading, the most recently used last.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     filesystem: Arc<dyn Filesystem>,
@@ -54,7 +54,7 @@ impl Descriptors {
         Ok(file)
     }
 
-    /// A file that is open.
+    /// The file of this segment, if it is open.
     fn opened(&self, id: u32) -> Option<Arc<dyn File>> {
         self.lock().iter().find(|(found, _)| *found == id).map(|(_, file)| Arc::clone(file))
     }
@@ -89,12 +89,12 @@ pub(super) struct Handle {
     id: u32,
     path: PathBuf,
     descriptors: Arc<Descriptors>,
-    /// The descriptor while frames are appended.
+    /// The descriptor while frames are being appended.
     kept: Mutex<Option<Arc<dyn File>>>,
 }
 
 impl Handle {
-    /// Of a file that stays open until [`File::release`].
+    /// A handle whose file stays open until [`File::release`].
     pub(super) fn keep(
         descriptors: &Arc<Descriptors>,
         id: u32,
@@ -126,7 +126,7 @@ impl File for Handle {
         self.file()?.read_exact_at(buffer, offset)
     }
 
-    /// Opens nothing: that may wait for a disk.
+    /// Never opens the file, because that may wait for a disk.
     fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let kept = self.kept().clone();
         let open = kept.or_else(|| self.descriptors.opened(self.id));
@@ -164,7 +164,7 @@ impl File for Handle {
     }
 
     fn drop_cached(&self, offset: u64, bytes: u64) {
-        // The next reader gets the reason why it can't be opened.
+        // The next reader gets the error if the file can't be opened.
         if let Ok(file) = self.file() {
             file.drop_cached(offset, bytes);
         }

@@ -1,4 +1,4 @@
-//! A data directory: its file names, its file system, and errors that name the file.
+//! A data directory: its file names, its file system, and errors with the file's name.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,35 +11,36 @@ use crate::{Error, Place};
 const LOCK_NAME: &str = "LOCK";
 /// The manifest's file name.
 const MANIFEST_NAME: &str = "MANIFEST";
-/// The name of a backup's list of segments: no broker takes a backup for a data directory.
+/// The name of a backup's list of segments. It differs from `MANIFEST` so that no broker opens a backup as a data
+/// directory.
 const BACKUP_NAME: &str = "BACKUP";
 
-/// What Linux answers for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
+/// Errors of Linux for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
 const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
 
-/// Those of them that say nothing about the bytes, because a cable, a controller or a network may be at fault: EIO,
-/// EREMOTEIO. The others are the word of the medium or of the file system's checksums.
+/// Those that do not prove the loss of the bytes, because a cable, a controller or a network may be at fault: EIO,
+/// EREMOTEIO. The others come from the medium or from the file system's checksums.
 const DEVICE_ERRNOS: [i32; 2] = [5, 121];
 
-/// Where the files are and how they are reached.
+/// The directory's path and its file system.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     pub(super) filesystem: Arc<dyn Filesystem>,
 }
 
-/// What a file name says.
+/// A parsed file name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     Segment(u32),
     Hint(u32),
-    /// An empty shell kept to be filled again.
+    /// A file of a former segment, kept for reuse.
     Spare(u32),
-    /// Half-written.
+    /// A file not completely written.
     Temporary,
     Lock,
     Manifest,
-    /// Not ours.
+    /// Not a file of the store.
     Foreign,
 }
 
@@ -99,7 +100,7 @@ impl Directory {
         Ok(names.iter().map(|name| Name::parse(name)).collect())
     }
 
-    /// Opens a file that must be there.
+    /// Opens a file that must exist.
     pub(super) fn open(&self, path: &Path, write: bool) -> Result<Arc<dyn File>, Error> {
         self.filesystem.open(path, write).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => corrupt(path, 0, "the file is missing"),
@@ -107,13 +108,13 @@ impl Directory {
         })
     }
 
-    /// Whether a file has no second name, such as one in a backup: only then may it be overwritten.
+    /// Whether a file has no second name, such as one in a backup; only then may it be overwritten.
     pub(super) fn is_unlinked(&self, path: &Path) -> bool {
         self.filesystem.links(path).is_ok_and(|links| links == 1)
     }
 
-    /// Makes the name of the directory durable, and those of its parents: an earlier process may have created them.
-    /// Nothing is said about a parent that may not be opened: it was there before.
+    /// Makes the names of the directory and of its parents durable: an earlier process may have created them. A parent
+    /// that can't be opened is skipped silently, since it existed before.
     pub(super) fn sync_parents(&self) {
         for parent in self.path.ancestors().skip(1) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
@@ -123,7 +124,7 @@ impl Directory {
         }
     }
 
-    /// Removes a file that nobody needs; a leftover does no harm.
+    /// Removes a file that is no longer needed; a failure is harmless.
     pub(super) fn discard(&self, path: &Path) {
         if let Err(error) = self.filesystem.remove(path)
             && error.kind() != io::ErrorKind::NotFound
@@ -133,7 +134,7 @@ impl Directory {
     }
 }
 
-/// A byte of a file as errors name it.
+/// The location of a byte of a file, for errors.
 pub(super) fn place(path: &Path, offset: u64) -> Place {
     Place { unit: path.display().to_string(), offset }
 }
@@ -143,7 +144,7 @@ pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Er
     Error::Corrupt { place: place(path, offset), reason: reason.into() }
 }
 
-/// A read that failed: bytes that the disk can't give back are damaged, everything else may pass.
+/// The error of a failed read: bytes lost by the disk are damage, all other failures may be transient.
 pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
     let is_lost = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
         || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
@@ -153,7 +154,7 @@ pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
     }
 }
 
-/// [`unread`] while the store is in use: what the device refuses now it may give later, and nothing proves that the bytes
+/// Like [`unread`], while the store is in use: errors of the device may be transient, and do not prove that the bytes
 /// are lost.
 pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
     let may_pass = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
@@ -163,7 +164,7 @@ pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
     }
 }
 
-/// A file that can't be used for a reason outside its contents.
+/// The error for a file that can't be used for a reason other than its contents.
 pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
     Error::Unavailable { reason: format!("{}: {error}", path.display()) }
 }

@@ -1,4 +1,4 @@
-//! Walking a damaged segment: every readable record, and every place where something is damaged.
+//! Reads a damaged segment: every readable record, and every damaged place.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use super::format::{FRAME_HEADER_BYTES, FrameHeader, Kind, Record, SEGMENT_HEADE
 use super::segments::SegmentFile;
 use super::walk::{Found, Window, decode_unverified, find_later_frame, is_certainly_put};
 
-/// What a walk over damage meets, in the order of the file.
+/// An item found in a damaged segment, in file order.
 #[derive(Debug)]
 pub(super) enum Met<'a> {
-    /// A record that is intact.
+    /// An intact record.
     Record(Found<'a>),
-    /// A damaged record. Its header says what it was, unless the header is what is damaged.
+    /// A damaged record. Its header identifies it, unless the header itself is damaged.
     Damaged(Found<'a>),
     /// Bytes that held an unknown number of records.
     Region(Region),
@@ -26,31 +26,30 @@ pub(super) struct Region {
     pub(super) reason: String,
 }
 
-/// Where a walk over damage ended.
+/// The end of the readable part of a damaged segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Examined {
     /// One past the last frame.
     pub(super) offset: u64,
-    /// The sequence that the next frame would have.
+    /// The sequence of the next frame.
     pub(super) next_sequence: u64,
     /// Whether an unfinished frame begins at `offset`.
     pub(super) is_torn: bool,
 }
 
-/// How far frames reach in a segment.
+/// The end of the frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// To here, and no byte less.
+    /// Exactly this offset.
     Known(u64),
-    /// As far as they can be followed, at most to here.
+    /// Unknown, at most this offset.
     Open(u64),
 }
 
-/// Gives `visit` everything in `segment` whose first frame has `sequence`.
+/// Passes every item in `segment`, whose first frame has `sequence`, to `visit`.
 ///
 /// # Errors
-/// Where the disk gives no bytes, the rest of the segment is one region; so no error is left but that of the file as a
-/// whole.
+/// Errors of the file as a whole. Where the disk returns no bytes, the rest of the segment is reported as one region.
 pub(super) fn examine(
     segment: &SegmentFile,
     extent: Extent,
@@ -80,7 +79,7 @@ pub(super) fn examine(
     Ok(at)
 }
 
-/// Takes in the frame at `at`, or what is there instead; where to go on, `None` at the end.
+/// Processes the frame at `at`, or the damage in its place. Returns where to continue, `None` at the end.
 fn frame(
     segment: &SegmentFile,
     window: &mut Window<'_>,
@@ -110,7 +109,7 @@ fn frame(
         && matches!(extent, Extent::Open(_))
         && find_later_frame(segment, next.offset, next_sequence)?.is_none()
     {
-        // The last frame of a log that was not closed: a crash left it unfinished, and nobody was told of it.
+        // The last frame of a log that was not closed: left unfinished by a crash, never acknowledged.
         return Ok(Some(Examined { is_torn: true, ..at }));
     }
     for (position, is_damaged) in records {
@@ -145,7 +144,7 @@ fn records(header: FrameHeader, payload: &[u8]) -> Option<Vec<(usize, bool)>> {
     (u32::try_from(found.len()) == Ok(header.record_count)).then_some(found)
 }
 
-/// Goes on behind what can't be read: at the next frame that can, if there is one.
+/// Continues after an unreadable place: at the next readable frame, if there is one.
 fn resume(
     segment: &SegmentFile,
     extent: Extent,

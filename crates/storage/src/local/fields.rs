@@ -1,6 +1,6 @@
-//! Reading and writing little-endian fields one after the other.
+//! Reading and writing of consecutive little-endian fields.
 
-/// The rest of some encoded bytes. Every `take` is `None` past the end.
+/// The unread rest of encoded bytes. Every `take` method returns `None` past the end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appending little-endian fields.
+/// Appends little-endian fields.
 pub(super) trait Append {
     fn append_u8(&mut self, value: u8);
     fn append_u32(&mut self, value: u32);

@@ -1,4 +1,4 @@
-//! What a scrape reads of an open store.
+//! Storage figures of an open store for the metrics page.
 
 use std::fmt;
 use std::sync::{PoisonError, Weak};
@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::store::LockedDirectory;
 use crate::metrics::{Figures, StorageBytes, StorageMetrics};
 
-/// The metrics of a store, without keeping it open.
+/// The metrics of a store. Does not keep the store open.
 #[derive(Debug)]
 pub struct StorageFigures {
     pub(super) metrics: StorageMetrics,
@@ -17,7 +17,7 @@ pub struct StorageFigures {
 }
 
 impl StorageFigures {
-    /// What is on the disk now; `None` while the store is not open.
+    /// Bytes on disk; `None` while the store is not open.
     #[must_use]
     pub fn bytes(&self) -> Option<StorageBytes> {
         self.read().map(|figures| figures.bytes())

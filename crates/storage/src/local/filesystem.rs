@@ -1,4 +1,4 @@
-//! The one port to files: everything the log does to a disk passes here, so that tests can break it.
+//! The only port to files: all disk operations of the log use it, so that tests can inject faults.
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -13,19 +13,19 @@ pub use real::RealFilesystem;
 #[cfg(any(test, feature = "testing"))]
 pub use simulated::{Call, Event, Fault, SimulatedDisk};
 
-/// What the log needs of a file system.
+/// File system operations needed by the log.
 pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Creates `directory`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`], [`io::ErrorKind::NotFound`] when its parent is missing, whatever else the
-    /// operating system says.
+    /// [`io::ErrorKind::AlreadyExists`], [`io::ErrorKind::NotFound`] when its parent is missing, or another error of
+    /// the operating system.
     fn make_directory(&self, directory: &Path) -> io::Result<()>;
 
     /// Creates `directory` and its parents, durably; no error when it exists.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
         let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
         let made = self.make_directory(directory);
@@ -43,7 +43,7 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// The names of the files in `directory`, in no order.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
     /// Locks the file at `path` (created if `create`) against all other processes until the lock is dropped.
@@ -55,69 +55,69 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Creates or empties the file at `path`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
     /// Opens an existing file, for writing too if `write`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
 
     /// Renames a file, replacing `to`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives the file at `from` a second name, `to`, which must be free.
     ///
     /// # Errors
-    /// Whatever the operating system says; two file systems never share a file.
+    /// Errors of the operating system; files can't be linked across file systems.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// How many names the file at `path` has.
+    /// The number of names of the file at `path`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn links(&self, path: &Path) -> io::Result<u64>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens `directory`, so that a later sync of it needs no descriptor.
+    /// Opens `directory`, so that a later sync needs no new descriptor.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn open_directory(&self, directory: &Path) -> io::Result<Box<dyn OpenDirectory>>;
 
     /// Makes creations, renames and removals in `directory` durable.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.open_directory(directory)?.sync()
     }
 
-    /// How many descriptors the process may have open, if that is limited.
+    /// The process's limit of open descriptors, if there is one.
     fn descriptors_max(&self) -> Option<usize> {
         None
     }
 
-    /// A number for the salt of a new file: random enough that no earlier life of the file, nor anybody's message, carries
-    /// it by chance.
+    /// A number for the salt of a new file, random enough that no earlier use of the file and no message contains it by
+    /// chance.
     fn draw_salt(&self) -> u64 {
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(std::process::id())
     }
 
-    /// Bytes that an unprivileged process may still allocate where `directory` lives.
+    /// Bytes that an unprivileged process may still allocate on the file system of `directory`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
 }
 
@@ -129,10 +129,12 @@ pub trait File: Debug + Send + Sync {
     /// [`io::ErrorKind::UnexpectedEof`] when the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// The same without waiting for a disk. After an error, `buffer` may hold anything.
+    /// Like [`Self::read_exact_at`], but without waiting for a disk. After an error, the contents of `buffer` are
+    /// unspecified.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when not all of it is in memory, whatever the operating system says where it can't tell.
+    /// [`io::ErrorKind::WouldBlock`] when not all bytes are in memory; errors of the operating system where it can't
+    /// tell.
     fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let _ = (buffer, offset);
         Err(io::ErrorKind::WouldBlock.into())
@@ -141,10 +143,10 @@ pub trait File: Debug + Send + Sync {
     /// Writes all of `bytes` at `offset`, extending the file where needed.
     ///
     /// # Errors
-    /// Whatever the operating system says; some of the bytes may have been written.
+    /// Errors of the operating system; some of the bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `slices` at `offset`, one behind the other; what the slices are afterwards is not said.
+    /// Writes all of `slices` consecutively at `offset`; the state of the slices afterwards is unspecified.
     ///
     /// # Errors
     /// Those of [`Self::write_all_at`].
@@ -157,8 +159,8 @@ pub trait File: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Lets the system begin to write these bytes to the disk; waits at most for a place in the disk's queue. A hint: nothing is
-    /// durable by it, and [`Self::sync_data`] reports what fails.
+    /// Lets the system begin to write these bytes to the disk; waits at most for a place in the disk's queue. It is
+    /// only a hint: it makes nothing durable, and [`Self::sync_data`] reports failures.
     fn begin_to_sync(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
@@ -166,37 +168,38 @@ pub trait File: Debug + Send + Sync {
     /// Makes the file's bytes and length durable.
     ///
     /// # Errors
-    /// Whatever the operating system says; after an error nothing is known about earlier writes.
+    /// Errors of the operating system; after an error the state of earlier writes is unknown.
     fn sync_data(&self) -> io::Result<()>;
 
     /// Reserves disk blocks for `bytes` from the beginning and extends the file to that length.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] without room, [`io::ErrorKind::Unsupported`] where it is not offered.
+    /// [`io::ErrorKind::StorageFull`] without room, [`io::ErrorKind::Unsupported`] where it is not supported.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
     /// Cuts or extends the file to `bytes`.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Lets the next reading of these bytes come from the disk, as far as the system can do that.
+    /// Drops these bytes from the page cache, as far as the system supports that, so that the next read comes from the
+    /// disk.
     fn drop_cached(&self, offset: u64, bytes: u64);
 
     /// The file's length in bytes.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn len(&self) -> io::Result<u64>;
 
-    /// From now on the file is only read: a descriptor that is held for writing may be closed.
+    /// Declares that the file is only read from now on: a descriptor held for writing may be closed.
     fn release(&self) {}
 
     /// Whether the file has no bytes.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -207,9 +210,9 @@ pub trait OpenDirectory: Debug + Send + Sync {
     /// Makes creations, renames and removals in the directory durable.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Errors of the operating system.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Held while the data directory is ours.
+/// Lock of the data directory, released when dropped.
 pub trait Lock: Debug + Send + Sync {}

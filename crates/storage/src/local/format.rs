@@ -1,10 +1,10 @@
-//! The bytes of a segment: its header, the header of a frame, the header of a record. Little-endian throughout.
+//! Encoding of a segment: the headers of segments, frames and records. Little-endian throughout.
 
 use crate::{Key, PartitionId, Space, checksum};
 
 use super::fields::{Append, Fields};
 
-/// Version of everything below the data directory; raised when yesterday's code could misread today's bytes.
+/// Version of all files of the data directory; raised when an older program could misread them.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// Bytes before the first frame of a segment.
@@ -13,17 +13,17 @@ pub(super) const SEGMENT_HEADER_BYTES: u32 = 64;
 pub(super) const FRAME_HEADER_BYTES: u32 = 40;
 /// Bytes before the value of a record.
 pub(super) const RECORD_HEADER_BYTES: u32 = 32;
-/// Frames begin at multiples of this, so that a search for frames can step.
+/// Frames begin at multiples of this, so that a search for frames can skip positions.
 pub(super) const FRAME_ALIGNMENT: u32 = 8;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"PKLKSEG\n";
 pub(super) const FRAME_MAGIC: u32 = 0x4d52_464c;
 
-/// What tells one incarnation of a segment file from every other.
+/// Identifies one incarnation of a segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     pub(super) id: u32,
-    /// Random per incarnation: bytes of an earlier life of the file never carry it.
+    /// Random for each incarnation, so that bytes left from an earlier use of the file never match.
     pub(super) salt: u64,
 }
 
@@ -40,7 +40,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header, or what is wrong with it.
+    /// Decodes the header, or returns the reason why it is invalid.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut fields = Fields(bytes);
         if fields.bytes(SEGMENT_MAGIC.len()) != Some(SEGMENT_MAGIC) {
@@ -66,11 +66,11 @@ pub(super) struct FrameHeader {
     /// Bytes of the records, padding excluded.
     pub(super) payload_len: u32,
     pub(super) record_count: u32,
-    /// CRC-32C over the checksums of all records: binds them into one whole.
+    /// CRC-32C over the checksums of all records, which binds them together.
     pub(super) records_crc: u32,
-    /// Counts frames without gaps, across segments.
+    /// Number of the frame, without gaps across segments.
     pub(super) sequence: u64,
-    /// The segment's.
+    /// The salt of the segment.
     pub(super) salt: u64,
 }
 
@@ -89,7 +89,7 @@ impl FrameHeader {
         bytes
     }
 
-    /// The header at the beginning of `bytes`, if one with this salt is there.
+    /// Decodes the header at the beginning of `bytes`; `None` if there is no valid one with this salt.
     pub(super) fn decode(bytes: &[u8], salt: u64) -> Option<Self> {
         let mut fields = Fields(bytes);
         if fields.u32()? != FRAME_MAGIC {
@@ -107,32 +107,32 @@ impl FrameHeader {
         (header.salt == salt && fields.u32()? == checksum::of(covered)).then_some(header)
     }
 
-    /// Bytes from this frame's beginning to the next one's.
+    /// Bytes from the beginning of this frame to that of the next one.
     pub(super) fn frame_bytes(self) -> u64 {
         align(u64::from(FRAME_HEADER_BYTES) + u64::from(self.payload_len))
     }
 }
 
-/// `bytes` rounded up to where the next frame may begin.
+/// `bytes` rounded up to the next possible beginning of a frame.
 pub(super) const fn align(bytes: u64) -> u64 {
     bytes.next_multiple_of(FRAME_ALIGNMENT as u64)
 }
 
-/// What a record does.
+/// The operation of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     Put = 1,
     Delete = 2,
-    /// The value holds the last number as `u64`.
+    /// The value contains the last number as `u64`.
     DeleteRange = 3,
 }
 
-/// Where older versions of a record's key may still lie: the reason to keep the record when it removes
-/// something. Ranks are the segments' places in the order of replay.
+/// Where older versions of a record's key may still exist; a removal must be kept as long as they do. Ranks are
+/// positions of segments in the order of replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Shadows {
-    /// Nowhere.
+    /// No older version exists.
     Nothing,
     /// In the segment that covers this rank and in no other.
     Exact(u32),
@@ -169,7 +169,8 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The header, with zeros in the first four bytes: the place of the checksum, which covers what follows it, value included.
+    /// Encodes the header, with zeros in the first four bytes, the place of the checksum. The checksum covers
+    /// everything after it, including the value.
     pub(super) fn encode(self) -> [u8; RECORD_HEADER_BYTES as usize] {
         let (tag, rank) = self.shadows.encode();
         let mut bytes = [0; RECORD_HEADER_BYTES as usize];
@@ -190,7 +191,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// The header at the beginning of `bytes` and its checksum; the checksum is not verified here.
+    /// Decodes the header at the beginning of `bytes` and its checksum, without verifying the checksum.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, u32)> {
         let mut fields = Fields(bytes);
         let crc = fields.u32()?;
@@ -213,7 +214,7 @@ pub(super) fn space(number: u8) -> Option<Space> {
     Space::ALL.into_iter().find(|space| *space as u8 == number)
 }
 
-/// A record as it lies in bytes.
+/// A decoded record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a> {
     pub(super) header: RecordHeader,
@@ -222,7 +223,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the beginning of `bytes` if it is whole and its checksum matches.
+    /// Decodes the record at the beginning of `bytes`; `None` if it is incomplete or its checksum does not match.
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (header, crc) = RecordHeader::decode(bytes)?;
         let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;

@@ -1,4 +1,4 @@
-//! Building one frame: every batch of a group commit, or a slice of what the cleaner keeps.
+//! Builds a frame: all batches of a group commit, or a slice of the records that the cleaner copies.
 
 use std::io::{self, IoSlice};
 
@@ -10,27 +10,27 @@ use super::hint::{Listing, is_value_kept};
 use super::state::Placed;
 use crate::checksum;
 
-/// Values from this size on are written from where they are instead of being copied together.
+/// Values of at least this size are written in place instead of being copied into the frame's buffer.
 const LARGE_VALUE_BYTES: usize = 16 << 10;
 
-/// A longer frame is handed to the disk in pieces of at least this size. Shorter ones gained nothing.
+/// A longer frame is written in pieces of at least this size. Shorter pieces gained nothing.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Records collected for one frame. Reused from frame to frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuilder {
-    /// The frame without its large values; the frame header's place is at the beginning.
+    /// The frame without its large values, starting with room for the frame header.
     bytes: Vec<u8>,
-    /// Large values, each with the position in `bytes` before which it belongs.
+    /// Large values, each with the position in `bytes` before which it is inserted.
     large: Vec<(usize, Bytes)>,
     large_bytes: u64,
     records: Vec<Placed>,
-    /// The checksums of the records, which that of the frame covers.
+    /// The checksums of the records; the frame's checksum covers them.
     checksums: Vec<u8>,
 }
 
 impl FrameBuilder {
-    /// Starts over for a frame at `offset` of its segment.
+    /// Resets the builder for a new frame.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.resize(FRAME_HEADER_BYTES as usize, 0);
@@ -56,12 +56,12 @@ impl FrameBuilder {
     pub(super) fn push_copy(&mut self, header: RecordHeader, value: &[u8], last_number: u64) {
         let at = self.push_header(header, last_number);
         self.bytes.extend_from_slice(value);
-        // Of header and value at once: most records are small.
+        // One checksum over header and value: most records are small.
         let checksum = checksum::of(self.bytes.get(at + 4..).unwrap_or_default());
         self.set_checksum(at, checksum);
     }
 
-    /// Adds a header without its checksum; returns where it begins.
+    /// Adds a header without its checksum; returns its position in `bytes`.
     fn push_header(&mut self, header: RecordHeader, last_number: u64) -> usize {
         let offset = u32::try_from(self.len()).unwrap_or(u32::MAX);
         let at = self.bytes.len();
@@ -82,12 +82,12 @@ impl FrameBuilder {
         self.records.is_empty()
     }
 
-    /// Bytes so far, frame header included.
+    /// Length so far, including the frame header.
     pub(super) fn len(&self) -> u64 {
         self.bytes.len() as u64 + self.large_bytes
     }
 
-    /// Completes the frame for `offset` of a segment; the records then know their places.
+    /// Completes the frame for `offset` of a segment and sets the records' offsets.
     pub(super) fn finish(&mut self, offset: u64, sequence: u64, salt: u64) {
         let header = FrameHeader {
             payload_len: u32::try_from(self.len() - u64::from(FRAME_HEADER_BYTES)).unwrap_or(u32::MAX),
@@ -107,8 +107,8 @@ impl FrameBuilder {
         }
     }
 
-    /// Writes the finished frame at `offset`. A long one goes in pieces, so that the disk works on the first while others are
-    /// copied, and on several at a time.
+    /// Writes the finished frame at `offset`. A long frame is written in pieces, so that the disk can write the first
+    /// piece while others are copied, and several at a time.
     pub(super) fn write(&self, file: &dyn File, offset: u64) -> io::Result<()> {
         let (mut piece, mut piece_bytes, mut at) = (Vec::with_capacity(2 * self.large.len() + 1), 0, offset);
         let end = offset + self.len();
@@ -127,7 +127,7 @@ impl FrameBuilder {
         file.write_all_vectored_at(&mut piece, at)
     }
 
-    /// The bytes of the frame in order.
+    /// The slices of the frame in order.
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.large.iter().map(|(before, value)| (*before, value.as_ref()));
         let mut from = 0;
@@ -138,10 +138,10 @@ impl FrameBuilder {
         })
     }
 
-    /// Lists the records of the finished frame, which begins at `offset` of its segment.
+    /// Adds the records of the finished frame, which begins at `offset` of its segment, to `listing`.
     pub(super) fn list(&self, offset: u64, listing: &mut Listing) {
         if !self.large.is_empty() {
-            // Not worth the care: such a segment has few records.
+            // Not supported, because a segment with large values has few records.
             return listing.give_up();
         }
         for placed in &self.records {
@@ -157,7 +157,7 @@ impl FrameBuilder {
         &self.records
     }
 
-    /// Gives back memory beyond `bytes_max` after an unusually large frame.
+    /// Releases memory beyond `bytes_max` after an unusually large frame.
     pub(super) fn shrink(&mut self, bytes_max: usize) {
         self.large.clear();
         if self.bytes.capacity() > bytes_max {

@@ -1,14 +1,15 @@
-//! How segments change hands: from the originals to their copy, and from the log to the pool of files to reuse.
+//! Transfer of segments: from the originals to their copy, and from the log to the pool of reusable files.
 //!
-//! The cleaner, the keeper and the readers take the state's lock in several short steps, so others act between any
-//! two of them. What keeps that correct is here, apart from files and manifest, so that `tests/schedules.rs` can run
-//! it under every order of steps:
+//! The cleaner, the keeper and the readers lock the state in several short steps, so other threads can act between any
+//! two of them. The rules that keep this correct are here, separate from files and manifest, so that
+//! `tests/schedules.rs` can run them with every order of steps:
 //!
-//! * A copy takes the place of its originals in one step: what they covered stays covered.
-//! * A copy is marked as `cleaning` from the moment when it is listed until the index points at it. Before that it
-//!   looks dead, and the keeper must not free it.
-//! * A reader takes hold of a file in the same step in which it finds the record's place. A file leaves the state
-//!   before it is offered for reuse, so nobody takes hold of it later, and it is reused only when nobody else holds it.
+//! * A copy replaces its originals in one step, so that their ranks are always covered.
+//! * A copy is marked as `cleaning` from the moment it is listed until the index points at it. Before that it looks
+//!   dead, and the keeper must not free it.
+//! * A reader takes a reference to a file in the same step in which it looks up the record's location. A file is
+//!   removed from the state before it is offered for reuse, so no new references appear, and it is reused only when no
+//!   other reference is left.
 
 use std::sync::Arc;
 
@@ -19,12 +20,12 @@ use super::state::{Placed, State};
 use crate::Key;
 use crate::index::Location;
 
-/// Relocations under one lock.
+/// Most relocations in one step.
 const RELOCATIONS_MAX: usize = 256;
 
-/// Gives access to the state, one step at a time.
+/// Access to the state, one step at a time.
 pub(super) trait Steps {
-    /// Does something with the state while nobody else does.
+    /// Calls `act` with exclusive access to the state.
     fn step<T>(&self, act: impl FnOnce(&mut State) -> T) -> T;
 }
 
@@ -34,7 +35,7 @@ impl Steps for Shared {
     }
 }
 
-/// A record's key, where it was and where its copy is.
+/// A record's key, its old location and that of its copy.
 pub(super) type Move = (Key, Location, Location);
 
 /// A finished copy.
@@ -48,14 +49,15 @@ pub(super) struct CopiedSegment<'a> {
     pub(super) moves: &'a [Move],
 }
 
-/// Puts a copy, or nothing, in the place of `originals`, and returns their files. The manifest says so already.
+/// Replaces `originals` by a copy, or removes them without one, and returns their files. The manifest must already
+/// contain the change.
 pub(super) fn replace(
     steps: &impl Steps,
     originals: &[u32],
     copy: Option<CopiedSegment<'_>>,
 ) -> Vec<Arc<SegmentFile>> {
     let id = copy.as_ref().map(|copy| copy.file.id);
-    // In one step: the ranks are never without a segment that covers them.
+    // In one step, so that the ranks are always covered by a segment.
     steps.step(|state| {
         state.segments.unrank(originals);
         if let Some(copy) = &copy {
@@ -74,7 +76,7 @@ pub(super) fn replace(
 fn list(state: &mut State, copy: &CopiedSegment<'_>) {
     let id = copy.file.id;
     state.segments.add(Arc::clone(&copy.file), copy.ranks, Some(copy.end));
-    // Nothing points at it yet: it must not be taken for dead.
+    // The index does not point at the copy yet, so it must not be considered dead.
     state.segments.set_cleaning(&[id], true);
     for placed in copy.removals.iter().filter(|placed| placed.header.kind != Kind::Put) {
         if state.segments.is_shadow_alive(placed.header.shadows, copy.ranks) {
@@ -84,7 +86,7 @@ fn list(state: &mut State, copy: &CopiedSegment<'_>) {
     }
 }
 
-/// Segments that nothing alive needs and nobody works on.
+/// Segments that contain nothing needed and that no thread is working on.
 pub(super) fn dead_segments(steps: &impl Steps) -> Vec<u32> {
     steps.step(|state| {
         let is_dead = |segment: &&Segment| {
@@ -94,13 +96,13 @@ pub(super) fn dead_segments(steps: &impl Steps) -> Vec<u32> {
     })
 }
 
-/// Takes segments out of the state; the manifest lists them no more.
+/// Removes segments from the state; the manifest must not list them any more.
 pub(super) fn forget(steps: &impl Steps, ids: &[u32]) -> Vec<Arc<SegmentFile>> {
     let removed = ids.iter().filter_map(|id| steps.step(|state| state.segments.remove(*id)));
     removed.map(|segment| segment.file).collect()
 }
 
-/// Takes those files that nobody else holds out of `retired`.
+/// Removes the files without other references from `retired` and returns them.
 pub(super) fn take_idle(retired: &mut Vec<Arc<SegmentFile>>) -> Vec<Arc<SegmentFile>> {
     let (idle, busy) = retired.drain(..).partition(|segment| Arc::strong_count(segment) == 1);
     *retired = busy;
@@ -108,7 +110,7 @@ pub(super) fn take_idle(retired: &mut Vec<Arc<SegmentFile>>) -> Vec<Arc<SegmentF
 }
 
 impl State {
-    /// Points the index at copies of records, where it still points at the originals.
+    /// Points the index at the copies of records, where it still points at the originals.
     fn relocate(&mut self, moves: &[Move]) {
         for (key, from, to) in moves {
             if self.index.relocate(*key, *from, *to) {

@@ -1,8 +1,8 @@
-//! Hint files: what opening needs of a sealed segment, without its message contents.
+//! Hint files: the data of a sealed segment that opening needs, without message bodies.
 //!
-//! A hint lists the puts that were live when it was written and the removals that something older still needed,
-//! in log order, with the values of the spaces that are read on start. It is derived: a missing or damaged hint
-//! is rebuilt from its segment.
+//! A hint lists the puts that were live when it was written and the removals that an older segment still needed, in log
+//! order, with the values of the spaces that are read at start. It is derived data: a missing or damaged hint is
+//! rebuilt from its segment.
 
 use std::io;
 
@@ -18,13 +18,13 @@ use crate::{PartitionId, Space, checksum};
 
 const MAGIC: &[u8; 8] = b"PKLKHNT\n";
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
-/// A segment of more and smaller records is read for its hint.
+/// Largest listing; a segment with more records is read to write its hint.
 const LISTING_BYTES_MAX: usize = 16 << 20;
-/// A longer listing has room for the longest at once, which the system gives it as it is written to, instead of being moved
-/// each time that it grows.
+/// A listing beyond this size reserves its maximum size at once: the system provides the memory only as it is written
+/// to, and the listing is not moved each time it grows.
 const LISTING_BYTES_GROWN: usize = 64 << 10;
 
-/// Which segment, and how much of it, a hint speaks of.
+/// The segment, and the part of it, that a hint describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Subject {
     pub(super) id: u32,
@@ -33,7 +33,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// The beginning of its hint.
+    /// The header of its hint.
     fn header(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -57,14 +57,14 @@ impl HintBuilder {
         Self::in_buffer(Vec::new(), subject)
     }
 
-    /// The same in an empty buffer that was used before.
+    /// Like `new`, in an empty buffer that was used before.
     pub(super) fn in_buffer(mut bytes: Vec<u8>, subject: Subject) -> Self {
         bytes.extend_from_slice(&subject.header());
         Self { bytes, numbers: FxHashMap::default() }
     }
 
-    /// Of a complete listing, in its memory: those entries that `choose` wants. It is given a few records at a time, and
-    /// adds to its second argument for each whether it is wanted.
+    /// Converts a complete listing in place, keeping the entries that `choose` selects. `choose` receives a few records
+    /// at a time, and appends to its second argument whether each is wanted.
     pub(super) fn from_listing(
         listing: Listing,
         subject: Subject,
@@ -78,7 +78,7 @@ impl HintBuilder {
         Ok(hint)
     }
 
-    /// Moves the wanted entries together. Where all are wanted, no byte moves.
+    /// Moves the selected entries together; if all are selected, no byte moves.
     fn sift(&mut self, mut choose: impl FnMut(&[Placed], &mut Vec<bool>)) -> io::Result<()> {
         let (mut from, mut kept_end) = (HEADER_BYTES, HEADER_BYTES);
         let (mut some, mut ends, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ impl HintBuilder {
         Ok(())
     }
 
-    /// Decodes a few entries from `from` on, each with where it ends, and notes the numbers of puts among them.
+    /// Decodes a few entries from `from` on, with the end of each, and records the numbers of the puts among them.
     fn look_ahead(&mut self, from: usize, some: &mut Vec<Placed>, ends: &mut Vec<usize>) {
         let mut fields = Fields(self.bytes.get(from..).unwrap_or_default());
         while some.len() < VISIT_RECORDS_MAX
@@ -127,7 +127,7 @@ impl HintBuilder {
     /// Adds a record of the segment.
     pub(super) fn push(&mut self, placed: &Placed, value: &[u8]) {
         let header = placed.header;
-        // The record's own header, checksum left out, with the position in its place.
+        // The record's encoded header, with its offset in place of the checksum.
         let encoded = header.encode();
         self.bytes.append_u32(placed.offset);
         self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
@@ -136,7 +136,7 @@ impl HintBuilder {
         }
     }
 
-    /// Remembers that a put of this number exists in the segment, live or not.
+    /// Records that the segment contains a put of this number, live or not.
     pub(super) fn note_put(&mut self, header: RecordHeader) {
         let highest = self.numbers.entry((header.key.space, header.key.partition)).or_default();
         *highest = (*highest).max(header.key.number);
@@ -159,7 +159,7 @@ impl HintBuilder {
     }
 }
 
-/// Spaces read on start keep their values in the hint, ranges their ends.
+/// Whether the value is part of the hint: those of spaces read at start, and the ends of ranges.
 pub(super) fn is_value_kept(header: RecordHeader) -> bool {
     match header.kind {
         Kind::Put => header.key.space != Space::Body,
@@ -168,8 +168,8 @@ pub(super) fn is_value_kept(header: RecordHeader) -> bool {
     }
 }
 
-/// Adds to `needed`, for each of some records of segment `id`, whether a hint written now must list it. `put_bytes` are the
-/// bytes of all puts of the segment, live or not, where that is known.
+/// Appends to `needed`, for each of some records of segment `id`, whether a hint written now must list it. `put_bytes`
+/// is the size of all puts of the segment, live or not, if known.
 pub(super) fn choose_needed<'a>(
     state: &State,
     id: u32,
@@ -181,9 +181,9 @@ pub(super) fn choose_needed<'a>(
         needed.extend(some.map(|_| false));
         return;
     };
-    // Each put counts with all its bytes while the index points at it, and not at all afterwards.
+    // The segment's live bytes include all bytes of a put while the index points at it, and none afterwards.
     let all_puts_live = put_bytes == Some(segment.live_bytes);
-    // Removals that follow one another mostly speak of the same segment.
+    // Consecutive removals mostly refer to the same segment, so the last result is cached.
     let mut last = (Shadows::Nothing, false);
     for placed in some {
         let shadows = placed.header.shadows;
@@ -211,33 +211,33 @@ fn is_live(state: &State, id: u32, placed: &Placed) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HintEntry<'a> {
     pub(super) placed: Placed,
-    /// The value, if it is kept here.
+    /// The value, if the hint contains it.
     pub(super) value: Option<&'a [u8]>,
 }
 
-/// The records of a segment as the entries of a hint, collected while the segment is filled, so that its hint is made without
-/// reading and checking it again, and mostly without copying.
+/// The records of a segment in the form of hint entries, collected while the segment is filled. Its hint can then be
+/// made without reading the segment back, and mostly without copying.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// The place of a hint's header, then entries.
+    /// Room for a hint's header, then entries.
     bytes: Vec<u8>,
     put_bytes: u64,
     is_complete: bool,
 }
 
 impl Listing {
-    /// Of a segment without records, in an empty buffer.
+    /// The listing of a segment without records, in an empty buffer.
     pub(super) fn new(mut buffer: Vec<u8>) -> Self {
         buffer.resize(HEADER_BYTES, 0);
         Self { bytes: buffer, put_bytes: 0, is_complete: true }
     }
 
-    /// Its buffer.
+    /// Returns its buffer.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Adds a record. `encoded` is as it lies in its segment, with its value if [`is_value_kept`].
+    /// Adds a record. `encoded` is the record as stored in its segment, with its value if [`is_value_kept`].
     pub(super) fn push(&mut self, placed: &Placed, encoded: &[u8]) {
         if self.is_complete {
             let header = placed.header;
@@ -248,16 +248,16 @@ impl Listing {
                 return self.give_up();
             }
             if self.bytes.len() > LISTING_BYTES_GROWN {
-                // Nothing happens from the second time on.
+                // Has no effect after the first time.
                 self.bytes.reserve_exact(LISTING_BYTES_MAX - self.bytes.len());
             }
             self.bytes.append_u32(placed.offset);
-            // The position has the place of the checksum.
+            // The offset replaces the checksum.
             self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
         }
     }
 
-    /// A record is missing from now on: the hint is made by reading.
+    /// Marks the listing as incomplete: the hint is then made by reading the segment.
     pub(super) fn give_up(&mut self) {
         self.bytes.clear();
         self.is_complete = false;
@@ -282,7 +282,7 @@ pub(super) struct Hint {
 }
 
 impl Hint {
-    /// Takes freshly built or read bytes, or says what is wrong with them.
+    /// Decodes and verifies a hint, or returns the reason why it is invalid.
     pub(super) fn decode(bytes: Bytes, subject: Subject) -> Result<Self, String> {
         let (covered, crc) = bytes.split_last_chunk::<4>().ok_or("cut short")?;
         if checksum::of(covered) != u32::from_le_bytes(*crc) {
@@ -302,12 +302,12 @@ impl Hint {
         Ok(Self { bytes, entries_end })
     }
 
-    /// Reads the hint of `subject`; the error says why it can't be used.
+    /// Reads the hint of `subject`; the error is the reason why it can't be used.
     pub(super) fn load(directory: &Directory, subject: Subject) -> Result<Self, String> {
         Self::load_into(Vec::new(), directory, subject)
     }
 
-    /// The same into a buffer used before: memory that is new to a process costs more than reading into it.
+    /// Like [`Self::load`], into a buffer used before: new memory costs a process more than reading into it.
     pub(super) fn load_into(
         mut bytes: Vec<u8>,
         directory: &Directory,
@@ -323,7 +323,7 @@ impl Hint {
         Self::decode(Bytes::from(bytes), subject)
     }
 
-    /// Gives every entry to `visit`, in log order.
+    /// Passes every entry to `visit`, in log order.
     pub(super) fn entries(&self, mut visit: impl FnMut(HintEntry<'_>)) {
         let mut fields = Fields(self.bytes.get(HEADER_BYTES..self.entries_end).unwrap_or_default());
         while let Some(entry) = entry(&mut fields) {
@@ -331,7 +331,7 @@ impl Hint {
         }
     }
 
-    /// The highest number put in the segment, by space and partition.
+    /// Passes the highest number put in the segment, by space and partition, to `visit`.
     pub(super) fn numbers(&self, mut visit: impl FnMut(Space, PartitionId, u64)) {
         let end = self.bytes.len().saturating_sub(12);
         let mut fields = Fields(self.bytes.get(self.entries_end..end).unwrap_or_default());

@@ -1,5 +1,5 @@
-//! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, watches
-//! the disk's room.
+//! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, monitors free
+//! disk space.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -18,25 +18,26 @@ mod hints;
 use hints::{Rest, write_one_hint};
 pub(super) use hints::{store_hint, write_hint, write_hints};
 
-/// How often the disk is looked at without being asked.
+/// Interval between checks of the disk without a request.
 const PATROL_MS: u64 = 1000;
-/// The same while the disk is full.
+/// The same interval while the disk is full.
 const PATROL_FULL_MS: u64 = 100;
-/// Bytes written between two syncs into a new segment or a hint: keeps the disk's queue short for the commits.
+/// Bytes written between two syncs to a new segment or a hint; keeps the disk's queue short for commits.
 pub(super) const FILL_BYTES: usize = 1 << 20;
-/// The first pause after a segment could not be prepared; each further failure in a row doubles it, so often at most.
+/// The first pause after a segment could not be prepared; each further failure in a row doubles it, up to
+/// `RETRY_DOUBLINGS_MAX` times.
 const RETRY_MS: u64 = 100;
 const RETRY_DOUBLINGS_MAX: u32 = 5;
-/// What the log says while something fails.
+/// Log texts while an operation keeps failing.
 const SUPPLY: &str = "no segment can be prepared; messages are refused once the prepared ones are used";
 const SEAL: &str = "full segments can't be sealed yet";
 const FREE: &str = "dead segments can't be freed yet";
 const RESERVE: &str = "no room can be reserved for the next manifest";
 const ROOM: &str = "the free space of the disk can't be learned";
-/// Values kept by opening are dropped when no scan wanted any for this long.
+/// Values kept by opening are dropped when no scan has used any for this long.
 const WARM_MS_MAX: u64 = 60_000;
 
-/// Works until told to stop.
+/// Runs until stopped.
 pub(super) fn run(shared: &Shared) {
     let mut warm_used = Instant::now();
     let mut supplier = Supplier::default();
@@ -57,14 +58,15 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// One round of a store that a test steps: nothing that failed before is waited for, and a round that seals nothing is rest.
+/// One round of a store that is stepped by a test: without pauses after failures, and a round that seals nothing counts
+/// as idle.
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn round(shared: &Shared) {
     tidy(shared, &mut Supplier::default(), &mut Rest::new(Duration::ZERO));
 }
 
-/// One round, the urgent first and each bounded: what died feeds what is needed next. Errors that kill the handle
-/// were announced where they arose; all others are tried again.
+/// One round: the urgent steps first, each of bounded length; freed segments supply the preparation of new ones. Fatal
+/// errors were announced where they occurred; all others are retried.
 fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
     let has_sealed = seal_rolled(shared);
@@ -73,7 +75,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     let is_supplied = supplier.supply(shared);
     write_one_hint(shared, rest.has_come(has_sealed));
     if shared.is_stopping() {
-        // A supply cut short says nothing about room.
+        // An interrupted supply says nothing about free space.
         return;
     }
     let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
@@ -89,7 +91,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     };
     if is_supplied && has_room {
         shared.is_write_refused.store(false, Ordering::Release);
-        // One segment alone is the reserve for removals: messages are welcome again once there are two.
+        // A single prepared segment is the reserve for removals; messages are accepted again when there are two.
         if !shared.is_full() || demand(shared).is_none() {
             shared.announce(Pressure::Normal);
         }
@@ -109,10 +111,10 @@ fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
     }
 }
 
-/// Takes out of the manifest what nothing alive needs.
+/// Removes segments from the manifest that contain nothing needed.
 ///
-/// A segment whose removals are needed only as long as another one exists goes in the round after that one, or
-/// with it: the manifest changes as a whole.
+/// A segment whose removals are needed only as long as another segment exists is removed together with that one or in
+/// the next round: the manifest changes as a whole.
 fn free_dead(shared: &Shared) {
     loop {
         let dead = handover::dead_segments(shared);
@@ -129,7 +131,7 @@ fn free_dead(shared: &Shared) {
     }
 }
 
-/// Turns retired files that nobody reads any more into spares, or deletes them.
+/// Turns retired files without readers into spares, or deletes them.
 fn recycle(shared: &Shared) {
     let mut exchange = shared.pool.lock();
     let idle = handover::take_idle(&mut exchange.retired);
@@ -156,16 +158,16 @@ fn recycle(shared: &Shared) {
     shared.pool.lock().spares.append(&mut spares);
 }
 
-/// Prepares segments, and after a failure that is not for want of room pauses ever longer.
+/// Prepares segments; after a failure other than lack of space, pauses for increasing times.
 #[derive(Debug, Default)]
 struct Supplier {
-    /// Since the last success.
+    /// Failures since the last success.
     failures: u32,
     retry_at: Option<Instant>,
 }
 
 impl Supplier {
-    /// Prepares a segment if too few are ready, and comes back for the next; false when that fails.
+    /// Prepares a segment if too few are ready, and rings the bell for the next one; returns false when that fails.
     fn supply(&mut self, shared: &Shared) -> bool {
         let Some((capacity, replaces_queue)) = demand(shared) else {
             starve(shared, None);
@@ -179,7 +181,8 @@ impl Supplier {
             starve(shared, reason);
             return false;
         }
-        // A batch is waiting for a segment of unusual size: it is used once, and at once.
+        // A batch waits for a segment of unusual size, which will be used only once and immediately, so zeros are not
+        // worth the time.
         let zeroed = capacity == u64::from(shared.options.segment_bytes);
         let prepared = prepare(shared, capacity, replaces_queue, zeroed);
         self.note(shared, prepared.as_ref().err());
@@ -193,11 +196,11 @@ impl Supplier {
 
     fn note(&mut self, shared: &Shared, error: Option<&Error>) {
         match error {
-            // Closing interrupts the filling of a file.
+            // Closing interrupts the zero-filling of a file.
             Some(_) if shared.is_stopping() => {}
             Some(error) => {
                 shared.warnings.warn(SUPPLY, error);
-                // Room may return at any time, and asking for it costs little.
+                // Space may become free at any time, and checking costs little.
                 let is_full = matches!(error, Error::Full { .. });
                 let pause_ms = RETRY_MS.saturating_mul(1 << self.failures.min(RETRY_DOUBLINGS_MAX));
                 self.retry_at = (!is_full).then(|| Instant::now() + Duration::from_millis(pause_ms));
@@ -211,7 +214,7 @@ impl Supplier {
     }
 }
 
-/// The size of the segment to prepare next, and whether it must come before those that wait.
+/// The size of the segment to prepare next, and whether it must be used before the queued ones.
 fn demand(shared: &Shared) -> Option<(u64, bool)> {
     let exchange = shared.pool.lock();
     let normal = u64::from(shared.options.segment_bytes);
@@ -223,7 +226,7 @@ fn demand(shared: &Shared) -> Option<(u64, bool)> {
     }
 }
 
-/// Tells a waiting writer whether there is hope.
+/// Informs a waiting writer whether segments can currently be prepared.
 fn starve(shared: &Shared, reason: Option<String>) {
     let mut exchange = shared.pool.lock();
     exchange.starved = reason;
@@ -232,7 +235,7 @@ fn starve(shared: &Shared, reason: Option<String>) {
     shared.pool.notify();
 }
 
-/// Writes down that full segments are complete; true if there were any.
+/// Records full segments as sealed in the manifest; returns true if there were any.
 pub(super) fn seal_rolled(shared: &Shared) -> bool {
     let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();
     if rolled.is_empty() {

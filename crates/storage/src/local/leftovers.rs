@@ -5,7 +5,7 @@ use super::manifest::Manifest;
 use super::pool::Spare;
 use crate::Error;
 
-/// What else lies in the directory: spares to fill again. Leftovers of an interrupted change are removed.
+/// Finds unlisted files of the directory: returns reusable spares and removes leftovers of an interrupted change.
 pub(super) fn tidy_leftovers(
     directory: &Directory,
     manifest: &Manifest,

@@ -1,5 +1,5 @@
-//! The list of segments that count: replaced as a whole, by renaming, and the only place where a segment comes
-//! into being or ceases to.
+//! The list of the store's segments. It is replaced as a whole, by renaming; a segment exists exactly as long as the
+//! list contains it.
 
 use std::io;
 use std::path::Path;
@@ -13,23 +13,23 @@ use super::segments::Ranks;
 use crate::{Error, checksum};
 
 const MAGIC: &[u8; 8] = b"PKLKMAN\n";
-/// Version of the manifest alone. Version 1 has no cutoffs.
+/// Version of the manifest's format alone. Version 1 has no cutoffs.
 const VERSION: u32 = 2;
-/// Largest manifest read: some ten million segments.
+/// Largest manifest accepted: some ten million segments.
 const MANIFEST_BYTES_MAX: u64 = 512 << 20;
 
-/// The durable truth about which files belong to the store.
+/// The durable record of which files belong to the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Manifest {
-    /// Raised each time the store is acquired.
+    /// Incremented each time the store is acquired.
     pub(super) epoch: u64,
     /// The next free segment id.
     pub(super) next_id: u32,
-    /// Sequence of the last frame in sealed segments: the first unsealed one continues from here.
+    /// Sequence of the last frame in sealed segments; the first unsealed segment continues from it.
     pub(super) sealed_sequence: u64,
-    /// In the order of replay. Those still open form the end of the list.
+    /// In the order of replay. Open segments are at the end of the list.
     pub(super) segments: Vec<Listed>,
-    /// Where the log ended when the store was closed in good order.
+    /// The end of the log if the store was closed cleanly.
     pub(super) closed: Option<Closed>,
 }
 
@@ -44,17 +44,17 @@ pub(super) struct Listed {
     pub(super) seal: Option<Seal>,
 }
 
-/// What a sealed segment must contain.
+/// The extent of a sealed segment, which must match exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seal {
     /// One past the last frame.
     pub(super) end: u64,
     pub(super) first_sequence: u64,
-    /// Sequence after the last frame's.
+    /// The sequence after that of the last frame.
     pub(super) next_sequence: u64,
 }
 
-/// The log's end at a clean close.
+/// The end of the log at a clean close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) id: u32,
@@ -85,7 +85,7 @@ impl Manifest {
         bytes
     }
 
-    /// The manifest, or where it is damaged and how.
+    /// Decodes a manifest, or returns offset and description of the damage.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, (u64, String)> {
         let (covered, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| (0, "cut short".to_owned()))?;
         let mut fields = Fields(covered);
@@ -114,7 +114,7 @@ impl Manifest {
         for _ in 0..count {
             let id = fields.u32()?;
             let (low, high) = (fields.u32()?, fields.u32()?);
-            // What a removal at a lower rank removes never lies in a later segment.
+            // Puts in a segment are never older than removals at lower ranks.
             let cutoff = if version == 1 { low } else { fields.u32()? };
             let ranks = Ranks { low, high, cutoff };
             let salt = fields.u64()?;
@@ -145,7 +145,7 @@ impl Manifest {
         Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(path, offset, reason))
     }
 
-    /// What a damaged manifest says, as far as it can be read, for whoever verifies it against the segments.
+    /// Decodes a damaged manifest as far as possible, for callers that verify it against the segments.
     pub(super) fn load_unverified(directory: &Directory) -> Option<Self> {
         let file = directory.filesystem.open(&directory.manifest_path(), false).ok()?;
         let len = file.len().ok().filter(|len| *len <= MANIFEST_BYTES_MAX)?;
@@ -169,7 +169,8 @@ impl Manifest {
         names.sync().map_err(NotStored::InDoubt)
     }
 
-    /// Everything that can fail while the old manifest still counts; what it returns needs no further descriptor.
+    /// Does everything that can fail while the old manifest is still valid. Syncing the returned directory needs no
+    /// further descriptor.
     fn store_beside(&self, directory: &Directory) -> io::Result<Box<dyn OpenDirectory>> {
         let names = directory.filesystem.open_directory(&directory.path)?;
         let new = directory.manifest_new_path();
@@ -191,12 +192,12 @@ impl Manifest {
     }
 }
 
-/// Why a manifest was not stored.
+/// The error when a manifest was not stored.
 #[derive(Debug)]
 pub(super) enum NotStored {
-    /// The old one counts: nothing happened.
+    /// The old manifest is valid; nothing has changed.
     Unchanged(io::Error),
-    /// The old one counts or this one; a power cut may bring back either.
+    /// Either the old manifest or this one is valid; a power cut may restore either.
     InDoubt(io::Error),
 }
 
@@ -212,7 +213,7 @@ impl NotStored {
     }
 }
 
-/// Whether an error of a rename means that the names are as before.
+/// Whether an error of a rename proves that the names are unchanged.
 fn is_definite(error: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
     let is_refused = matches!(error.kind(), NotFound | OutOfMemory | PermissionDenied | ReadOnlyFilesystem);
@@ -225,7 +226,7 @@ fn encode_seal(bytes: &mut Vec<u8>, seal: Option<Seal>) {
     bytes.append_u64(seal.map_or(0, |seal| seal.next_sequence));
 }
 
-/// End 0 stands for no seal: a segment's header lies before it.
+/// End 0 means no seal, because a real end is after the segment's header.
 fn decode_seal(fields: &mut Fields<'_>) -> Option<Option<Seal>> {
     let seal = Seal { end: fields.u64()?, first_sequence: fields.u64()?, next_sequence: fields.u64()? };
     Some((seal.end != 0).then_some(seal))

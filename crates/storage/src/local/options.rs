@@ -1,16 +1,17 @@
-//! What an operator may choose about a data directory.
+//! Options of a data directory.
 
 use std::time::Duration;
 
 use crate::{Error, Limits, StorageMetrics};
 
-/// Largest segment: positions inside a segment are 32-bit.
+/// Largest segment: offsets inside a segment have 32 bits.
 const SEGMENT_BYTES_MAX: u32 = 1 << 30;
-/// Smallest segment: tests use it; a segment must hold its header and some frames.
+/// Smallest segment, used by tests; a segment must hold its header and some frames.
 const SEGMENT_BYTES_MIN: u32 = 8 << 10;
-/// Largest batch: a frame and its segment stay addressable with 32 bits.
+/// Largest batch: offsets in a frame and its segment must fit into 32 bits.
 const BATCH_BYTES_MAX: usize = 1 << 30;
-/// A bounded directory needs the active segment, two prepared ones, two that die and one being cleaned.
+/// Fewest segments of a directory with a size limit: the active one, two prepared ones, two dead ones and one being
+/// cleaned.
 const SEGMENTS_MIN: u64 = 6;
 
 /// Sizes and rates of a [`crate::LocalStore`]. Start from [`LocalOptions::default`].
@@ -22,24 +23,25 @@ pub struct LocalOptions {
     /// rest of the data directory (hints, manifest) adds a few per cent. Default none: the file system is the
     /// limit. At least six segments.
     pub size_bytes_max: Option<u64>,
-    /// Free bytes of the file system that are left alone: with less, the store is [`crate::Pressure::Full`].
-    /// Room for removals and for cleaning. Default 256 MiB.
+    /// Free bytes to be left on the file system: with less, the store is [`crate::Pressure::Full`]. They leave room for
+    /// removals and for cleaning. Default 256 MiB.
     pub reserve_bytes: u64,
     /// Largest single value, in bytes. Default 128 MiB.
     pub value_bytes_max: usize,
     /// Largest sum of the values of one batch, in bytes. Default 256 MiB, at most 1 GiB.
     pub batch_bytes_max: usize,
-    /// How fast the cleaner copies live records out of mostly dead segments, in bytes per second. Default
-    /// 128 MiB/s.
+    /// Rate at which the cleaner copies live records out of mostly dead segments, in bytes per second. Default 128
+    /// MiB/s.
     pub clean_bytes_per_second: u64,
-    /// How often every sealed segment is read again to find damage; none: never. Default 7 days.
+    /// Interval in which every sealed segment is read again to find damage; `None`: never. Default 7 days.
     pub scrub_interval: Option<Duration>,
-    /// How fast that reads at most, in bytes per second. Default 16 MiB/s.
+    /// Highest rate of that reading, in bytes per second. Default 16 MiB/s.
     pub scrub_bytes_per_second: u64,
-    /// What opening keeps of the values that it read, for the first scan of each partition, in bytes; a scan reads the others
-    /// from the segments, with all that lies between them. Those of a waiting message take about 28. Default 256 MiB.
+    /// Most bytes of the values that opening keeps for the first scan of each partition; a scan reads other values from
+    /// the segments, including everything between them. The values of a waiting message take about 28 bytes. Default
+    /// 256 MiB.
     pub warm_bytes_max: usize,
-    /// What its threads count with.
+    /// The counters used by its threads.
     pub metrics: StorageMetrics,
 }
 
@@ -61,13 +63,13 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
-    /// What batches are checked against.
+    /// The limits for batches.
     #[must_use]
     pub const fn limits(&self) -> Limits {
         Limits { value_bytes_max: self.value_bytes_max, batch_bytes_max: self.batch_bytes_max }
     }
 
-    /// Refuses sizes that can't work together.
+    /// Rejects inconsistent sizes.
     ///
     /// # Errors
     /// [`Error::Unavailable`] naming the option and its limits.

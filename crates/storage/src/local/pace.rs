@@ -1,11 +1,13 @@
-//! How many bytes the writer puts into one frame: as many as this disk writes in a bounded time.
+//! Limits the bytes of a frame to those that this disk writes in a bounded time.
 //!
-//! Who comes while a frame is written waits for that frame and for his own. As long as some have little to write and
-//! others much, frames are therefore shorter. They stay long otherwise: each costs a sync.
+//! A batch submitted while a frame is written waits for that frame and for its own. Frames are therefore shorter as
+//! long as some partitions have little to write and others much. Otherwise they stay long, because each one costs a
+//! sync.
 //!
-//! A shorter frame helps only as far as bytes are what takes the time. A sync beside a backup, or of a thread that waits
-//! for a processor, takes milliseconds whatever it syncs; short frames would only be more of them, and the log would
-//! write less than it is given. So bytes and times of frames are told apart, see [`Cost`].
+//! A shorter frame helps only if the time depends on the bytes. A sync concurrent with a backup, or of a thread that
+//! waits for a processor, takes milliseconds regardless of the size; shorter frames would only be more of them, and the
+//! log's throughput would fall below its load. So the fixed time and the time per byte are estimated separately, see
+//! [`Cost`].
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,30 +19,30 @@ use crate::waiting::Waiting;
 
 mod cost;
 
-/// A frame takes no further batch beyond so many bytes.
+/// A frame accepts no further batch beyond this many bytes.
 const FRAME_BYTES_MAX: u64 = 4 << 20;
-/// On a slow disk a frame takes less, but no less than this.
+/// On a slow disk the limit is lower, but at least this.
 const FRAME_BYTES_MIN: u64 = 512 << 10;
-/// How long writing a frame should take, in microseconds.
+/// Target time for writing a frame, in microseconds.
 const FRAME_MICROS: u32 = 12_000;
-/// The same while frames are shared by partitions with much to write and partitions with little.
+/// Target time while partitions with much and with little to write share frames.
 const SHARED_FRAME_MICROS: u32 = 2_000;
-/// Behind every so many frames one takes half as much, or twice as much as little: frames that are all alike don't tell what
-/// bytes cost.
+/// After this many frames, the limit of one frame is halved, or doubled at the minimum: frames of equal size do not
+/// reveal the cost per byte.
 const PROBE_FRAMES: u32 = 8;
-/// A partition has little to write if its part of a frame is smaller than the largest part by this factor.
+/// A partition has little to write if its part of a frame is smaller than the largest part by at least this factor.
 const LIGHT_PART: u64 = 16;
-/// Frames count as shared for so long after the last one that was, in milliseconds.
+/// Frames count as shared for this long after the last shared one, in milliseconds.
 const SHARED_MS: u64 = 1_000;
 
-/// See the module.
+/// State of the limit; see the module.
 #[derive(Debug)]
 pub(super) struct Pace {
     frame_bytes_max: u64,
     cost: Cost,
-    /// Since the last frame of another size than the others.
+    /// Frames since the last one with a different limit.
     frames: u32,
-    /// When a frame was last shared.
+    /// Time of the last shared frame.
     shared_at: Option<Instant>,
 }
 
@@ -51,7 +53,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// What the next frame may take, in bytes.
+    /// The limit of the next frame, in bytes.
     pub(super) const fn frame_bytes_max(&self) -> u64 {
         match self.frame_bytes_max {
             bytes if self.frames < PROBE_FRAMES => bytes,
@@ -60,7 +62,7 @@ impl Pace {
         }
     }
 
-    /// Learns from a frame that took so long to write.
+    /// Updates the estimate with a frame that took this long to write.
     pub(super) fn note(&mut self, frame: &[Waiting], took: Duration, now: Instant) {
         let bytes: u64 = frame.iter().map(|one| batch_bytes(&one.batch)).sum();
         if bytes >= FRAME_BYTES_MIN && has_light_part(frame) {
@@ -72,7 +74,7 @@ impl Pace {
     fn learn(&mut self, bytes: u64, took: Duration, now: Instant) {
         self.frames = if self.frames == PROBE_FRAMES { 0 } else { self.frames + 1 };
         self.cost.note(bytes, took);
-        // A log with little to write has no need of a limit.
+        // Small frames need no limit.
         if bytes < FRAME_BYTES_MIN {
             return;
         }
@@ -84,8 +86,8 @@ impl Pace {
     }
 }
 
-/// Whether some partition has little to write beside another. Parts are compared with each other, not with the frame:
-/// of many partitions with equally much, each has a small part.
+/// Whether some partition has little to write compared with another one. Parts are compared with each other, not with
+/// the frame: among many partitions with equal parts, each has a small part.
 fn has_light_part(frame: &[Waiting]) -> bool {
     let mut parts: BTreeMap<PartitionId, u64> = BTreeMap::new();
     for one in frame {
@@ -104,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    /// What a log that always has more to write puts into a frame in the end, in KiB, where a frame costs so many
-    /// microseconds and so many more for each MiB, give or take a half.
+    /// The frame size, in KiB, that a log with unlimited load converges to, where a frame costs `fixed_micros` plus
+    /// `micros_per_mib` for each MiB, with up to half of random variation.
     fn settles_at(is_shared: bool, fixed_micros: u64, micros_per_mib: u64) -> u64 {
         let (mut pace, now) = (Pace::default(), Instant::now());
         let mut random = StdRng::seed_from_u64(11);
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn frames_are_short_where_bytes_take_the_time() {
-        // 100 MiB/s: 12 ms are 1.2 MiB, 2 ms less than the least.
+        // 100 MiB/s: 12 ms are 1.2 MiB; 2 ms are below the minimum.
         let long = settles_at(false, 100, 10_000);
         assert!((900..1_800).contains(&long), "{long}");
         let short = settles_at(true, 100, 10_000);
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn bytes_take_no_more_than_the_sync_itself_where_that_is_slow() {
-        // 5 ms and 5 ms for each MiB: a MiB, although nothing fits into 2 ms.
+        // 5 ms plus 5 ms for each MiB: converges to a MiB, although nothing fits into 2 ms.
         let long = settles_at(true, 5_000, 5_000);
         assert!((700..1_700).contains(&long), "{long}");
     }

@@ -1,4 +1,4 @@
-//! What the writer and the background threads hand each other: prepared segments one way, full ones the other.
+//! Exchange between the writer and the background threads: prepared segments in one direction, full ones in the other.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -11,74 +11,74 @@ use super::segments::SegmentFile;
 
 /// Prepared segments kept ready: the next one and a reserve for removals on a full disk.
 pub(super) const PREPARED_SEGMENTS: usize = 2;
-/// Dead segment files kept for being filled again; more are deleted.
+/// Most dead segment files kept for reuse; more are deleted.
 pub(super) const SPARE_SEGMENTS_MAX: usize = 4;
 
-/// Listings of full segments that wait for the keeper at most.
+/// Most listings of full segments that wait for the keeper.
 pub(super) const LISTINGS_MAX: usize = 3;
-/// Of the sealed segments without a hint, so many of the youngest go without one as long as others are sealed behind them: where
-/// messages are consumed as fast as they come, they die meanwhile.
+/// Number of youngest sealed segments whose hints are delayed while further segments are sealed: where messages are
+/// consumed as fast as they arrive, these segments are dead before long.
 pub(super) const HINTS_WAITING: usize = 1;
 /// Buffers kept for the next listing and the next hint.
 const BUFFERS_MAX: usize = 2;
 
-/// How often a waiting writer asks again.
+/// Interval in which a waiting writer checks again.
 const WAIT_MS: u64 = 20;
 
-/// What the writer needs of the next segment.
+/// The writer's requirements for the next segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Need {
-    /// Its size, at least.
+    /// Its minimum size.
     pub(super) bytes: u64,
-    /// Prepared segments that must be left.
+    /// Number of prepared segments that must remain.
     pub(super) left: usize,
-    /// How long to wait for something to be freed when there is no room for another one.
+    /// How long to wait for space to be freed when there is none for another segment.
     pub(super) patience: Duration,
 }
 
-/// A segment that nothing is appended to any more.
+/// A segment that is no longer appended to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rolled {
     pub(super) id: u32,
     pub(super) seal: Seal,
 }
 
-/// A dead segment file waiting to be filled again.
+/// A dead segment file, kept for reuse.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) path: PathBuf,
     pub(super) capacity: u64,
 }
 
-/// The exchange. Locked briefly, never during file operations.
+/// The shared state. Locked briefly, never during file operations.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// In the order of their ranks, which is the order of use.
+    /// In the order of their ranks, in which they are used.
     pub(super) prepared: VecDeque<Arc<SegmentFile>>,
-    /// How many the keeper keeps ready; 0 until the first segment fills.
+    /// Number that the keeper keeps ready; 0 until the first segment fills.
     pub(super) prepared_target: usize,
-    /// The writer waits for a segment of at least so many bytes.
+    /// The minimum size of the segment that the writer waits for.
     pub(super) wanted_bytes: Option<u64>,
-    /// Why no segment can be prepared, while that is so.
+    /// The reason why no segment can be prepared, while that is so.
     pub(super) starved: Option<String>,
-    /// Rounds the keeper began, and the last one it finished.
+    /// Number of the last round that the keeper began, and of the last one it finished.
     pub(super) rounds_begun: u64,
     pub(super) rounds_done: u64,
     pub(super) rolled: VecDeque<Rolled>,
     /// Sealed segments without a hint yet.
     pub(super) hints_due: VecDeque<Rolled>,
-    /// What the writer collected of some of them, and of segments that are about to be among them.
+    /// Listings of some of them, and of segments that will be added to them soon.
     pub(super) listings: Vec<(u32, Listing)>,
-    /// Of listings and hints that are done, to be filled again: memory that is new to a process costs more than filling it.
+    /// Buffers of finished listings and hints, kept for reuse: new memory costs a process more than filling it.
     buffers: Vec<Vec<u8>>,
-    /// Out of the manifest; reused once no reader holds them.
+    /// Files removed from the manifest; reused once no reader holds them.
     pub(super) retired: Vec<Arc<SegmentFile>>,
     pub(super) spares: Vec<Spare>,
     is_stopped: bool,
 }
 
 impl Exchange {
-    /// Keeps the listing of a full segment, unless the keeper has as many to work off: they take memory.
+    /// Keeps the listing of a full segment, unless too many wait for the keeper already: they take memory.
     pub(super) fn keep_listing(&mut self, id: u32, listing: Listing) {
         if listing.is_complete() && self.listings.len() < LISTINGS_MAX {
             self.listings.push((id, listing));
@@ -93,7 +93,8 @@ impl Exchange {
         Some(self.listings.swap_remove(place).1)
     }
 
-    /// The next segment to write a hint of, and its listing, if there is one. The youngest wait, except at rest.
+    /// The next segment whose hint is to be written, and its listing, if there is one. The youngest ones are delayed
+    /// unless the store is idle.
     pub(super) fn next_hint(&mut self, is_at_rest: bool) -> Option<(Rolled, Option<Listing>)> {
         let waiting = if is_at_rest { 0 } else { HINTS_WAITING };
         let due = if self.hints_due.len() > waiting { self.hints_due.pop_front()? } else { return None };
@@ -101,7 +102,7 @@ impl Exchange {
         Some((due, listing))
     }
 
-    /// An empty buffer of megabytes, if one was given back lately.
+    /// An empty buffer, of megabytes if one was returned recently.
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
         self.buffers.pop().unwrap_or_default()
     }
@@ -114,13 +115,13 @@ impl Exchange {
         }
     }
 
-    /// Nothing was filled for a while: gives the memory back.
+    /// Releases the buffers after a time without use.
     pub(super) fn drop_buffers(&mut self) {
         self.buffers = Vec::new();
     }
 }
 
-/// An [`Exchange`] that can be waited on.
+/// An [`Exchange`] with a condition variable.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     exchange: Mutex<Exchange>,
@@ -132,13 +133,13 @@ impl Pool {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a waiting writer to look again.
+    /// Wakes a waiting writer.
     pub(super) fn notify(&self) {
         self.changed.notify_all();
     }
 
-    /// Takes the next segment; waits while one is being prepared. `ask` is called when the keeper must know. The
-    /// error says why there is none.
+    /// Takes the next segment; waits while one is being prepared. `ask` wakes the keeper. The error is the reason why
+    /// there is none.
     pub(super) fn take(
         &self,
         need: Need,
@@ -160,7 +161,7 @@ impl Pool {
                     return Ok(segment);
                 }
             }
-            // Removals may have freed something since the keeper last looked: only a round begun after asking counts.
+            // Removals may have freed space since the keeper's last check: only a round begun after the request counts.
             let has_looked = exchange.rounds_done > asked_in_round;
             let given_up = exchange.starved.clone().filter(|_| has_looked && Instant::now() >= deadline);
             let stopped = exchange.is_stopped.then(|| "the store is closing".to_owned());
@@ -181,14 +182,14 @@ impl Pool {
         }
     }
 
-    /// Lets a waiting writer give up.
+    /// Makes a waiting writer give up.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
         self.notify();
     }
 }
 
-/// What stands in for the background threads of a store that a test steps: where a thread would be waited for, its
+/// Replacement for the background threads of a store that is stepped by a test: instead of waiting for a thread, its
 /// work is done.
 #[derive(Default)]
 pub(super) struct Stepped(OnceLock<Box<dyn Fn() + Send + Sync>>);
@@ -204,7 +205,7 @@ impl Stepped {
         }
     }
 
-    /// From now on there are no threads, and `work` does what is waited for.
+    /// From now on there are no threads; `work` is called instead of waiting for them.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn set(&self, work: impl Fn() + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(work));
@@ -217,7 +218,7 @@ impl std::fmt::Debug for Stepped {
     }
 }
 
-/// Wakes a background thread, with memory: a ring while it works is not lost.
+/// Wakes a background thread; a ring while the thread is working is not lost.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     rung: Mutex<bool>,
@@ -230,7 +231,7 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// Returns when rung or when `timeout` has passed; true when rung.
+    /// Waits until rung or until `timeout` has passed; returns true when rung.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(rung, timeout, |rung| !*rung);

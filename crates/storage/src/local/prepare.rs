@@ -1,4 +1,4 @@
-//! Making a segment ready for the writer: a spare or a new file, its header, its place in the manifest.
+//! Prepares a segment for the writer: a spare or a new file, its header, its entry in the manifest.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -16,11 +16,11 @@ use super::shared::Shared;
 use super::writer::Active;
 use crate::Error;
 
-/// Filling pauses this long between two writes while nobody waits: commits go first.
+/// Zero-filling pauses this long between two writes unless the writer waits, because commits have priority.
 const FILL_PAUSE_MS: u64 = 10;
 
-/// Makes a segment of `capacity` ready and queues it. One that must come before those already queued takes their
-/// place: ranks are used in order. After an error nothing has changed, or the handle is dead.
+/// Prepares a segment of `capacity` and queues it. If it must be used before the queued ones, it replaces them, because
+/// ranks are used in order. After an error nothing has changed, or the handle is dead.
 pub(super) fn prepare(
     shared: &Shared,
     capacity: u64,
@@ -45,7 +45,7 @@ pub(super) fn prepare(
     });
     if let Err(error) = stored {
         shared.pool.lock().prepared.extend(replaced);
-        // In doubt the manifest may list the file.
+        // If the outcome is in doubt, the manifest may list the file.
         if !matches!(error, Error::InDoubt { .. }) {
             keep_as_spare(shared, &segment);
         }
@@ -61,7 +61,7 @@ pub(super) fn prepare(
     Ok(())
 }
 
-/// A synced file with a header and a durable name. After an error no file is left that nobody knows of.
+/// Creates a synced file with a header and a durable name. After an error no unknown file is left.
 fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Result<SegmentFile> {
     let directory = &shared.directory;
     let path = directory.segment_path(id);
@@ -87,7 +87,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
             Ok(SegmentFile { id, salt, capacity, path, file })
         }
         Err(error) => {
-            // Not kept as a spare: what a failed write or sync left of it is unknown.
+            // Not kept as a spare: its state after a failed write or sync is unknown.
             directory.discard(&path);
             Err(error)
         }
@@ -103,7 +103,7 @@ fn reuse(shared: &Shared, spare: &Spare, path: &std::path::Path) -> io::Result<A
     filesystem.open(path, true)
 }
 
-/// The next attempt need not write zeros again.
+/// Keeps the file as a spare, so that the next attempt need not write zeros again.
 fn keep_as_spare(shared: &Shared, segment: &SegmentFile) {
     let path = shared.directory.spare_path(segment.id);
     let is_usable = segment.capacity == u64::from(shared.options.segment_bytes);
@@ -114,7 +114,7 @@ fn keep_as_spare(shared: &Shared, segment: &SegmentFile) {
     }
 }
 
-/// A spare that no backup shares; others are removed.
+/// A spare that is not shared with a backup; shared ones are removed.
 fn take_unlinked_spare(shared: &Shared, capacity: u64) -> Option<Spare> {
     loop {
         let spare = take_spare(shared, capacity)?;
@@ -131,7 +131,7 @@ fn take_spare(shared: &Shared, capacity: u64) -> Option<Spare> {
     Some(exchange.spares.swap_remove(place))
 }
 
-/// Refuses to grow beyond the directory's own limit; one segment's worth stays free for the cleaner.
+/// Refuses to grow beyond the directory's size limit; one segment's worth is left for the cleaner.
 fn check_size(shared: &Shared, capacity: u64) -> io::Result<()> {
     let Some(size_bytes_max) = shared.options.size_bytes_max else { return Ok(()) };
     let used = used_bytes(shared) + capacity + u64::from(shared.options.segment_bytes);
@@ -150,9 +150,9 @@ fn used_bytes(shared: &Shared) -> u64 {
     segments + spares + retired
 }
 
-/// Gives a new file its blocks. Written blocks are synced faster later (90 µs instead of 130), so zeros are
-/// written, in small pieces that leave the disk to the commits in between. The writer never waits for zeros: nobody
-/// could commit anything meanwhile.
+/// Allocates the blocks of a new file. Blocks written before are synced faster (90 µs instead of 130), so zeros are
+/// written, in small pieces that leave the disk to commits in between. The writer never waits for zeros, since no batch
+/// could be committed meanwhile.
 fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Result<()> {
     let is_allocated = match file.allocate(capacity) {
         Ok(()) if !zeroed => return Ok(()),
@@ -177,8 +177,8 @@ fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Re
     Ok(())
 }
 
-/// Whether the writer waits for a segment or will soon: the active one is a quarter full with none prepared, or half full
-/// with one.
+/// Whether the writer needs a segment now or soon: the active one is a quarter full and none is prepared, or half full
+/// and one is prepared.
 fn is_needed_soon(shared: &Shared) -> bool {
     let exchange = shared.pool.lock();
     let (is_wanted, prepared) = (exchange.wanted_bytes.is_some(), exchange.prepared.len() as u64);
@@ -187,8 +187,8 @@ fn is_needed_soon(shared: &Shared) -> bool {
     is_wanted || 4 * filled > (1 + prepared) * u64::from(shared.options.segment_bytes)
 }
 
-/// The first segment of an empty store, or of one whose segments all died. Not filled with zeros: a first start
-/// is quick.
+/// The first segment of an empty store, or of one without live segments. It is not filled with zeros, so that a first
+/// start is quick.
 pub(super) fn first_active(shared: &Shared) -> Result<Active, Error> {
     prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
     let segment = shared.pool.lock().prepared.pop_front();

@@ -1,28 +1,28 @@
-//! Memory for what the readers read, used again once nobody holds a value out of it: memory that is new to a process costs more
-//! than reading into it.
+//! Buffers of the readers, reused once no value in them is referenced: new memory costs a process more than reading
+//! into it.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-/// Sizes of blocks are multiples of this, so that one fits again. A smaller read has memory of its own: its values would keep a
-/// whole block.
+/// Block sizes are multiples of this, which makes reuse more likely. A smaller read gets memory of its own, because its
+/// values would keep a whole block alive.
 const BLOCK_STEP_BYTES: usize = 64 << 10;
-/// Bytes of the blocks that are remembered.
+/// Most bytes of blocks kept for reuse.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// A block is not taken for a read of less than this part of it.
+/// A block is not used for a read of less than one part in this many of it.
 const SPARSE_RATIO: usize = 4;
 
-/// See the module.
+/// The pool of blocks; see the module.
 #[derive(Debug, Default)]
 pub(super) struct ReadBuffers {
-    /// Whole blocks, the one that was filled first in front. Values are slices of them.
+    /// All blocks, those filled first at the front. Values are slices of them.
     lent: Mutex<VecDeque<Bytes>>,
 }
 
 impl ReadBuffers {
-    /// `len` bytes as `fill` leaves them, which must not leave any as it finds it: others' values may be there.
+    /// Returns `len` bytes written by `fill`. It must overwrite all bytes, since the buffer may contain other values.
     ///
     /// # Errors
     /// Those of `fill`.
@@ -43,12 +43,12 @@ impl ReadBuffers {
         result.map(|()| block.slice(..len))
     }
 
-    /// Gives the memory back, as soon as nobody holds a value out of it.
+    /// Releases the memory as soon as no value in it is referenced.
     pub(super) fn clear(&self) {
         *self.lock() = VecDeque::new();
     }
 
-    /// A block that nobody uses and that suits a read of `len` bytes.
+    /// An unreferenced block that is suitable for a read of `len` bytes.
     fn take(&self, len: usize) -> Option<BytesMut> {
         let mut lent = self.lock();
         let suits = |block: &Bytes| (len..=len.saturating_mul(SPARSE_RATIO)).contains(&block.len());
@@ -56,7 +56,7 @@ impl ReadBuffers {
         lent.remove(place)?.try_into_mut().ok()
     }
 
-    /// Remembers a block, and forgets the oldest ones beyond the limit.
+    /// Adds a block to the pool, and drops the oldest ones beyond the limit.
     fn lend(&self, block: Bytes) -> Bytes {
         let mut lent = self.lock();
         lent.push_back(block.clone());

@@ -1,4 +1,4 @@
-//! The threads that answer reads and scans: never in the writer's way, neighbours on disk in one read.
+//! The threads that answer reads and scans without blocking the writer; records adjacent on disk are read together.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,30 +20,30 @@ use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, ReadNotifier, Sc
 
 /// Reader threads.
 pub(super) const READERS: usize = 2;
-/// Records further apart than this are read separately.
+/// Records with a larger gap in between are read separately.
 const GAP_BYTES_MAX: u64 = 16 << 10;
-/// One read of several records is at most this large.
+/// Most bytes of one read of several records.
 const RUN_BYTES_MAX: u64 = 2 << 20;
-/// Entries of one scan page.
+/// Most entries of one scan page.
 const PAGE_ENTRIES_MAX: usize = 4096;
-/// Values of one scan page, in bytes; the first entry always fits.
+/// Most bytes of the values of one scan page; the first entry always fits.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// What is read by those who ask, if the system has it in memory, in bytes: more is left to a reader, so that nobody is kept
-/// from other work for long.
+/// Most bytes that a caller reads itself, if the system has them in memory; larger reads are left to a reader thread,
+/// so that the caller's thread is not blocked for long.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
-/// How often the index's lock is tried: half a microsecond each where a processor is free; else who has it runs meanwhile.
+/// Attempts to lock the index: half a microsecond each if a processor is free; otherwise the lock's holder runs.
 const LOCK_ATTEMPTS: u32 = 64;
-/// Keys looked up before the index's lock is given back.
+/// Keys looked up before the index is unlocked.
 const LOOK_UPS_MAX: usize = 1024;
 
 /// First and longest pause between two attempts to read.
 const RETRY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
-/// Attempts where no other thread could make room meanwhile.
+/// Most attempts when no other thread could free resources meanwhile.
 const STEPPED_ATTEMPTS_MAX: u32 = 8;
-/// What the log says while reading fails.
+/// Log text while reading fails.
 const READ: &str = "messages can't be read back now; they are delivered later";
 
-/// What a reader is asked to do.
+/// A request to a reader.
 #[derive(Debug)]
 pub(super) enum Request {
     Read(Vec<Key>, ReadNotifier),
@@ -52,7 +52,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Answers that nothing can be read.
+    /// Answers with an error.
     pub(super) fn refuse(self, cause: Error) {
         match self {
             Self::Read(_, notifier) => notifier.resolve(Err(cause)),
@@ -62,16 +62,16 @@ impl Request {
     }
 }
 
-/// A live record to fetch.
+/// The location of a live record to be read.
 #[derive(Debug, Clone, Copy)]
 struct RecordLookup {
-    /// Its place in the answer.
+    /// Its index in the answer.
     place: usize,
     key: Key,
     location: Location,
 }
 
-/// Answers requests until told to stop.
+/// Answers requests until stopped.
 pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
     loop {
         let request = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -93,7 +93,7 @@ pub(super) fn answer(shared: &Shared, request: Request) {
     }
 }
 
-/// Tries again while the system has no descriptor or no memory left: what is read is there, and nothing else waits for it.
+/// Retries while the system has no descriptors or memory left: the data exists, and no other request depends on it.
 fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut failed = 0;
     let mut pause = *RETRY.start();
@@ -133,8 +133,8 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
     wanted.values(&shared.read_buffers, Access::Patient)
 }
 
-/// The values of some keys, if they can be had without waiting: neither for the index nor for a disk. To read what the system
-/// has in memory takes less than to wake a reader.
+/// The values of some keys, if they are available without waiting for the index or a disk. Reading from the page cache
+/// takes less time than waking a reader thread.
 pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<Bytes>>> {
     if keys.len() > LOOK_UPS_MAX || shared.dead.get().is_some() {
         return None;
@@ -146,11 +146,11 @@ pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<B
     if bytes > AT_ONCE_BYTES_MAX {
         return None;
     }
-    // Whatever is wrong is found again by a reader, which knows what to do about it.
+    // On an error, a reader thread repeats the read and handles the error.
     wanted.values(&shared.read_buffers, Access::AtOnce).ok()
 }
 
-/// The lock, if it is free soon: whoever has it seldom keeps it for more than 0.1 ms, and a reader would wait for it too.
+/// The lock, if it is free soon: it is seldom held for more than 0.1 ms, and a reader thread would wait for it too.
 fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..LOCK_ATTEMPTS {
         match lock.try_lock() {
@@ -162,12 +162,12 @@ fn soon<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     None
 }
 
-/// Records to fetch, and the files that they are in.
+/// Records to be read, and their files.
 #[derive(Debug, Default)]
 struct Wanted {
     records: Vec<RecordLookup>,
     files: Files,
-    /// Keys so far, those without a record too.
+    /// Number of keys so far, including those without a record.
     looked_up: usize,
 }
 
@@ -229,7 +229,7 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
     Ok(Page { entries, damaged, next })
 }
 
-/// Where records are read from, and how.
+/// Where and how records are read.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     files: &'a Files,
@@ -246,7 +246,7 @@ enum Access {
 
 pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
 
-/// The records of a page, the files they lie in, and where the next page begins.
+/// The records of a page, their files, and the start of the next page.
 fn page(
     shared: &Shared,
     space: Space,
@@ -271,7 +271,7 @@ fn page(
     (wanted, files, None)
 }
 
-/// Keeps the record's file from being recycled while it is read.
+/// Keeps the record's file from being reused while it is read.
 pub(super) fn hold(files: &mut Files, state: &State, location: Location) {
     if !files.contains_key(&location.segment)
         && let Some(segment) = state.segments.get(location.segment)
@@ -280,10 +280,10 @@ pub(super) fn hold(files: &mut Files, state: &State, location: Location) {
     }
 }
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 type Value = Result<Bytes, DamagedEntry>;
 
-/// Reads the wanted records, neighbours together, and gives each verified value to `found`.
+/// Reads the wanted records, adjacent ones together, and passes each verified value to `found`.
 fn fetch(
     wanted: &mut [RecordLookup],
     source: Source<'_>,
@@ -300,12 +300,12 @@ fn fetch(
     Ok(())
 }
 
-/// Stable and cheap where the records already lie in order, as they mostly do.
+/// Sorts by location; stable, and cheap if the records are in order already, which is common.
 fn sort(wanted: &mut [RecordLookup]) {
     wanted.sort_by_key(|wanted| (wanted.location.segment, wanted.location.offset));
 }
 
-/// Sorted records in groups, each of which one read covers.
+/// Sorted records in groups, each of which is read at once.
 fn runs(mut wanted: &[RecordLookup]) -> impl Iterator<Item = &[RecordLookup]> {
     std::iter::from_fn(move || {
         let (run, rest) = wanted.split_at(run_len(wanted));
@@ -314,13 +314,13 @@ fn runs(mut wanted: &[RecordLookup]) -> impl Iterator<Item = &[RecordLookup]> {
     })
 }
 
-/// Where the records of a group lie in their segment.
+/// The byte range of a group in its segment.
 fn span(run: &[RecordLookup]) -> Option<Range<u64>> {
     let start = u64::from(run.first()?.location.offset);
     Some(start..run.iter().map(|wanted| record_end(wanted.location)).max()?)
 }
 
-/// How many of the wanted records one read covers.
+/// Number of the wanted records that are read at once.
 fn run_len(wanted: &[RecordLookup]) -> usize {
     let Some(first) = wanted.first() else { return 0 };
     let start = u64::from(first.location.offset);
@@ -368,7 +368,7 @@ fn fetch_run(
     Ok(())
 }
 
-/// Of records that can't be read together, those that can be read alone.
+/// Reads records individually after a read of the whole group failed.
 fn fetch_unreadable(
     file: &SegmentFile,
     run: &[RecordLookup],
@@ -385,7 +385,7 @@ fn fetch_unreadable(
         found(only, Err(DamagedEntry { number: only.key.number, unverified: Bytes::new(), error }));
         return Ok(());
     }
-    // The bytes of one are lost: it must not hide its neighbours.
+    // The bytes of one record are lost; the others must still be read.
     run.chunks(1).try_for_each(|one| fetch_run(file, one, source, found))
 }
 

@@ -1,5 +1,5 @@
-//! Opening: the manifest says which files count, hints and frames say what lives, and anything that does not fit
-//! is refused with file and offset.
+//! Opening a data directory: the manifest lists the segments, hints and frames determine the live records, and any
+//! inconsistency is refused with file and offset.
 
 mod closed;
 
@@ -23,14 +23,14 @@ use super::warm::{Warm, WarmValues};
 use super::writer::Active;
 use crate::{Error, Space};
 
-/// How thoroughly, and whether to repair.
+/// How thoroughly to read, and whether to repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// To serve: hints are trusted, a torn tail is cut off, files are opened for writing.
+    /// For serving: hints are trusted, a torn tail is cut off, files are opened for writing.
     Open,
-    /// To find out whether opening would be refused: the same, but nothing is written.
+    /// To determine whether opening would be refused: like `Open`, but nothing is written.
     Look,
-    /// To verify: every frame is read, nothing may be damaged, nothing is written.
+    /// For verification: every frame is read, no damage is accepted, nothing is written.
     Check,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Torn {
     pub(super) offset: u64,
 }
 
-/// What the files amount to.
+/// The result of reading the files.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) descriptors: Arc<Descriptors>,
@@ -55,14 +55,14 @@ pub(super) struct Loaded {
     /// Empty segments after the active one.
     pub(super) prepared: Vec<Arc<SegmentFile>>,
     pub(super) torn: Option<Torn>,
-    /// Hints that were missing or damaged.
+    /// Number of hints that were missing or damaged.
     pub(super) hints_rebuilt: usize,
-    /// Puts whose values are damaged and cost nothing but themselves.
+    /// Puts with damaged values; only these values are lost.
     pub(super) damaged_puts: Vec<DamagedPut>,
 }
 
 impl Loaded {
-    /// What no files amount to.
+    /// The state of an empty directory.
     pub(super) fn empty(directory: &Directory) -> Self {
         Self {
             descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
@@ -79,7 +79,7 @@ impl Loaded {
     }
 }
 
-/// Reads `directory`; `None` when it holds no store. Values for the first scan take `warm_bytes_max` at most.
+/// Reads `directory`; `None` when it contains no store. Keeps at most `warm_bytes_max` of values for the first scan.
 pub(super) fn load(
     directory: &Directory,
     mode: Mode,
@@ -104,7 +104,7 @@ fn missing_manifest(directory: &Directory) -> &'static str {
     }
 }
 
-/// Reads what `manifest` lists.
+/// Reads the segments listed in `manifest`.
 pub(super) fn load_listed(
     directory: &Directory,
     mode: Mode,
@@ -125,15 +125,15 @@ struct Loader<'scope> {
     directory: &'scope Directory,
     mode: Mode,
     files: Vec<Arc<SegmentFile>>,
-    /// What goes into the state at the end.
+    /// The replay whose result is merged into the state at the end.
     replay: Replay<'scope>,
     loaded: Loaded,
-    /// Memory for those of one hint after the other.
+    /// Buffer for the values of one hint at a time.
     values: WarmValues,
 }
 
 impl<'scope> Loader<'scope> {
-    /// Opens all files and checks their headers. The state knows all segments before any record is replayed.
+    /// Opens all files and checks their headers. All segments are added to the state before any record is replayed.
     fn open(
         scope: &'scope Scope<'scope, '_>,
         directory: &'scope Directory,
@@ -170,7 +170,7 @@ impl<'scope> Loader<'scope> {
         Ok(())
     }
 
-    /// What is done about damage in frames of which it is known, or not, that they were synced.
+    /// How to treat damage in frames, depending on whether they are known to be synced.
     const fn damage(&self, is_synced: bool) -> Damage {
         match self.mode {
             Mode::Open | Mode::Look => Damage::Passed { is_synced },
@@ -178,7 +178,7 @@ impl<'scope> Loader<'scope> {
         }
     }
 
-    /// Replays a segment whose end is on record; true if its hint was enough.
+    /// Replays a segment with a recorded end; returns true if its hint was sufficient.
     fn load_known(&mut self, file: &SegmentFile, seal: Seal, is_sealed: bool) -> Result<bool, Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = match Hint::load_into(self.replay.buffer(), self.directory, subject) {
@@ -199,7 +199,7 @@ impl<'scope> Loader<'scope> {
             self.loaded.hints_rebuilt += 1;
             let path = self.directory.hint_path(file.id);
             tracing::debug!(path = %path.display(), reason, "the hint is rebuilt from its segment");
-            // A hint would give damaged bytes a checksum of their own, and hide from later openings what is damaged.
+            // A hint would give damaged bytes a valid checksum, and hide the damage from later openings.
             if self.mode == Mode::Open
                 && is_sealed
                 && damaged.is_empty()
@@ -213,7 +213,7 @@ impl<'scope> Loader<'scope> {
         Ok(false)
     }
 
-    /// Replays the segments that were still open, finds the end of the log and makes sure that it is the end.
+    /// Replays the segments that were still open, finds the end of the log and verifies it.
     fn load_open(&mut self) -> Result<(), Error> {
         let listed = &self.loaded.manifest.segments;
         let first_open = listed.iter().position(|listed| listed.seal.is_none()).unwrap_or(listed.len());
@@ -240,7 +240,7 @@ impl<'scope> Loader<'scope> {
                 return Ok(());
             };
             self.loaded.rolled.push(Rolled { id: file.id, seal });
-            // A segment is passed over without a frame when the next batch is too large for it.
+            // A segment is skipped, and stays without frames, when the next batch is too large for it.
             for passed_over in later.iter().take(next) {
                 let seal = Seal {
                     end: u64::from(SEGMENT_HEADER_BYTES),
@@ -255,7 +255,7 @@ impl<'scope> Loader<'scope> {
         Ok(())
     }
 
-    /// Refuses an end after which frames follow: those were written only after what is damaged here was synced.
+    /// Refuses an end that is followed by frames: they were written only after the bytes damaged here were synced.
     fn check_end(&self, file: &SegmentFile, end: &End, later: &[Arc<SegmentFile>]) -> Result<(), Error> {
         let search = |file: &SegmentFile, from, sequence| {
             find_later_frame(file, from, sequence).map_err(|error| unavailable(&file.path, &error))
@@ -265,7 +265,7 @@ impl<'scope> Loader<'scope> {
             return Err(corrupt(&file.path, end.defect, reason));
         }
         for (at, next) in later.iter().enumerate() {
-            // Only the next one can have lost its first frame and kept others.
+            // Only the next segment can have lost its first frame and kept others.
             let found = if at == 0 {
                 search(next, u64::from(SEGMENT_HEADER_BYTES), end.next_sequence)?
             } else {
@@ -280,7 +280,7 @@ impl<'scope> Loader<'scope> {
         Ok(())
     }
 
-    /// Blanks the header of a frame that a crash cut off, and makes durable what was found before it.
+    /// Blanks the header of a torn frame, and makes the frames before it durable.
     fn settle_tail(&mut self, file: &SegmentFile, end: &End) -> Result<(), Error> {
         if end.is_torn {
             self.loaded.torn = Some(Torn { segment: file.id, offset: end.offset });
@@ -294,7 +294,7 @@ impl<'scope> Loader<'scope> {
             if end.is_torn {
                 file.file.write_all_at(&blank, end.offset)?;
             }
-            // What a killed process left in the page cache was read as durable and must become so.
+            // Frames that a killed process left in the page cache were treated as durable and must become so.
             rewrite_last_frame(file, end)?;
             file.file.sync_data()
         };
@@ -336,7 +336,7 @@ impl<'scope> Loader<'scope> {
     }
 }
 
-/// Opens a listed segment and checks that it is the one meant.
+/// Opens a listed segment and checks its header against the manifest.
 fn open_segment(
     directory: &Directory,
     descriptors: &Arc<Descriptors>,
@@ -363,7 +363,7 @@ fn open_segment(
     Ok(SegmentFile { id, salt, capacity, path, file })
 }
 
-/// The place of the segment whose first frame has this sequence.
+/// The index of the segment whose first frame has this sequence.
 fn position_of(segments: &[Arc<SegmentFile>], sequence: u64) -> Result<Option<usize>, Error> {
     for (place, segment) in segments.iter().enumerate() {
         if first_sequence(segment)? == Some(sequence) {
@@ -373,7 +373,7 @@ fn position_of(segments: &[Arc<SegmentFile>], sequence: u64) -> Result<Option<us
     Ok(None)
 }
 
-/// The sequence of the first frame, if its header is whole.
+/// The sequence of the first frame, if its header is valid.
 fn first_sequence(file: &SegmentFile) -> Result<Option<u64>, Error> {
     let mut bytes = [0; FRAME_HEADER_BYTES as usize];
     let read = file.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES));

@@ -1,7 +1,7 @@
-//! Replay of records beside the reading of hints. All records of a key are in one space, so a thread that replays
-//! some spaces sees the whole history of their keys, in order. What the threads amount to is added up.
+//! Replay of records concurrently with the reading of hints. All records of a key are in one space, so a thread that
+//! replays some spaces sees the whole history of their keys, in order. The results of the threads are merged.
 //!
-//! No thread here uses a file: who reads does so in the order of segments, whatever the threads do meanwhile.
+//! These threads access no files: files are read in the order of segments, independently of the threads' progress.
 
 use std::ops::Deref;
 use std::panic::resume_unwind;
@@ -16,18 +16,18 @@ use super::segments::Segments;
 use super::state::State;
 use crate::{Error, Space};
 
-/// What each thread replays: half of the keys of waiting messages.
+/// The spaces replayed by each thread: each half has half of the keys of waiting messages.
 const SHARES: [&[Space]; 2] = [&[Space::Meta, Space::Head], &[Space::Body]];
-/// Bytes of hints that are read and not replayed yet: with more, reading waits.
+/// Most bytes of hints that are read ahead of replay; beyond that, reading waits.
 pub(super) const AHEAD_BYTES_MAX: usize = 16 << 20;
 
-/// The threads that replay, and the memory of hints that comes back from them.
+/// The replaying threads, and the buffers of hints that they return.
 #[derive(Debug)]
 pub(super) struct Replay<'scope> {
     threads: Vec<Replayer<'scope>>,
     lend: Sender<Bytes>,
     returned: Receiver<Bytes>,
-    /// Of hints that are read and not replayed yet.
+    /// Bytes of hints that are read and not replayed yet.
     ahead_bytes: usize,
     spare: Vec<Vec<u8>>,
 }
@@ -38,7 +38,7 @@ struct Replayer<'scope> {
     thread: ScopedJoinHandle<'scope, State>,
 }
 
-/// A hint whose memory goes back to who reads once nobody needs it.
+/// A hint whose buffer returns to the reading thread once it is no longer referenced.
 #[derive(Debug)]
 pub(super) struct LentHint {
     hint: Hint,
@@ -55,13 +55,13 @@ impl Deref for LentHint {
 
 impl Drop for LentHint {
     fn drop(&mut self) {
-        // After the last hint nobody waits for it.
+        // The receiver is gone after the last hint.
         let _ = self.owner.send(std::mem::take(&mut self.hint.bytes));
     }
 }
 
 impl<'scope> Replay<'scope> {
-    /// Starts the threads, each with `segments`, of which no record is replayed yet.
+    /// Starts the threads, each with a copy of `segments`, before any record is replayed.
     pub(super) fn start(scope: &'scope Scope<'scope, '_>, segments: &Segments) -> Result<Self, Error> {
         let threads = SHARES.map(|spaces| {
             let state = State { segments: segments.clone(), ..State::default() };
@@ -77,8 +77,8 @@ impl<'scope> Replay<'scope> {
         Ok(Self { threads, lend, returned, ahead_bytes: 0, spare: Vec::new() })
     }
 
-    /// Memory for the next hint: some that was used before, if there is any, because memory that is new to a process costs
-    /// more than reading into it. Waits while too much is read ahead.
+    /// A buffer for the next hint, a used one if possible, because new memory costs a process more than reading into
+    /// it. Waits while too much is read ahead.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         while self.ahead_bytes > AHEAD_BYTES_MAX
             && let Ok(bytes) = self.returned.recv()
@@ -91,18 +91,18 @@ impl<'scope> Replay<'scope> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Has the records of segment `id` replayed, after those of all hints before.
+    /// Queues the records of segment `id` for replay, after those of all earlier hints.
     pub(super) fn add(&mut self, id: u32, hint: Hint) -> Arc<LentHint> {
         self.ahead_bytes += hint.bytes.len();
         let hint = Arc::new(LentHint { hint, owner: self.lend.clone() });
         for replayer in &self.threads {
-            // A thread that ended has panicked, and says so at the end.
+            // A thread that ended has panicked; its panic is reported at the end.
             let _ = replayer.hints.send((id, Arc::clone(&hint)));
         }
         hint
     }
 
-    /// Waits for the threads and adds what they replayed to `state`.
+    /// Waits for the threads and merges their results into `state`.
     pub(super) fn finish(self, state: &mut State) {
         for Replayer { hints, thread } in self.threads {
             drop(hints);
@@ -115,14 +115,14 @@ impl<'scope> Replay<'scope> {
 
     fn take_back(&mut self, bytes: Bytes) {
         self.ahead_bytes -= bytes.len();
-        // As much as would be read ahead; of large ones one.
+        // Keeps as much as may be read ahead, or a single large buffer.
         if self.spare.is_empty() || bytes.len() * (self.spare.len() + 1) <= AHEAD_BYTES_MAX {
             self.spare.push(bytes.into());
         }
     }
 }
 
-/// Replays what concerns `spaces` of all hints that come.
+/// Replays the entries of `spaces` of all hints received.
 fn replay(mut state: State, spaces: &[Space], hints: &Receiver<(u32, Arc<LentHint>)>) -> State {
     for (id, hint) in hints {
         hint.entries(|entry| {

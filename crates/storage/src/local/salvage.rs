@@ -1,13 +1,13 @@
-//! Making a damaged directory one that opens again: what is readable is written anew, the old files are kept aside.
+//! Salvage of a damaged directory: writes the readable values to a new store and keeps the old files aside.
 //!
 //! ```text
 //! DIR/salvage.new/            the new store, until it is complete
-//! DIR/salvage.new/COMPLETE    from now on the exchange below is carried on, whatever interrupts it
-//! DIR/quarantine/0001/        every segment, hint and manifest of the damaged store, as it was
+//! DIR/salvage.new/COMPLETE    once it exists, the exchange described below is resumed after any interruption
+//! DIR/quarantine/0001/        every segment, hint and manifest of the damaged store, unchanged
 //! ```
-//! The new store's segments have numbers of their own. The exchange moves the old segments into quarantine, the new ones
-//! in, the old manifest into quarantine and the new one in, in this order. The directory does not open before all is done.
-//! Nothing is deleted but copies that an earlier attempt had not completed.
+//! The new store's segments have unused numbers. The exchange moves the old segments to quarantine, the new ones into
+//! the directory, the old manifest to quarantine and the new one into the directory, in this order. The directory can't
+//! be opened before all steps are done. Nothing is deleted except incomplete copies of an earlier attempt.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -30,12 +30,12 @@ use crate::{Batch, Error, Key, PartitionId, ShardId, Space};
 const NEW_NAME: &str = "salvage.new";
 const COMPLETE_NAME: &str = "COMPLETE";
 const QUARANTINE_NAME: &str = "quarantine";
-/// Values written at once, in bytes; a larger one is alone.
+/// Most bytes of the values in one batch; a larger value has a batch of its own.
 const BATCH_BYTES: usize = 4 << 20;
-/// Values written at once.
+/// Most values in one batch.
 const BATCH_VALUES_MAX: usize = 1024;
 
-/// A closed data directory about to be salvaged; locked meanwhile.
+/// A closed data directory to be salvaged; locked while this exists.
 #[derive(Debug)]
 pub struct Salvage {
     directory: Directory,
@@ -44,18 +44,18 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Reads the directory at `path`; changes nothing, but for an exchange that was interrupted, which it completes.
+    /// Reads the directory at `path`; changes nothing, except that it completes an interrupted exchange.
     ///
     /// # Errors
-    /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is no data directory or can't be read.
+    /// [`Error::Fenced`] while a process uses it, [`Error::Unavailable`] when it is not a data directory or can't be read.
     pub fn begin(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::begin_on(Arc::new(RealFilesystem), path)
     }
 
-    /// Reads the directory at `path` and changes nothing at all.
+    /// Reads the directory at `path` without changing anything.
     ///
     /// # Errors
-    /// As [`Self::begin`]; an exchange that was interrupted is reported as the damage that it looks like.
+    /// As [`Self::begin`]; an interrupted exchange is reported as damage.
     pub fn begin_to_look(path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
         Self::look(directory, false)
@@ -64,7 +64,7 @@ impl Salvage {
     /// Like [`Self::begin`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::begin`].
     pub fn begin_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         Self::look(directory, true)
@@ -79,7 +79,7 @@ impl Salvage {
         Ok(Self { directory, survey, _lock: lock })
     }
 
-    /// What is there and what is damaged.
+    /// The contents of the directory and all damage.
     #[must_use]
     pub fn report(&self) -> Report {
         survey_report(&self.directory, &self.survey)
@@ -99,19 +99,19 @@ impl Salvage {
         partitions.into_iter().flat_map(keys).collect()
     }
 
-    /// One past the highest number ever seen in a partition's space, 0 for none.
+    /// One past the highest number found in a partition's space, 0 for none.
     #[must_use]
     pub fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
         self.survey.state.index.numbers_end(space, partition)
     }
 
-    /// The value of a live key, or [`Error::Corrupt`] where it is damaged; `None` where there is none.
+    /// The value of a live key; [`Error::Corrupt`] if it is damaged, `None` if the key does not exist.
     #[must_use]
     pub fn value(&self, key: Key) -> Option<Result<Bytes, Error>> {
         self.survey.value(key)
     }
 
-    /// Where the old files go: a directory without files of a store, for [`Self::rewrite`].
+    /// The destination of the old files, for [`Self::rewrite`]: a directory without files of a store.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the directory can't be read.
@@ -119,11 +119,12 @@ impl Salvage {
         next_quarantine(&self.directory)
     }
 
-    /// Writes a new store of every readable value that `keep` wants and of `more`, and puts it in the place of the old
-    /// one, whose files go to `quarantine`, see [`Self::quarantine`].
+    /// Writes a new store with `more` and every readable value that `keep` selects, and replaces the old store, whose
+    /// files are moved to `quarantine` (see [`Self::quarantine`]).
     ///
     /// # Errors
-    /// [`Error::Unavailable`] or [`Error::Full`]; the old store is as it was, or the next attempt completes the exchange.
+    /// [`Error::Unavailable`] or [`Error::Full`]; either the old store is unchanged, or the next attempt completes the
+    /// exchange.
     pub fn rewrite(
         self,
         quarantine: &Path,
@@ -147,7 +148,7 @@ impl Salvage {
         let first_new = Manifest::load(&new)?.and_then(|new| new.segments.iter().map(|one| one.id).min());
         let text = format!("{name} {}", first_new.unwrap_or(u32::MAX));
         let mark = || {
-            // Only a name that appears with its bytes: half of them would be another instruction.
+            // Written under another name and renamed, because a half-written file would be a different instruction.
             let unsynced = new.path.join(format!("{COMPLETE_NAME}.new"));
             let file = new.filesystem.create(&unsynced)?;
             file.write_all_at(text.as_bytes(), 0)?;
@@ -190,7 +191,7 @@ impl Salvage {
     }
 }
 
-/// Refuses a directory whose exchange is to be carried on: what a broker would store now would be put aside.
+/// Refuses a directory with an unfinished exchange, which would put newly stored data aside.
 pub(super) fn check_unfinished(directory: &Directory) -> Result<(), Error> {
     let complete = inside(directory, NEW_NAME).path.join(COMPLETE_NAME);
     match directory.filesystem.open(&complete, false) {
@@ -202,7 +203,7 @@ pub(super) fn check_unfinished(directory: &Directory) -> Result<(), Error> {
     }
 }
 
-/// Carries on an exchange once the new store is complete; otherwise nothing happens.
+/// Resumes the exchange if the new store is complete; otherwise does nothing.
 fn exchange(directory: &Directory) -> Result<(), Error> {
     let new = inside(directory, NEW_NAME);
     let complete = new.path.join(COMPLETE_NAME);
@@ -259,7 +260,7 @@ fn list(directory: &Directory) -> Result<Vec<String>, Error> {
     directory.filesystem.list(&directory.path).map_err(|error| unavailable(&directory.path, &error))
 }
 
-/// No file of the old store has this number or a higher one.
+/// The first number that no file of the old store has, nor any higher one.
 fn first_free_id(directory: &Directory, manifest: &Manifest) -> Result<u32, Error> {
     let ids = directory.names()?.into_iter().filter_map(|name| match name {
         Name::Segment(id) | Name::Hint(id) | Name::Spare(id) => Some(id.saturating_add(1)),

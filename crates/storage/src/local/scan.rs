@@ -1,4 +1,4 @@
-//! Reading a segment into the form of a hint.
+//! Reads a segment into the form of a hint.
 
 use super::directory::{corrupt, unavailable};
 use super::format::Kind;
@@ -7,17 +7,17 @@ use super::segments::SegmentFile;
 use super::walk::{Damage, End, walk_with};
 use crate::{Error, Key};
 
-/// A put that was passed over because its value is damaged: the index points at it, and a reader gets the error.
+/// A put that was skipped because its value is damaged: the index points at it, and reading it returns the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DamagedPut {
     pub(super) segment: u32,
     /// Position of the record in the segment.
     pub(super) offset: u32,
-    /// As the record says, which may be what is damaged.
+    /// The key in the record, which may itself be damaged.
     pub(super) key: Key,
 }
 
-/// Reads a segment's frames up to `limit` into the form of a hint.
+/// Reads the frames of a segment up to `limit` into the form of a hint.
 pub(super) fn scan(
     file: &SegmentFile,
     limit: u64,

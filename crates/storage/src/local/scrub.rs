@@ -1,8 +1,8 @@
-//! The thread that reads sealed segments again, slowly, to find damage while backups that are still whole exist.
+//! The thread that slowly rereads sealed segments, to find damage while intact backups still exist.
 //!
-//! Every sealed byte is read once per interval, from the disk and not from the page cache, a slice at a time with
-//! pauses between. Between two slices nothing is held: a segment that dies meanwhile is left at once. Where it got to is
-//! forgotten at the end; the next life begins at a random segment.
+//! Every sealed byte is read once per interval, from the disk and not from the page cache, one slice at a time with
+//! pauses in between. Between two slices nothing is held: a segment that becomes dead is abandoned at once. The
+//! position is not stored; after a restart, reading begins at a random segment.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -21,11 +21,11 @@ use super::shared::Shared;
 use super::walk::find_later_frame;
 use crate::{Key, checksum};
 
-/// Bytes read between two pauses, at least a frame.
+/// Bytes read between two pauses; at least one frame.
 const SLICE_BYTES: u64 = 1 << 20;
-/// How long to wait while there is nothing to read.
+/// Pause while there is nothing to read.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause, however little there is to read.
+/// Longest pause, even if there is little to read.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Damaged places that are kept for [`super::LocalStore::scrub_damage`]; further ones are only logged.
 const DAMAGE_KEPT_MAX: usize = 1000;
@@ -35,16 +35,16 @@ const DAMAGE_KEPT_MAX: usize = 1000;
 pub struct ScrubDamage {
     /// The segment's file.
     pub file: PathBuf,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// The live value that lies there; `None` if it is no value, not one that is needed, or one whose key is
+    /// The key of the live value at this place; `None` if there is no value there, it is not needed, or its key is
     /// damaged.
     pub key: Option<Key>,
     /// What was expected and what was found.
     pub reason: String,
 }
 
-/// Works until told to stop; returns at once where scrubbing is off.
+/// Runs until stopped; returns at once if scrubbing is off.
 pub(super) fn run(shared: &Shared) {
     let Some(interval) = shared.options.scrub_interval else { return };
     let mut scrubber = Scrubber::default();
@@ -55,7 +55,7 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// How long to wait after `bytes`: as slowly as the interval allows, never faster than the rate.
+/// The pause after `bytes`: long enough to spread the reading over the interval, and to keep below the rate.
 fn pause(shared: &Shared, interval: Duration, bytes: u64) -> Duration {
     let sealed: u64 = shared.state().segments.in_order().filter_map(|segment| segment.sealed_end).sum();
     let share = bytes as f64 / sealed.max(bytes) as f64;
@@ -63,31 +63,31 @@ fn pause(shared: &Shared, interval: Duration, bytes: u64) -> Duration {
     interval.mul_f64(share).min(PAUSE_MAX).max(least)
 }
 
-/// Where reading goes on.
+/// The position at which reading continues.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     id: u32,
     offset: u64,
-    /// The next frame's; 0 before the first.
+    /// Sequence of the next frame; 0 before the first.
     sequence: u64,
 }
 
-/// Reads one slice after the other.
+/// Reads one slice at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
     place: Option<Place>,
-    /// The rank that was read last; `None` before the first.
+    /// The rank of the last segment read; `None` before the first.
     last_rank: Option<u32>,
-    /// What was reported, by segment and offset.
+    /// Reported damage, by segment and offset.
     reported: BTreeSet<(u32, u64)>,
 }
 
 impl Scrubber {
-    /// Reads a slice; the bytes read, 0 when there is nothing to read.
+    /// Reads a slice; returns its length in bytes, 0 when there is nothing to read.
     pub(super) fn step(&mut self, shared: &Shared) -> u64 {
         let Some(place) = self.place.take().or_else(|| self.next(shared)) else { return 0 };
         let Some((file, seal)) = source(shared, place.id) else {
-            // Dead since; the next one is looked for at the next step.
+            // The segment is gone; the next step selects another one.
             return 1;
         };
         let place =
@@ -105,7 +105,7 @@ impl Scrubber {
         (reached.offset - place.offset).max(1)
     }
 
-    /// The next sealed segment in the order of replay, from a random one on.
+    /// The next sealed segment in the order of replay, beginning with a random one.
     fn next(&mut self, shared: &Shared) -> Option<Place> {
         let state = shared.state();
         let sealed: Vec<_> =
@@ -126,7 +126,7 @@ impl Scrubber {
         Some(Place { id, offset: u64::from(SEGMENT_HEADER_BYTES), sequence: 0 })
     }
 
-    /// Reports what is new.
+    /// Reports damage that was not reported before.
     fn report(&mut self, shared: &Shared, file: &SegmentFile, found: Vec<Found>) {
         for (offset, header, reason) in found {
             let key = {
@@ -161,7 +161,7 @@ impl Scrubber {
     }
 }
 
-/// Offset, header of the record there if it looks like one, and what is wrong.
+/// Offset, header of the record there if it looks like one, and description of the damage.
 type Found = (u64, Option<RecordHeader>, String);
 
 struct Reading<'a> {
@@ -205,7 +205,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Verifies every record that can be told from its neighbours.
+    /// Verifies every record whose boundaries can be determined.
     fn records(&mut self, header: FrameHeader, payload: &[u8], payload_start: u64) {
         let found_before = self.found.len();
         let mut rest = payload;
@@ -226,7 +226,7 @@ impl Reading<'_> {
                     RECORD_HEADER_BYTES.saturating_add(value_len)
                 }
             };
-            // A damaged length leads nowhere: then the rest of the frame is not looked at.
+            // After a damaged length, the rest of the frame is not checked.
             rest = rest.get(len as usize..).unwrap_or_default();
         }
         let is_bound = (count, records_crc) == (header.record_count, header.records_crc);
@@ -236,7 +236,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reports a frame that is not there and goes on with the next that is.
+    /// Reports a missing frame and continues with the next one found.
     fn skip(&mut self) -> io::Result<()> {
         let Place { offset, sequence, .. } = self.place;
         self.found.push((offset, None, format!("frame {sequence} does not begin here")));

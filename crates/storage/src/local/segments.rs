@@ -1,4 +1,4 @@
-//! The segments on disk: their order, and what of each is still needed.
+//! The segments on disk: their order, and how much of each is still needed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::filesystem::File;
 use super::format::Shadows;
 
-/// A segment file. A reader holds an [`Arc`] of it, and a file is recycled only when nobody does.
+/// A segment file. Each reader holds an [`Arc`] of it, and the file is reused only when no other [`Arc`] is left.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     pub(super) id: u32,
@@ -17,19 +17,19 @@ pub(super) struct SegmentFile {
     pub(super) file: Arc<dyn File>,
 }
 
-/// A segment's place in the order of replay: it stands for all ranks from `low` to `high`. A segment written by
-/// commits has one rank, its id; a segment written by the cleaner covers those of what it replaced.
+/// A segment's position in the order of replay: it covers all ranks from `low` to `high`. A segment written by commits
+/// has one rank, its id; a segment written by the cleaner covers the ranks of those it replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ranks {
     pub(super) low: u32,
     pub(super) high: u32,
-    /// The segment holds no put that a removal written at a lower rank than this one removes. Of a segment written
-    /// by commits it is its own rank; of a copy it is the rank that was open when its survivors were determined, or
-    /// [`NO_PUTS`].
+    /// The segment contains no put that is removed by a removal written at a rank lower than this. For a segment
+    /// written by commits it is its own rank; for a copy it is the rank that was open when the records to be copied
+    /// were selected, or [`NO_PUTS`].
     pub(super) cutoff: u32,
 }
 
-/// The cutoff of a copy that holds no put at all.
+/// The cutoff of a copy without puts.
 pub(super) const NO_PUTS: u32 = u32::MAX;
 
 impl Ranks {
@@ -42,20 +42,20 @@ impl Ranks {
     }
 }
 
-/// What is known about one segment.
+/// State of one segment.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) file: Arc<SegmentFile>,
     pub(super) ranks: Ranks,
-    /// One past the last frame, once nothing is appended any more and the manifest says so.
+    /// One past the last frame, once the manifest lists the segment as sealed.
     pub(super) sealed_end: Option<u64>,
     /// Bytes of the put records that the index points at.
     pub(super) live_bytes: u64,
-    /// Bytes of removal records by what they keep from coming back.
+    /// Bytes of removal records, by their shadows.
     pub(super) removals: BTreeMap<Shadows, u64>,
-    /// The cleaner works on it: hands off.
+    /// The cleaner is working on the segment; other threads must not change it.
     pub(super) cleaning: bool,
-    /// Damage was found while cleaning: left alone, so that the operator finds it as it is.
+    /// Damage was found while cleaning: the segment is left unchanged for the operator.
     pub(super) damaged: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Segment {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Segments {
     by_id: BTreeMap<u32, Segment>,
-    /// Lowest rank → id: the order of replay.
+    /// Lowest rank → id, in the order of replay.
     by_rank: BTreeMap<u32, u32>,
 }
 
@@ -92,12 +92,12 @@ impl Segments {
         self.by_id.get_mut(&id)
     }
 
-    /// Marks segments as being worked on by the cleaner, or no more.
+    /// Marks segments as being cleaned, or removes the mark.
     pub(super) fn set_cleaning(&mut self, ids: &[u32], cleaning: bool) {
         self.by_id.iter_mut().filter(|(id, _)| ids.contains(id)).for_each(|(_, one)| one.cleaning = cleaning);
     }
 
-    /// Marks segments as damaged: the cleaner leaves them as they are.
+    /// Marks segments as damaged: the cleaner does not change them.
     pub(super) fn set_damaged(&mut self, ids: &[u32]) {
         self.by_id.iter_mut().filter(|(id, _)| ids.contains(id)).for_each(|(_, one)| one.damaged = true);
     }
@@ -107,12 +107,12 @@ impl Segments {
         self.by_rank.values().filter_map(|id| self.by_id.get(id))
     }
 
-    /// Takes segments out of the order of replay; they stay readable by id.
+    /// Removes segments from the order of replay; they stay readable by id.
     pub(super) fn unrank(&mut self, ids: &[u32]) {
         self.by_rank.retain(|_, id| !ids.contains(id));
     }
 
-    /// Forgets a segment.
+    /// Removes a segment.
     pub(super) fn remove(&mut self, id: u32) -> Option<Segment> {
         self.by_rank.retain(|_, other| *other != id);
         self.by_id.remove(&id)
@@ -128,28 +128,28 @@ impl Segments {
         self.by_id.values().map(|segment| segment.file.capacity).sum()
     }
 
-    /// A put record came to life; false when nothing is known of its segment.
+    /// Counts a put record as live; returns false when its segment is unknown.
     pub(super) fn live(&mut self, id: u32, bytes: u32) -> bool {
         let Some(segment) = self.by_id.get_mut(&id) else { return false };
         segment.live_bytes += u64::from(bytes);
         true
     }
 
-    /// A put record died; true when it was the segment's last.
+    /// Counts a put record as dead; returns true when it was the segment's last live one.
     pub(super) fn dead(&mut self, id: u32, bytes: u32) -> bool {
         let Some(segment) = self.by_id.get_mut(&id) else { return false };
         segment.live_bytes = segment.live_bytes.saturating_sub(u64::from(bytes));
         segment.live_bytes == 0
     }
 
-    /// A removal record was written.
+    /// Counts a removal record.
     pub(super) fn removal(&mut self, id: u32, shadows: Shadows, bytes: u32) {
         if let Some(segment) = self.by_id.get_mut(&id) {
             *segment.removals.entry(shadows).or_default() += u64::from(bytes);
         }
     }
 
-    /// Adds the accounts of `other`, the same segments with other records.
+    /// Adds the counts of `other`, which has the same segments with other records.
     pub(super) fn absorb(&mut self, other: Self) {
         for (id, other) in other.by_id {
             let Some(segment) = self.by_id.get_mut(&id) else { continue };
@@ -160,17 +160,18 @@ impl Segments {
         }
     }
 
-    /// Whether a segment other than the one at `own` may hold what `shadows`, of a record in that one, speaks of.
+    /// Whether a segment other than the one at `own` may contain records to which the `shadows` of a record in that
+    /// segment refer.
     pub(super) fn is_shadow_alive(&self, shadows: Shadows, own: Ranks) -> bool {
         self.is_shadow_alive_since(shadows, own, own.high)
     }
 
-    /// The same for a record that was written at rank `written` or earlier and stands, or will stand, at `own`.
+    /// The same for a record that was written at rank `written` or earlier and is, or will be, in the segment at `own`.
     pub(super) fn is_shadow_alive_since(&self, shadows: Shadows, own: Ranks, written: u32) -> bool {
         self.holders(shadows, own, written).next().is_some()
     }
 
-    /// The segments outside `own` that may hold older versions of the keys of a record with these `shadows`, written
+    /// The segments outside `own` that may contain older versions of the keys of a record with these `shadows`, written
     /// at rank `written` or earlier.
     pub(super) fn holders(
         &self,
@@ -184,22 +185,22 @@ impl Segments {
             Shadows::Exact(rank) => self.covering(rank).map_or(0..0, |ranks| ranks.low..ranks.low + 1),
             Shadows::Since(rank) => self.covering(rank).map_or(rank, |ranks| ranks.low)..own.low,
         };
-        // Asked for each record, and mostly there is nothing to look for.
+        // Called for each record, and the range is mostly empty.
         let range = (!range.is_empty()).then_some(range);
-        // The newest first: they are seldom copies, so that the question is mostly answered by the first.
+        // The newest first: they are seldom copies, so the first one usually decides.
         let ids = range.into_iter().flat_map(|range| self.by_rank.range(range).rev());
         let segments = ids.filter_map(|(_, id)| self.by_id.get(id));
         segments.filter(move |segment| segment.ranks.cutoff <= written)
     }
 
-    /// Bytes of `segment` that must survive it: live values, and removals that something older still needs.
+    /// Bytes of `segment` that must be kept: live values, and removals that an older segment still needs.
     pub(super) fn kept_bytes(&self, segment: &Segment) -> u64 {
         let removals =
             segment.removals.iter().filter(|(shadows, _)| self.is_shadow_alive(**shadows, segment.ranks));
         segment.live_bytes + removals.map(|(_, bytes)| bytes).sum::<u64>()
     }
 
-    /// The lowest rank to which records may still be added: every record at a lower one has been applied.
+    /// The lowest rank to which records may still be added: all records at lower ranks have been applied.
     pub(super) fn first_open_rank(&self) -> u32 {
         let open = self.in_order().find(|segment| segment.sealed_end.is_none());
         let last = || self.by_rank.keys().next_back().copied().unwrap_or(0);

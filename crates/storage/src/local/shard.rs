@@ -25,7 +25,7 @@ use crate::{
     commit, partitions, read, scan,
 };
 
-/// The handle that [`super::LocalStore`] gives out.
+/// The shard handle of [`super::LocalStore`].
 #[derive(Debug)]
 pub(super) struct LocalShard {
     pub(super) shared: Arc<Shared>,
@@ -34,7 +34,7 @@ pub(super) struct LocalShard {
     threads: Mutex<Option<Threads>>,
 }
 
-/// What the threads of an open store work with, for a test that does their work step by step.
+/// State of the threads of an open store, for a test that does their work step by step.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug)]
 pub(super) struct Workers {
@@ -44,7 +44,7 @@ pub(super) struct Workers {
     pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
 }
 
-/// How an open store tells those who watch the [`super::LocalStore`] of damage.
+/// Sends the damage that an open store finds to observers of the [`super::LocalStore`].
 pub(super) type ScrubDamageSender = watch::Sender<Vec<ScrubDamage>>;
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ struct Threads {
 }
 
 impl LocalShard {
-    /// Opens what is in `directory` and starts the threads.
+    /// Opens the store in `directory` and starts the threads.
     pub(super) fn open(
         directory: Directory,
         options: LocalOptions,
@@ -80,7 +80,7 @@ impl LocalShard {
         Ok((shared, active))
     }
 
-    /// Opens what is in `directory` without threads: the caller steps the workers.
+    /// Opens the store in `directory` without threads: the caller steps the workers.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn open_stepped(
         directory: Directory,
@@ -119,12 +119,12 @@ impl LocalShard {
         Ok(Self { shared, writes, reads, threads })
     }
 
-    /// In which it is owned.
+    /// The epoch in which the shard is owned.
     pub(super) fn epoch(&self) -> Epoch {
         Epoch(self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).epoch)
     }
 
-    /// Why the lease is lost, once it is.
+    /// The reason why the lease is lost, once it is.
     pub(super) fn loss(&self) -> watch::Receiver<Option<Error>> {
         self.shared.loss.subscribe()
     }
@@ -134,8 +134,8 @@ impl LocalShard {
         PinnedPlan::of(&self.shared)
     }
 
-    /// Finishes what was submitted, stops the threads and leaves the directory as a clean close does. Later calls
-    /// answer with `reason`.
+    /// Finishes the submitted batches, stops the threads and closes the directory cleanly. Later calls are answered
+    /// with `reason`.
     pub(super) fn close(&self, reason: Error) {
         let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
@@ -163,7 +163,7 @@ impl LocalShard {
         self.shared.descriptors.clear();
     }
 
-    /// Records where the log ends, so that the next opening need not search and notices anything missing.
+    /// Records the end of the log, so that the next opening need not search for it and detects missing frames.
     pub(super) fn leave_closed(&self, active: &Active) {
         let _sealed = keeper::seal_rolled(&self.shared);
         keeper::write_hints(&self.shared);
@@ -173,7 +173,7 @@ impl LocalShard {
         let manifest_bytes =
             self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
         if !super::reserve::is_left_over(&self.shared.directory, manifest_bytes) {
-            // The next opening must take the record of the close back, and there may be no room to do that.
+            // The next opening must remove the record of the close, and there may be no room for that.
             tracing::info!("too little room to record the clean close; the next opening takes longer");
             return;
         }
@@ -187,7 +187,7 @@ impl LocalShard {
         }
     }
 
-    /// For tests: cleans one run of whatever has some garbage, now.
+    /// For tests: cleans one run of segments with any garbage, immediately.
     #[cfg(test)]
     pub(super) fn clean_now(&self) -> bool {
         cleaner::clean_once(&self.shared, true)
@@ -217,7 +217,7 @@ impl Shard for LocalShard {
     }
 
     fn resume(&self, partition: PartitionId) {
-        // A stopped writer accepts nothing anyway.
+        // A stopped writer accepts no batches anyway.
         let _ = self.writes.send(writer::Request::Resume(partition));
     }
 
@@ -268,12 +268,12 @@ impl LocalShard {
     }
 }
 
-/// What a closed handle answers.
+/// The error of a closed handle.
 pub(super) fn closed() -> Error {
     Error::Stopped { reason: "it was closed".to_owned() }
 }
 
-/// A thread that never ends silently: a panic, which is a bug, kills the handle.
+/// Spawns a thread; a panic, which is a bug, kills the handle instead of ending the thread silently.
 fn spawn<T: Send + 'static>(
     name: &str,
     shared: &Arc<Shared>,
@@ -286,7 +286,7 @@ fn spawn<T: Send + 'static>(
         .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })
 }
 
-/// Goes off when its thread panics.
+/// Kills the handle when its thread panics.
 struct Alarm(Arc<Shared>);
 
 impl Drop for Alarm {
@@ -298,7 +298,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Takes over the directory: a new epoch, leftovers removed, segments handed to their users.
+/// Takes over the directory: sets a new epoch, removes leftovers, and distributes the segments.
 fn begin(
     directory: Directory,
     options: LocalOptions,
@@ -347,13 +347,13 @@ fn begin(
         copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
-    // The keeper's first round tells whether there is room.
+    // The keeper's first round determines whether there is room.
     shared.keeper_bell.ring();
     Ok((shared, active))
 }
 
-/// Makes the first change to the manifest. A full disk must not keep a store from opening: what may be missing gives
-/// way, and where that is not enough the manifest in place goes on to count, unless it says that the log has ended.
+/// Makes the first change to the manifest. A full disk must not prevent opening: optional files are deleted, and if
+/// that is not enough, the old manifest stays valid, unless it records the end of the log.
 fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest>) -> Result<(), Error> {
     let path = directory.manifest_path();
     let mut stored = manifest.store(directory);
@@ -384,7 +384,7 @@ fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest
     stored.map_err(|not_stored| unavailable(&path, not_stored.error()))
 }
 
-/// Spares, and hints of segments that are not sealed.
+/// Whether the file is a spare, or a hint of a segment that is not sealed.
 fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
     let is_sealed = |id| manifest.segments.iter().any(|listed| listed.id == id && listed.seal.is_some());
     match name {
@@ -394,7 +394,7 @@ fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
     }
 }
 
-/// Without hints the next opening takes longer.
+/// Whether the file is a hint; without hints the next opening takes longer.
 const fn is_any_hint(name: Name, _: &Manifest) -> bool {
     matches!(name, Name::Hint(_))
 }

@@ -1,4 +1,4 @@
-//! What the threads of one open store share.
+//! State shared by the threads of one open store.
 
 use std::io;
 use std::path::Path;
@@ -38,17 +38,17 @@ pub(super) struct Shared {
     pub(super) cleaner_bell: Bell,
     pub(super) scrub_bell: Bell,
     pub(super) pressure: watch::Sender<Pressure>,
-    /// Why the lease is lost, once it is.
+    /// The reason why the lease is lost, once it is.
     pub(super) loss: watch::Sender<Option<Error>>,
-    /// What the scrubber found.
+    /// Damage found by the scrubber.
     pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
-    /// Why the handle is dead, once it is.
+    /// The reason why the handle is dead, once it is.
     pub(super) dead: OnceLock<Error>,
-    /// The background threads shall end.
+    /// Set when the background threads must end.
     pub(super) is_stopping: AtomicBool,
-    /// The disk refused a write since the keeper last looked.
+    /// The disk refused a write since the keeper's last check.
     pub(super) is_write_refused: AtomicBool,
-    /// Bytes of all copies that the cleaner put in place.
+    /// Bytes of all copies installed by the cleaner.
     pub(super) copied_bytes: AtomicU64,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
         self.is_stopping.load(Ordering::Acquire) || self.dead.get().is_some()
     }
 
-    /// Announces `pressure` if it is news.
+    /// Announces `pressure` if it has changed.
     pub(super) fn announce(&self, pressure: Pressure) {
         let is_news =
             self.pressure.send_if_modified(|current| std::mem::replace(current, pressure) != pressure);
@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    /// The lease is lost: nothing is accepted any more.
+    /// Marks the lease as lost: nothing is accepted any more.
     pub(super) fn die(&self, error: Error) -> Error {
         let cause = self.dead.get_or_init(|| error).clone();
         if !matches!(cause, Error::Fenced { .. }) {
@@ -92,21 +92,21 @@ impl Shared {
         cause
     }
 
-    /// Tells the owner that the lease is lost, if it is.
+    /// Notifies the owner if the lease is lost.
     pub(super) fn announce_loss(&self) {
         if let Some(cause) = self.dead.get() {
             self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(cause.clone()).is_none());
         }
     }
 
-    /// Dies because of a file operation whose outcome is unknown.
+    /// Kills the handle because of a file operation whose outcome is unknown.
     pub(super) fn die_in_doubt(&self, what: &str, path: &Path, error: &io::Error) -> Error {
         self.die(Error::InDoubt { reason: format!("{what} {} failed: {error}", path.display()) })
     }
 
-    /// Changes the manifest durably. After [`Error::InDoubt`] the handle is dead, and the old manifest counts or the
-    /// new one: nothing that either lists may be removed. After any other error the old one counts as if nothing had
-    /// been tried.
+    /// Changes the manifest durably. After [`Error::InDoubt`] the handle is dead, and either the old or the new
+    /// manifest is valid: nothing that either lists may be removed. After any other error the old manifest is valid,
+    /// unchanged.
     pub(super) fn update_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cause) = self.dead.get() {
@@ -130,13 +130,13 @@ impl Shared {
         }
     }
 
-    /// Bytes of all copies that the cleaner put in place.
+    /// Bytes of all copies installed by the cleaner.
     #[cfg(test)]
     pub(super) fn copied_bytes(&self) -> u64 {
         self.copied_bytes.load(Ordering::Relaxed)
     }
 
-    /// A segment id that was never used.
+    /// Reserves a segment id that was never used.
     pub(super) fn reserve_id(&self) -> u32 {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let id = manifest.next_id;
@@ -144,7 +144,7 @@ impl Shared {
         id
     }
 
-    /// Gives up a segment that is out of the manifest: its hint goes, its file waits to be reused.
+    /// Retires a segment that is no longer in the manifest: removes its hint and keeps its file for reuse.
     pub(super) fn retire(&self, segment: Arc<SegmentFile>) {
         self.directory.discard(&self.directory.hint_path(segment.id));
         self.pool.lock().retired.push(segment);

@@ -1,13 +1,13 @@
-//! How long the scheduler lets a thread run at a time. Every acknowledgement waits for the writer, so its slices are short: on
-//! Linux since 6.12, a thread with a short slice runs soon after it was woken, even where others keep all processors busy.
-//! It gets no more of a processor than before, and needs no privilege.
+//! The scheduler's time slice of a thread. Every acknowledgement waits for the writer thread, so its slices are short:
+//! on Linux since 6.12, a thread with a short slice runs soon after it was woken, even if others use all processors. It
+//! gets no larger share of a processor than before, and needs no privilege.
 
-/// The shortest that Linux grants; 1.4 ms are usual on two processors.
+/// The shortest slice that Linux grants; 1.4 ms are usual on two processors.
 #[cfg(target_os = "linux")]
 const SLICE_NS: u64 = 100_000;
 
-/// Gives the calling thread short slices. Without them everything works: failures are logged and nothing else. A policy that
-/// somebody set for the process (idle, realtime) stays what it is, and so does its niceness.
+/// Gives the calling thread short slices. They are an optimization only: failures are logged and otherwise ignored. A
+/// policy set for the process from outside (idle, realtime) is kept, and so is its niceness.
 #[cfg(target_os = "linux")]
 pub(super) fn shorten() {
     match linux::set(SLICE_NS) {
@@ -44,12 +44,12 @@ mod linux {
             return Ok(false);
         }
         attributes.sched_runtime = slice_ns;
-        // SAFETY: the kernel reads `size` bytes of a structure that lives beyond the call.
+        // SAFETY: the kernel reads `size` bytes of a structure that outlives the call.
         checked(unsafe { libc::syscall(SYS_sched_setattr, THIS_THREAD, &raw const attributes, NO_FLAGS) })?;
         Ok(true)
     }
 
-    /// What the scheduler knows of the calling thread.
+    /// The scheduling attributes of the calling thread.
     pub(super) fn get() -> io::Result<sched_attr> {
         let mut attributes = sched_attr {
             size: size_of::<sched_attr>() as u32,
@@ -88,7 +88,7 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!((before.sched_policy, before.sched_nice), (after.sched_policy, after.sched_nice));
-        // Kernels before 6.12 say 0 and take no notice.
+        // Kernels before 6.12 return 0 and ignore the setting.
         assert!([0, SLICE_NS].contains(&after.sched_runtime), "{}", after.sched_runtime);
     }
 

@@ -1,4 +1,4 @@
-//! The index and the segments' accounts: what replaying the log amounts to.
+//! The index and the accounts of segments: the result of replaying the log.
 
 use std::ops::RangeInclusive;
 
@@ -10,34 +10,34 @@ use super::segments::{Ranks, Segments};
 use crate::index::{Index, Location};
 use crate::{Key, Operation, PartitionId, Space};
 
-/// Keys of a removed range that are looked at to find out whether one segment holds them all.
+/// Most keys of a removed range that are checked to determine whether one segment contains them all.
 const RANGE_LOOK_KEYS_MAX: usize = 64;
 
-/// Everything in memory that a lock protects. Only [`State::apply`] and the cleaner's relocation change it.
+/// All data in memory protected by the state's lock. Only [`State::apply`] and the cleaner's relocation change it.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) index: Index,
     pub(super) segments: Segments,
-    /// One past the last durable frame; none before the threads start.
+    /// One past the last durable frame; `None` before the threads start.
     pub(super) log_end: Option<Closed>,
 }
 
-/// A record in its place, ready to be applied.
+/// A record and its location, ready to be applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     pub(super) header: RecordHeader,
     /// Position of the record header in the segment.
     pub(super) offset: u32,
-    /// Of a [`Kind::DeleteRange`].
+    /// The last number of a [`Kind::DeleteRange`].
     pub(super) last_number: u64,
 }
 
 impl State {
-    /// Applies a durable record of segment `id`. True when some segment lost its last live value.
+    /// Applies a durable record of segment `id`. Returns true when a segment lost its last live value.
     pub(super) fn apply(&mut self, id: u32, placed: &Placed) -> bool {
         let RecordHeader { kind, key, value_len, shadows } = placed.header;
         let bytes = RECORD_HEADER_BYTES + value_len;
-        // Most records: looked up once.
+        // The most common records, which need a single look-up.
         if kind == Kind::Put && shadows == Shadows::Nothing {
             return self.segments.live(id, bytes) && self.point(key, id, placed, None);
         }
@@ -68,11 +68,11 @@ impl State {
         }
     }
 
-    /// Applies the records of one frame in their order. True when some segment lost its last live value.
+    /// Applies the records of one frame in order. Returns true when a segment lost its last live value.
     pub(super) fn apply_all(&mut self, id: u32, records: &[Placed]) -> bool {
         let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
         let mut emptied = false;
-        // Removals mostly come many in a row that speak of the same segment: they are noted together.
+        // Consecutive removals mostly refer to the same segment, so they are counted together.
         let mut noted = (Shadows::Nothing, 0);
         for placed in records {
             let RecordHeader { kind, key, value_len, shadows } = placed.header;
@@ -91,13 +91,13 @@ impl State {
         emptied
     }
 
-    /// Adds `other`, to which records of other spaces were applied: of the same segments, in the same order.
+    /// Merges `other`, which has the same segments in the same order, with records of other spaces applied.
     pub(super) fn absorb(&mut self, other: Self) {
         self.index.absorb(other.index);
         self.segments.absorb(other.segments);
     }
 
-    /// Points the index at a put record; true when some segment lost its last live value.
+    /// Points the index at a put record; returns true when a segment lost its last live value.
     fn point(&mut self, key: Key, id: u32, placed: &Placed, shadowed_since: Option<u32>) -> bool {
         let location = Location::new(id, placed.offset, placed.header.value_len);
         self.index.insert(key, location, shadowed_since).is_some_and(|before| self.bury(before))
@@ -114,15 +114,15 @@ impl State {
     }
 }
 
-/// Decides, for the operations of one frame, what their records must say about older versions.
+/// Determines the shadows of the records of one frame, operation by operation.
 #[derive(Debug)]
 pub(super) struct Shadower<'a> {
     state: &'a mut State,
-    /// The rank of the segment that the frame goes to.
+    /// The rank of the segment that the frame is written to.
     own_rank: u32,
     /// Keys put in this frame that had been removed before it.
     revived: FxHashSet<Key>,
-    /// How far numbers reached before this frame, where it raised them.
+    /// The ends of the numbers before this frame, where it raised them.
     ends_before: FxHashMap<(Space, PartitionId), u64>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Shadower<'a> {
         Self { state, own_rank, revived: FxHashSet::default(), ends_before: FxHashMap::default() }
     }
 
-    /// The record's shadows, or `None` when the operation changes nothing and needs no record.
+    /// The record's shadows, or `None` when the operation has no effect and needs no record.
     pub(super) fn shadows(&mut self, operation: &Operation) -> Option<Shadows> {
         match operation {
             Operation::Put { key, .. } => Some(self.put(*key)),
@@ -182,7 +182,7 @@ impl<'a> Shadower<'a> {
         Some(if alone { Shadows::Exact(self.rank_of(first)) } else { self.anything() })
     }
 
-    /// What is known of the versions of a live key.
+    /// The shadows of a record that removes or overwrites a live key.
     fn versions(&self, key: Key, location: Location) -> Shadows {
         match self.state.index.shadowed_since(key, location) {
             Some(since) => Shadows::Since(since),

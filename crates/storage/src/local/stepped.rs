@@ -1,7 +1,7 @@
-//! The store without threads: a test does their work step by step, in an order that it chooses.
+//! The store without threads: a test does their work step by step, in an order of its choice.
 //!
-//! It is the product's own code (writer, readers, keeper, cleaner); only who runs it next is decided from outside. So a
-//! history of a whole broker over the real log is a function of its seed.
+//! It is the production code (writer, readers, keeper, cleaner); only the order of execution is determined from
+//! outside. So a history of a whole broker over the real log is a function of its seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,24 +20,24 @@ use crate::{
     Space,
 };
 
-/// Rounds of keeper and cleaner that a writer waits for when it needs room.
+/// Rounds of keeper and cleaner that a writer runs when it needs room.
 const ROUNDS: usize = 2;
 
-/// What the segments take on the disk.
+/// Disk usage of the segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskUse {
     /// Bytes of the records that are alive.
     pub live_bytes: u64,
-    /// Bytes of the segment files that nothing is appended to any more.
+    /// Bytes of the segment files that are no longer appended to.
     pub sealed_bytes: u64,
-    /// The segment being filled and those prepared. Each has the normal size, or that of a larger batch.
+    /// Number of segments being filled or prepared. Each has the normal size, or that of a larger batch.
     pub open_segments: usize,
 }
 
 /// An open data directory whose work is done by [`SteppedStore::write`], [`SteppedStore::keep`] and
-/// [`SteppedStore::clean`]. Reads and scans are answered at once.
+/// [`SteppedStore::clean`]. Reads and scans are answered immediately.
 ///
-/// Dropping it is what killing a process does; [`SteppedStore::close`] is a clean end.
+/// Dropping it is like killing the process; [`SteppedStore::close`] ends it cleanly.
 #[derive(Debug)]
 pub struct SteppedStore {
     shard: LocalShard,
@@ -70,7 +70,7 @@ impl SteppedStore {
         Ok(Self { shard, workers: Mutex::new(workers), queued: AtomicUsize::new(0), _lock: lock })
     }
 
-    /// The lease of this shard over `shard`, a handle that passes on to this one.
+    /// The lease of this shard with another handle, `shard`, which wraps this one.
     #[must_use]
     pub fn lease(&self, shard: Arc<dyn Shard>) -> Lease {
         Lease::new(ShardId(0), shard, self.shard.epoch(), self.shard.loss())
@@ -80,8 +80,8 @@ impl SteppedStore {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered. Nothing is left
-    /// to do when that is 0.
+    /// Commits at most `batches_max` of the queued batches as one frame; returns how many it answered, 0 when there is
+    /// nothing to do.
     pub fn write(&self, batches_max: usize) -> usize {
         let Workers { writer, write_requests, .. } = &mut *self.workers();
         let answered = writer.step(write_requests, batches_max);
@@ -89,7 +89,7 @@ impl SteppedStore {
         answered
     }
 
-    /// What the writer does when nothing is submitted for a while.
+    /// Does the work of the writer after a time without batches.
     pub fn idle(&self) {
         self.workers().writer.idle();
     }
@@ -105,18 +105,19 @@ impl SteppedStore {
         keeper::round(&self.workers().shared);
     }
 
-    /// Cleans one run of segments; false when none is worth it or it failed. `is_eager` takes runs with little garbage.
+    /// Cleans one run of segments; returns false when none is worth it or cleaning failed. `is_eager` includes runs
+    /// with little garbage.
     pub fn clean(&self, is_eager: bool) -> bool {
         cleaner::clean_once(&self.workers().shared, is_eager)
     }
 
-    /// Why the handle is dead, if it is.
+    /// The reason why the handle is dead, if it is.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.workers().shared.dead.get().cloned()
     }
 
-    /// What the segments take on the disk.
+    /// Disk usage of the segments.
     #[must_use]
     pub fn disk_use(&self) -> DiskUse {
         let workers = self.workers();
@@ -146,7 +147,8 @@ impl SteppedStore {
         entries.collect()
     }
 
-    /// Where the live values of a space lie in sealed segments, which only reading concerns: file, offset and length.
+    /// Locations of the live values of a space in sealed segments, which are read only on request: file, offset and
+    /// length.
     #[must_use]
     pub fn sealed_values(&self, space: Space) -> Vec<(Key, PathBuf, u64, u32)> {
         let workers = self.workers();
@@ -163,7 +165,7 @@ impl SteppedStore {
         values.collect()
     }
 
-    /// Commits what is queued and records a clean end, as a broker does when it is stopped.
+    /// Commits the queued batches and records a clean end, like a broker that is stopped.
     pub fn close(self) {
         while self.write(usize::MAX) > 0 {}
         let workers = self.workers();

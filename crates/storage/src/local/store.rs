@@ -17,7 +17,7 @@ use super::shard::{LocalShard, ScrubDamageSender, closed};
 use super::survey::no_store;
 use crate::{Acquiring, Error, Lease, ShardId, Store};
 
-/// The embedded store: a segmented log in a directory that it locks for itself.
+/// The embedded store: a segmented log in a directory that it locks.
 #[derive(Debug)]
 pub struct LocalStore(Arc<LockedDirectory>);
 
@@ -26,18 +26,18 @@ pub(super) struct LockedDirectory {
     directory: Directory,
     options: LocalOptions,
     scrub_damage: ScrubDamageSender,
-    /// The shard's present handle; the store can end it.
+    /// The shard's current handle, which the store can end.
     pub(super) current: Mutex<Option<Arc<LocalShard>>>,
-    /// Gone once the store is closed.
+    /// `None` once the store is closed.
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
 impl LocalStore {
-    /// Locks `path` (created if missing) for this process. Nothing is read yet.
+    /// Locks `path` (created if missing) for this process. Does not read anything yet.
     ///
     /// # Errors
-    /// [`Error::Fenced`] naming the directory and its owner when another process holds it,
-    /// [`Error::Unavailable`] when it can't be used or the options don't fit together.
+    /// [`Error::Fenced`] naming the directory and its owner when another process holds it, [`Error::Unavailable`] when
+    /// it can't be used or the options are inconsistent.
     pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<Self, Error> {
         Self::open_on(Arc::new(RealFilesystem), path, options)
     }
@@ -45,7 +45,7 @@ impl LocalStore {
     /// Like [`LocalStore::open`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`LocalStore::open`].
     pub fn open_on(
         filesystem: Arc<dyn Filesystem>,
         path: impl AsRef<Path>,
@@ -64,48 +64,48 @@ impl LocalStore {
     /// [`Store::acquire`] for callers without an async runtime; blocks while the store opens.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Store::acquire`].
     pub fn acquire_now(&self, shard: ShardId) -> Result<Lease, Error> {
         self.0.acquire(shard)
     }
 
-    /// Finishes what was submitted and leaves the directory in good order; blocks meanwhile. The lease is lost
-    /// afterwards, and the directory is free. Dropping the store does the same.
+    /// Finishes the submitted batches and closes the directory cleanly; blocks meanwhile. Afterwards the lease is lost
+    /// and the directory unlocked. Dropping the store does the same.
     pub fn close(&self) {
         self.0.end_current(closed());
         self.0.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Announces damage that the scrubber finds, each place once; at most 1000 are kept. The log has all of them.
+    /// Announces damage found by the scrubber, each place once; at most 1000 are kept. The log has all of them.
     #[must_use]
     pub fn scrub_damage(&self) -> watch::Receiver<Vec<ScrubDamage>> {
         self.0.scrub_damage.subscribe()
     }
 
-    /// What a scrape reads of this store; it does not keep the store open.
+    /// The figures of this store for the metrics page; they do not keep the store open.
     #[must_use]
     pub fn figures(&self) -> StorageFigures {
         StorageFigures { metrics: self.0.options.metrics.clone(), store: Arc::downgrade(&self.0) }
     }
 
-    /// Notes what a backup must hold, and keeps it on disk until the plan is dropped. Everything acknowledged before
-    /// is in it; commits go on meanwhile. Blocks for as long as a change of the manifest takes.
+    /// Determines the contents of a backup, and keeps them on disk until the plan is dropped. Everything acknowledged
+    /// before is included; commits continue meanwhile. Blocks for as long as a change of the manifest takes.
     ///
     /// # Errors
-    /// [`Error::Stopped`] when no shard was acquired, [`Error::Unavailable`] when the store is closing or too busy, or why
-    /// the lease was lost.
+    /// [`Error::Stopped`] when no shard was acquired, [`Error::Unavailable`] when the store is closing or too busy, or
+    /// the reason why the lease was lost.
     pub fn pin(&self) -> Result<PinnedPlan, Error> {
         let current = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         current.ok_or_else(closed)?.pin()
     }
 
-    /// For tests: the present handle with its insides.
+    /// For tests: the current handle, including its internals.
     #[cfg(test)]
     pub(super) fn current(&self) -> Arc<LocalShard> {
         Arc::clone(self.0.current.lock().unwrap().as_ref().unwrap())
     }
 
-    /// For tests: why the present lease is lost, if it is.
+    /// For tests: the reason why the current lease is lost, if it is.
     #[cfg(test)]
     pub(super) fn loss(&self) -> Option<Error> {
         self.current().loss().borrow().clone()
@@ -145,12 +145,12 @@ impl Drop for LocalStore {
 }
 
 impl Store for LocalStore {
-    /// Opens the directory on a thread of its own.
+    /// Opens the directory on a separate thread.
     fn acquire(&self, shard: ShardId) -> Acquiring<'_> {
         let directory = Arc::clone(&self.0);
         let (answer, opened) = oneshot::channel();
         let opening = std::thread::Builder::new().name("store-open".to_owned()).spawn(move || {
-            // Whoever asked may be gone; the lease is then held until the next acquisition.
+            // The caller may be gone; the lease is then held until the next acquisition.
             let _ = answer.send(directory.acquire(shard));
         });
         let started = opening
@@ -178,7 +178,7 @@ pub(super) fn take_directory(
     Ok((directory, lock))
 }
 
-/// Takes the directory's lock.
+/// Acquires the directory's lock.
 pub(super) fn lock(directory: &Directory, create: bool) -> Result<Box<dyn Lock>, Error> {
     let path = directory.lock_path();
     directory.filesystem.lock(&path, create).map_err(|error| match error.kind() {
@@ -193,7 +193,7 @@ pub(super) fn lock(directory: &Directory, create: bool) -> Result<Box<dyn Lock>,
     })
 }
 
-/// The lock's file is not there: mostly because the directory is another one than somebody meant.
+/// The error for a missing lock file: mostly, a wrong directory was given.
 fn no_lock(directory: &Directory, error: &io::Error) -> Error {
     if directory.filesystem.open(&directory.manifest_path(), false).is_ok() {
         return unavailable(&directory.lock_path(), error);

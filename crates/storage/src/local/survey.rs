@@ -1,4 +1,4 @@
-//! Everything that is damaged in a data directory, and what is left of it.
+//! A survey of a damaged data directory: all damage, and all readable contents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -21,21 +21,21 @@ mod files;
 
 use files::{guess, holds_segments, is_plausible, open_segment};
 
-/// One place where something is damaged.
+/// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What kind of thing is damaged.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// The record's key as its header says, which may be what is damaged; `None` if the damage is not that of one
-    /// record.
+    /// The record's key according to its header, which may itself be damaged; `None` if the damage is not limited to
+    /// one record.
     pub key: Option<Key>,
     /// What was expected and what was found.
     pub reason: String,
-    /// Whether the state is known all the same, because the segment's hint is intact: then only values can be lost.
+    /// Whether the state is known nevertheless, because the segment's hint is intact: then only values can be lost.
     pub is_covered: bool,
 }
 
@@ -44,20 +44,20 @@ pub struct Damage {
 pub enum DamageKind {
     /// The list of segments.
     Manifest,
-    /// A segment that is listed and not there, or shorter than it was.
+    /// A listed segment that is missing or shorter than it was.
     Missing,
     /// The header of a segment.
     Header,
     /// A run of bytes with an unknown number of records.
     Frames,
-    /// One value: of a message, or about one. Nothing else is concerned, and the store opens.
+    /// One value: a message's, or metadata of one. Nothing else is affected, and the store opens.
     Value,
     /// One record that removed something, or may have.
     Removal,
 }
 
 impl DamageKind {
-    /// As people and programs read it.
+    /// The name in reports, for people and programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,10 +71,10 @@ impl DamageKind {
     }
 }
 
-/// A place in the order of replay: the segment's position in the manifest, and the offset.
+/// A position in the order of replay: the segment's index in the manifest, and the offset.
 type Place = (usize, u64);
 
-/// A damaged directory, read as far as it can be.
+/// A damaged directory, read as far as possible.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) manifest: Manifest,
@@ -84,15 +84,15 @@ pub(super) struct Survey {
     pub(super) ends: HashMap<u32, u64>,
     pub(super) torn: Option<(u32, u64)>,
     pub(super) hints_missing: usize,
-    /// Values that hints hold of segments that are damaged.
+    /// Values of damaged segments that their hints contain.
     hinted: BTreeMap<(u32, u32), Bytes>,
-    /// The last place at which an unknown removal may be lost.
+    /// The last position at which an unknown removal may be lost.
     last_doubt: Option<Place>,
     order: HashMap<u32, usize>,
 }
 
 impl Survey {
-    /// Reads all files of `directory`; `None` when it holds no store.
+    /// Reads all files of `directory`; `None` when it contains no store.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when the directory can't be read.
@@ -141,7 +141,7 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    /// The value of a live key, or where it is damaged.
+    /// The value of a live key, or the error if it is damaged.
     pub(super) fn value(&self, key: Key) -> Option<Result<Bytes, Error>> {
         let location = self.state.index.get(key)?;
         let hinted = self.hinted.get(&(location.segment, location.offset));
@@ -152,8 +152,8 @@ impl Survey {
         })
     }
 
-    /// How many live keys of each partition in `space` may have been removed by what is lost, and the lowest and
-    /// highest of their numbers.
+    /// The number of live keys of each partition in `space` that may have been removed by lost records, and the lowest
+    /// and highest of them.
     pub(super) fn may_return(&self, space: Space) -> Vec<(PartitionId, u64, u64, u64)> {
         let Some(last) = self.last_doubt else { return Vec::new() };
         let is_in_doubt = |location: &Location| {
@@ -187,7 +187,7 @@ impl Survey {
         Ok(Bytes::from(bytes).slice(header_bytes..))
     }
 
-    /// Opens what is listed, whatever its headers say.
+    /// Opens the listed segments, regardless of their headers.
     fn open_all(&mut self, directory: &Directory) -> Vec<Arc<SegmentFile>> {
         let listed = self.manifest.segments.clone();
         let mut files = Vec::new();
@@ -197,7 +197,7 @@ impl Survey {
                 && listed.seal.is_none()
                 && self.manifest.closed.is_none()
             {
-                // Nobody knows how much was in it.
+                // It is unknown how much it contained.
                 damage.reason.push_str("; messages that were accepted last may be lost with it");
                 self.last_doubt = self.last_doubt.max(Some((place, listed.capacity)));
             }
@@ -250,7 +250,7 @@ impl Survey {
         }
     }
 
-    /// Reads one segment, and replays it or, where it is damaged, its hint. Also says whether bytes were passed over.
+    /// Reads one segment, and replays it or, if it is damaged, its hint. Also returns whether bytes were skipped.
     fn read_segment(
         &mut self,
         file: &SegmentFile,
@@ -300,7 +300,7 @@ impl Survey {
         (examined, has_gaps)
     }
 
-    /// Hints hold what is live of a segment, and the values of what is read on start.
+    /// Replays a hint, which contains the live records of a segment, and the values of spaces read at start.
     fn replay_hint(&mut self, id: u32, hint: &Hint) {
         let Self { state, hinted, .. } = self;
         hint.entries(|entry| {
@@ -317,7 +317,7 @@ impl Survey {
 
     fn note_region(&mut self, file: &SegmentFile, region: Region, is_covered: bool) {
         let Region { offset, end, reason } = region;
-        // A file that is not there is told of once.
+        // A missing file is reported once.
         if self.damage.iter().any(|one| one.kind == DamageKind::Missing && one.file == file.path) {
             return;
         }
@@ -351,7 +351,7 @@ impl From<&Damage> for Error {
     }
 }
 
-/// For messages about a directory that is none.
+/// The error for a directory that is not a data directory.
 pub(super) fn no_store(directory: &Directory) -> Error {
     let path = directory.path.display();
     let reason = format!("there is no data directory {path}: the directory has no manifest");

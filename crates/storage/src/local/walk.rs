@@ -1,4 +1,4 @@
-//! Walking the frames of a segment file.
+//! Reads the frames of a segment file.
 
 use std::io;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::checksum;
 
 /// Bytes read ahead.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Step of the search for frames after the end.
+/// Bytes per step of the search for frames after the end.
 const SEARCH_BYTES: u64 = 1 << 20;
 
-/// What a file system caches and writes as a whole, at least.
+/// Smallest unit that a file system caches and writes.
 const PAGE_BYTES: u64 = 4096;
 
 /// A file read forward through a sliding buffer.
@@ -36,7 +36,7 @@ impl Found<'_> {
 }
 
 impl<'a> Window<'a> {
-    /// A file up to `len`.
+    /// A window over the first `len` bytes of a file.
     pub(super) const fn new(file: &'a dyn File, len: u64) -> Self {
         Self { file, len, start: 0, buffer: Vec::new() }
     }
@@ -60,24 +60,24 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Where the valid frames of a segment end, and why.
+/// The end of the valid frames of a segment, and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct End {
     /// One past the last valid frame.
     pub(super) offset: u64,
-    /// The sequence that a frame there would have.
+    /// The sequence expected at `offset`.
     pub(super) next_sequence: u64,
-    /// What is wrong with the bytes at `offset`.
+    /// The defect of the bytes at `offset`.
     pub(super) reason: String,
-    /// Where exactly, if it is inside a frame.
+    /// The exact offset of the defect, if it is inside a frame.
     pub(super) defect: u64,
-    /// Whether the bytes there look like the beginning of that very frame.
+    /// Whether the bytes look like the beginning of the expected frame.
     pub(super) is_torn: bool,
-    /// Where the last valid frame begins, if there is one.
+    /// Offset of the last valid frame, if there is one.
     pub(super) last_frame: Option<u64>,
 }
 
-/// Most records given to a visitor at once: what it may do under a lock stays short.
+/// Most records passed to a visitor at once, which bounds the time that it may hold a lock.
 pub(super) const VISIT_RECORDS_MAX: usize = 128;
 
 /// A record and its position in the segment.
@@ -86,23 +86,23 @@ pub(super) struct Found<'a> {
     pub(super) record: Record<'a>,
     pub(super) offset: u32,
     pub(super) last_number: u64,
-    /// Whether its checksum does not match, although it is certain that it is a put; see [`Damage::Passed`].
+    /// Whether the checksum does not match although the record is certainly a put; see [`Damage::Passed`].
     pub(super) is_damaged: bool,
 }
 
-/// What a walk does about a damaged record.
+/// How a walk treats a damaged record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damage {
     /// It ends the walk.
     Refused,
-    /// It is passed over, as [`Found::is_damaged`], where it can be told that nothing but the value of one put, or the
-    /// key of it, is damaged, and that its frame was synced: the checksums and lengths of all records of the frame
-    /// fit together, and the length is not one that a removal has. `is_synced` says that of all frames; otherwise it
-    /// takes a frame that follows in the segment.
+    /// It is skipped, as [`Found::is_damaged`], if only the value or the key of one put can be damaged, and its frame
+    /// was synced: the checksums and lengths of all records of the frame are consistent, and the record's length is
+    /// impossible for a removal. `is_synced` declares all frames as synced; otherwise another frame must follow in the
+    /// segment.
     Passed { is_synced: bool },
 }
 
-/// Checks the frames of `segment` up to `limit` and gives the records of each whole frame to `visit`, in order, a
+/// Checks the frames of `segment` up to `limit` and passes the records of each complete frame to `visit`, in order, a
 /// few at a time. The first frame must have `sequence`.
 pub(super) fn walk(
     segment: &SegmentFile,
@@ -113,7 +113,7 @@ pub(super) fn walk(
     walk_with(segment, limit, sequence, Damage::Refused, visit)
 }
 
-/// Like [`walk`], with another way to treat damage.
+/// Like [`walk`], with a choice of how to treat damage.
 pub(super) fn walk_with(
     segment: &SegmentFile,
     limit: u64,
@@ -164,7 +164,8 @@ pub(super) fn walk_with(
     }
 }
 
-/// Whether the records are whole, belong together and fill the payload; else where they fail and how.
+/// Whether the records are complete, belong together and fill the payload; otherwise the offset and description of the
+/// defect.
 fn check_payload(header: FrameHeader, payload: &[u8], damage: Damage) -> Result<(), (u64, &'static str)> {
     if payload.len() as u64 != u64::from(header.payload_len) {
         return Err((payload.len() as u64, "the frame reaches past the end"));
@@ -213,7 +214,7 @@ fn visit_payload(payload: &[u8], payload_start: u64, has_damage: bool, visit: &m
     visit(&found);
 }
 
-/// Whether a damaged record that fits into its frame can't be a removal: those have no value, or one of 8 bytes.
+/// Whether a damaged record that fits into its frame can't be a removal: a removal has no value or one of 8 bytes.
 pub(super) fn is_certainly_put(record: &Record<'_>) -> bool {
     record.header.kind == Kind::Put && !matches!(record.header.value_len, 0 | 8)
 }
@@ -230,16 +231,16 @@ fn is_followed(segment: &SegmentFile, offset: u64, sequence: u64) -> io::Result<
     }
 }
 
-/// A record whose checksum was looked at elsewhere.
+/// Decodes a record whose checksum is verified elsewhere.
 pub(super) fn decode_unverified(bytes: &[u8]) -> Option<Record<'_>> {
     let (header, crc) = super::format::RecordHeader::decode(bytes)?;
     let value_end = (RECORD_HEADER_BYTES as usize).checked_add(header.value_len as usize)?;
     Some(Record { header, value: bytes.get(RECORD_HEADER_BYTES as usize..value_end)?, crc })
 }
 
-/// Writes the last frame before `end` once more, from the beginning of its page on; the caller syncs.
+/// Writes the last frame before `end` again, from the beginning of its page; the caller syncs.
 ///
-/// A process that could not sync it has left it in the cache as clean pages, which no later sync writes. Earlier frames
+/// A process that failed to sync it has left it in the cache as clean pages, which no later sync writes. Earlier frames
 /// were synced before this one was written.
 pub(super) fn rewrite_last_frame(segment: &SegmentFile, end: &End) -> io::Result<()> {
     let Some(frame) = end.last_frame else { return Ok(()) };
@@ -259,8 +260,8 @@ pub(super) fn rewrite_last_frame(segment: &SegmentFile, end: &End) -> io::Result
     segment.file.write_all_at(&bytes, start)
 }
 
-/// The first frame header of this incarnation from `from` on whose sequence lies after `sequence`: proof that
-/// what comes before it was once synced.
+/// The first frame header of this incarnation after `from` whose sequence is after `sequence`: it proves that
+/// everything before it was once synced.
 pub(super) fn find_later_frame(segment: &SegmentFile, from: u64, sequence: u64) -> io::Result<Option<u64>> {
     let len = segment.file.len()?;
     let mut buffer = Vec::new();
@@ -289,7 +290,7 @@ pub(super) fn find_later_frame(segment: &SegmentFile, from: u64, sequence: u64) 
     Ok(None)
 }
 
-/// Lossless on the 64-bit machines this runs on; elsewhere a size beyond memory fails where it is used.
+/// Lossless on 64-bit machines; on others a size beyond memory fails where it is used.
 fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

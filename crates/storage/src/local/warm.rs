@@ -1,4 +1,4 @@
-//! Values that opening had to read anyway, kept for the first scan of each partition.
+//! Values that opening had to read anyway, kept in memory for the first scan of each partition.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,26 +7,26 @@ use bytes::Bytes;
 use crate::index::Location;
 use crate::{PartitionId, Space};
 
-/// The values of what is read on start, by segment, until every partition was scanned once.
+/// Values of the spaces read at start, by segment, until every partition was scanned once.
 #[derive(Debug, Default)]
 pub(super) struct Warm {
     segments: HashMap<u32, WarmSegment>,
     bytes: usize,
     bytes_max: usize,
-    /// Something was looked up since somebody asked.
+    /// Whether a value was looked up since the last call of [`Self::take_used`].
     is_used: bool,
-    /// What was not scanned to the end yet.
+    /// Partitions that were not scanned to the end yet.
     unscanned: HashSet<(Space, PartitionId)>,
 }
 
 #[derive(Debug)]
 struct WarmSegment {
     bytes: Bytes,
-    /// Record position in the segment → value position in `bytes`, ascending.
+    /// Record offset in the segment → value offset in `bytes`, ascending.
     places: Box<[(u32, u32)]>,
 }
 
-/// Values of one segment, to be kept: one behind the other, without what stands between them in a hint.
+/// Values of one segment to be kept, without the other data of its hint.
 #[derive(Debug, Default)]
 pub(super) struct WarmValues {
     bytes: Vec<u8>,
@@ -34,13 +34,13 @@ pub(super) struct WarmValues {
 }
 
 impl WarmValues {
-    /// Forgets all, but keeps the memory.
+    /// Removes all values, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
     }
 
-    /// Adds the value of the record at this offset of the segment; in the order of offsets.
+    /// Adds the value of the record at this offset of the segment; must be called in the order of offsets.
     pub(super) fn push(&mut self, offset: u32, value: &[u8]) {
         if let Ok(at) = u32::try_from(self.bytes.len()) {
             self.places.push((offset, at));
@@ -50,7 +50,7 @@ impl WarmValues {
 }
 
 impl Warm {
-    /// Nothing yet, and room for so many bytes.
+    /// An empty collection with a limit of this many bytes.
     pub(super) fn with_room(bytes_max: usize) -> Self {
         Self { bytes_max, ..Self::default() }
     }
@@ -67,24 +67,24 @@ impl Warm {
         }
     }
 
-    /// Names the partitions that will be scanned.
+    /// Sets the partitions that will be scanned.
     pub(super) fn expect(&mut self, partitions: impl Iterator<Item = (Space, PartitionId)>) {
         self.unscanned = partitions.filter(|(space, _)| *space != Space::Body).collect();
         self.drop_if_done();
     }
 
-    /// Looks up values one after the other.
+    /// A cursor for looking up values.
     pub(super) fn look_up(&mut self) -> LookUp<'_> {
         self.is_used = true;
         LookUp { warm: self, segment: None, next: 0 }
     }
 
-    /// Whether anything was looked up since the last call.
+    /// Whether a value was looked up since the last call.
     pub(super) fn take_used(&mut self) -> bool {
         std::mem::take(&mut self.is_used)
     }
 
-    /// A partition was scanned to its end.
+    /// Records that a partition was scanned to its end.
     pub(super) fn scanned(&mut self, space: Space, partition: PartitionId) {
         self.unscanned.remove(&(space, partition));
         self.drop_if_done();
@@ -95,7 +95,7 @@ impl Warm {
         self.segments.is_empty()
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -107,17 +107,17 @@ impl Warm {
     }
 }
 
-/// Finds values; fast where their records mostly follow each other.
+/// Finds values; fast when consecutive look-ups have increasing offsets.
 #[derive(Debug)]
 pub(super) struct LookUp<'a> {
     warm: &'a Warm,
-    /// Where the last value was found, or would be.
+    /// Position of the last value found, or of its place.
     segment: Option<(u32, &'a WarmSegment)>,
     next: usize,
 }
 
 impl LookUp<'_> {
-    /// The value of a record, if it is here.
+    /// The value of a record, if it is kept.
     pub(super) fn get(&mut self, location: Location) -> Option<Bytes> {
         let segment = match self.segment {
             Some((id, segment)) if id == location.segment => segment,
@@ -134,7 +134,7 @@ impl LookUp<'_> {
         (end <= segment.bytes.len()).then(|| segment.bytes.slice(start..end))
     }
 
-    /// Searches from the last place on, in steps that double.
+    /// Searches from the last position on, in steps that double.
     fn place(&mut self, places: &[(u32, u32)], offset: u32) -> Option<usize> {
         let is_before = |place: &(u32, u32)| place.0 < offset;
         let mut from = self.next;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for in whatever order is found if it is here, and only then.
+        /// Look-ups in any order find exactly the values that are kept.
         #[test]
         fn any_order_of_look_ups_finds_the_same(
             kept in vec(btree_set(0_u32..400, 0..60), 1..4),

@@ -1,17 +1,17 @@
-//! What fails again and again is logged once for each reason.
+//! Repeated failures are logged once for each reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 
-/// What fails at present, and why.
+/// Current failures and their reasons.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     reasons: Mutex<BTreeMap<&'static str, String>>,
 }
 
 impl Warnings {
-    /// Logs that `what` is so because of `reason`, unless that was the last thing said of it; whether it was logged.
+    /// Logs `what` with its `reason`, unless the same was logged last; returns whether it was logged.
     pub(super) fn warn(&self, what: &'static str, reason: &impl Display) -> bool {
         let reason = reason.to_string();
         let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
@@ -23,7 +23,7 @@ impl Warnings {
         is_news
     }
 
-    /// `what` is over.
+    /// Logs that `what` has ended.
     pub(super) fn end(&self, what: &'static str) {
         let ended = self.reasons.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
         if ended.is_some() {

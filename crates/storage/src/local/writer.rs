@@ -1,4 +1,4 @@
-//! The one thread that appends: drains what waits, writes one frame, syncs once, then lets the answers go.
+//! The only thread that appends: collects pending batches, writes one frame, syncs once, then answers them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,31 +25,31 @@ use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure}
 mod roll;
 mod witness;
 
-/// A frame takes no further batch beyond so many operations: bounds the time under the index's lock.
+/// A frame accepts no further batch beyond this many operations, which bounds the time for which the index is locked.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
-/// Buffers larger than this are given back after use.
+/// Buffers larger than this are released after use.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
 
-/// A pause while batches are waited for.
+/// Length of a sleep while waiting for more batches.
 const NAP: Duration = Duration::from_micros(50);
 /// Smaller frames are written without a gathering delay: latency matters more than batching.
 const GATHERED_BATCHES_MIN: usize = 8;
 
-/// What the writer is asked to do.
+/// A request to the writer.
 #[derive(Debug)]
 pub(super) enum Request {
     Commit(Batch, CommitNotifier),
-    /// Its owner has seen that a batch was refused, and nothing of it is under way any more.
+    /// Accepts batches of this partition again; its owner has noticed the refusal and has no batch under way any more.
     Resume(PartitionId),
     Stop,
 }
 
-/// What the writer waits for when it takes in requests.
+/// How long to wait when taking in requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gather {
-    /// The first request, and a little for more batches to share its sync.
+    /// For the first request, and briefly for more batches to share its sync.
     Waiting,
-    /// Nothing.
+    /// Not at all.
     #[cfg(any(test, feature = "testing"))]
     Queued,
 }
@@ -58,45 +58,45 @@ enum Gather {
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) segment: Arc<SegmentFile>,
-    /// Where the next frame goes.
+    /// Offset of the next frame.
     pub(super) offset: u64,
     pub(super) first_sequence: u64,
-    /// The next frame's.
+    /// Sequence of the next frame.
     pub(super) sequence: u64,
 }
 
 impl Active {
-    /// What the segment holds as of now.
+    /// The seal that matches the segment's current contents.
     pub(super) const fn seal(&self) -> Seal {
         Seal { end: self.offset, first_sequence: self.first_sequence, next_sequence: self.sequence }
     }
 }
 
-/// The writer's own state.
+/// State of the writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
     active: Active,
     frame: FrameBuilder,
-    /// Of the active segment.
+    /// The listing of the active segment.
     listing: Listing,
     shadows: Vec<Option<Shadows>>,
     queue: Queue,
-    /// A request to be carried out when everything before it is answered.
+    /// A request that is carried out when all earlier ones are answered.
     carried: Option<Request>,
     pace: Pace,
     halted: Halted,
-    /// Batches of the last frame, and how long writing it took.
+    /// Number of batches in the last frame, and the time to write it.
     last_batches: usize,
     last_write: Duration,
-    /// The last frame holds something and has no successor yet.
+    /// The last frame is not empty and no frame follows it yet.
     is_unwitnessed: bool,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
         let is_unwitnessed = active.sequence > active.first_sequence;
-        // What is in the segment already was listed by an earlier owner, if at all.
+        // Records already in the segment were listed by an earlier owner, if at all.
         let is_empty = active.offset == u64::from(SEGMENT_HEADER_BYTES);
         let listing = if is_empty { Listing::new(Vec::new()) } else { Listing::default() };
         Self {
@@ -115,8 +115,7 @@ impl Writer {
         }
     }
 
-    /// Works until told to stop, then returns the segment being filled. After a failure it answers everything
-    /// with that failure.
+    /// Runs until stopped, then returns the active segment. After a fatal error it answers everything with that error.
     pub(super) fn run(mut self, requests: &Receiver<Request>) -> Active {
         let mut waiting = Vec::new();
         while self.drain(requests, &mut waiting) {
@@ -141,7 +140,7 @@ impl Writer {
         batches
     }
 
-    /// The segment being filled.
+    /// The active segment.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn active(&self) -> &Active {
         &self.active
@@ -151,20 +150,20 @@ impl Writer {
         FrameLimits { bytes: self.pace.frame_bytes_max(), operations: FRAME_OPERATIONS_MAX }
     }
 
-    /// Takes in what waits and collects a frame of it; false when it is time to stop.
+    /// Takes in pending requests and collects a frame of them; returns false when the writer must stop.
     fn drain(&mut self, requests: &Receiver<Request>, waiting: &mut Vec<Waiting>) -> bool {
         let goes_on = self.take_in(requests, Gather::Waiting);
         self.queue.take_frame(self.limits(), waiting);
         goes_on
     }
 
-    /// Moves requests to the queue; false when it is time to stop.
+    /// Moves requests to the queue; returns false when the writer must stop.
     fn take_in(&mut self, requests: &Receiver<Request>, gather: Gather) -> bool {
         let limits = self.limits();
         let mut gathering_since = None;
         while !self.queue.is_full() {
             let next = match self.carried.take() {
-                // What came before is to be answered first.
+                // Earlier batches must be answered first.
                 Some(request) if !self.queue.is_empty() => {
                     self.carried = Some(request);
                     break;
@@ -197,16 +196,16 @@ impl Writer {
 
     /// Whether to let more batches come before the next sync.
     ///
-    /// Those just answered are about to send again, and the first of them would otherwise get a sync of its own
-    /// while all others wait for the next. A wait is at most half of what that sync costs.
+    /// Senders of the batches just answered are about to send again. Without waiting, the first of them would get a
+    /// sync of its own while all others wait for the next one. The wait is at most half the duration of that sync.
     fn is_worth_waiting(&self, batches: usize, since: Instant) -> bool {
         self.last_batches >= GATHERED_BATCHES_MIN
             && batches < self.last_batches / 2
             && since.elapsed() < self.last_write / 2
     }
 
-    /// Leaves the processor to those whose batches are waited for. A nap costs less than asking again and again, and takes
-    /// twice as long as it says.
+    /// Yields the processor to the expected senders. Sleeping costs less than polling, but takes twice as long as
+    /// requested, so it is used only if there is enough time.
     fn let_others_work(&self, since: Instant) {
         if (self.last_write / 2).saturating_sub(since.elapsed()) > 4 * NAP {
             std::thread::sleep(NAP);
@@ -245,7 +244,7 @@ impl Writer {
         self.ask_for_next_segment();
     }
 
-    /// Writes what is not refused; when room runs out, what removes still gets the reserve.
+    /// Writes the batches that are not refused; when space runs out, removals can still use the reserve.
     fn write_accepted(&mut self, waiting: &mut [Waiting]) -> Result<(), Error> {
         match self.try_write(waiting, false) {
             Err(Error::Full { reason }) => {
@@ -305,7 +304,7 @@ impl Writer {
             Ok(()) => {}
             Err(error) if is_full(&error) => {
                 self.shared.is_write_refused.store(true, Ordering::Release);
-                // A frame header without its frame must not be mistaken for one later, not even after a power cut.
+                // The blanked header must never be mistaken for a frame, not even after a power cut.
                 let blank = [0; FRAME_HEADER_BYTES as usize];
                 let blanked = segment.file.write_all_at(&blank, *offset);
                 let is_unwritten = blanked.as_ref().is_err_and(is_full);
@@ -318,7 +317,7 @@ impl Writer {
             }
             Err(error) => return Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
         }
-        // After a failed sync nothing is known about earlier writes either: the process must stop.
+        // After a failed sync the state of earlier writes is unknown too: the process must stop.
         segment.file.sync_data().map_err(|error| self.shared.die_in_doubt("syncing", &segment.path, &error))
     }
 

@@ -125,7 +125,7 @@ async fn a_refused_batch_halts_its_partition_until_it_resumes() {
     shard.submit(put(head(1), "x")).await.unwrap();
 }
 
-/// The suite of all stores.
+/// The conformance suite of all stores.
 struct MemorySubject(MemoryStore);
 
 impl Subject for MemorySubject {

@@ -33,16 +33,16 @@ pub(super) struct UnderWay {
     pub(super) answer: Option<Standing>,
 }
 
-/// A node's process: the machine, its requests, and what it believes that it may hand out.
+/// A node's process: the state machine, its requests, and the shards that it believes it may serve.
 pub(super) struct Process {
     pub(super) node: Node,
     pub(super) under_way: Vec<UnderWay>,
     pub(super) until: BTreeMap<ShardId, Duration>,
-    /// Since when what is to be handed over has been known.
+    /// Since when the shards to be handed over have been known.
     pub(super) ending: BTreeMap<ShardId, Duration>,
     pub(super) stopped_until: Duration,
     pub(super) cut_until: Duration,
-    /// Each node's elapsed time began at another instant.
+    /// The start of the node's elapsed time, different for each node.
     pub(super) origin: Duration,
     pub(super) lost: u64,
 }
@@ -58,12 +58,12 @@ pub(super) struct World {
     pub(super) rows: Rows,
     pub(super) processes: Vec<Process>,
     pub(super) now: Duration,
-    /// What the table's clock is ahead by.
+    /// How far the table's clock is ahead.
     pub(super) table_ahead: Duration,
     pub(super) random: StdRng,
     pub(super) shards: u32,
     pub(super) latency_max_ms: u64,
-    /// The part of the answers that get lost on a way that is not cut.
+    /// The fraction of answers lost while the node is not cut off.
     pub(super) losses: f64,
 }
 
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// What arrives at the table takes effect, also when its sender is stopped or has given it up.
+    /// A request that arrives at the table takes effect, even if its sender is paused or has abandoned it.
     pub(super) fn arrive(&mut self) {
         let table_now = self.now + self.table_ahead;
         for process in &mut self.processes {
@@ -155,7 +155,7 @@ impl World {
             let renewal = process.node.ask(own_now);
             let is_cut = process.cut_until > self.now;
             let latency = |random: &mut StdRng| ms(random.random_range(0..=self.latency_max_ms));
-            // Cut off, some of it arrives all the same, late.
+            // While the node is cut off, some requests arrive nevertheless, late.
             let late = if is_cut { ms(self.random.random_range(0..10_000)) } else { Duration::ZERO };
             let arrives_at = self.now + late + latency(&mut self.random);
             let answered_at = arrives_at + latency(&mut self.random);
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Something goes wrong.
+    /// Causes a random fault.
     pub(super) fn disturb(&mut self) {
         let node = self.random.random_range(0..self.processes.len());
         let for_ms = ms(self.random.random_range(0..15_000));

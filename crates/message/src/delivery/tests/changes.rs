@@ -1,4 +1,4 @@
-//! What actions of rules changed, as readers see it.
+//! Changes by rule actions, as receivers see them.
 
 use peeklock_engine::{Forwarded, PropertyValue, RuleProperties};
 use proptest::prelude::*;
@@ -247,7 +247,7 @@ fn what_is_changed_keeps_its_place_and_stands_there_once() {
     assert_eq!(shown, [("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))]);
 }
 
-/// So many that they are looked up by a table: from one side of its beginning to the other.
+/// Enough to be looked up in a table: counts on both sides of the threshold.
 #[test]
 fn many_changes_lie_over_what_was_sent_as_few_do() {
     for count in [31, 32, 33, 5_000_i64] {
@@ -320,13 +320,13 @@ fn changes() -> impl Strategy<Value = PropertyChanges> {
     })
 }
 
-/// What rules would see of a message that is sent again as it was received.
+/// The properties that rules would see of a message that is sent again as it was received.
 fn rule_properties_of(whole: Bytes) -> RuleProperties {
     let sections = Sections::split(&whole).unwrap();
     rule_properties::of_sections(&sections).unwrap()
 }
 
-/// With decimals as the service writes them, which are the same numbers.
+/// With decimals in the service's encoding, which represent the same numbers.
 fn with_service_decimals(mut rule_properties: RuleProperties) -> RuleProperties {
     for (_, value) in &mut rule_properties.user {
         if let Ok(Some(written)) = crate::decimal::as_service(&rule_properties::to_value(value)) {
@@ -337,7 +337,7 @@ fn with_service_decimals(mut rule_properties: RuleProperties) -> RuleProperties 
 }
 
 proptest! {
-    /// Receivers see what rules of the next topic see, and what an action's changes come to for rules.
+    /// Receivers see what rules of the next topic see, and the same effect of an action's changes.
     #[test]
     fn what_is_delivered_is_what_rules_are_told(
         sent in prop::collection::hash_map("[abcAB]", sent_value(), 0..5),
@@ -361,7 +361,7 @@ proptest! {
         let modified = modified.into_iter().map(|(name, value)| Property { name: name.into(), value: value.to_bytes() }).collect::<Vec<_>>();
         let why = reason.map(|reason| Arc::new(DeadLetter { reason: Some(reason.into()), description: Some("d".into()) }));
         let view = MessageView { modified: (!modified.is_empty()).then(|| Arc::new(modified)), dead_letter: why, ..view };
-        // One that an action removed and a receiver set again may have either place.
+        // A property that an action removed and a receiver set again may be in either place.
         let sorted = |rule_properties: RuleProperties| {
             let mut rule_properties = with_service_decimals(rule_properties);
             rule_properties.user.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -1,4 +1,4 @@
-//! What is shown of a message depending on the way it takes and on what became of it before.
+//! Encoding of a message depending on how it is sent and on its history.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn annotations(received: &Received, way: Way, origin: Origin) -> Vec<(Value, Val
 
 const BROWSED: Way = Way::Browsed { omits_body: false };
 
-/// The end of the section that begins with this code, written with strings as keys, as Java does (7.17.20).
+/// The end of a footer section with this constructor for its keys; with strings, as in Java (7.17.20).
 fn footer(keys_are: u8) -> Vec<u8> {
     [&[0x00, 0x53, 0x78, 0xc1, 11, 4, keys_are][..], b"\x01a\x54\x01", &[keys_are], b"\x01b\x54\x02"].concat()
 }
@@ -68,7 +68,7 @@ fn a_body_can_be_left_out_and_the_footer_stays() {
     }
 }
 
-/// Stored by an earlier version; a new one has symbols when it is stored.
+/// Stored by an earlier version; a new message gets symbols when it is stored.
 #[test]
 fn a_stored_footer_with_strings_as_keys_is_delivered_with_symbols() {
     let body = content(&[], &[]);

@@ -23,12 +23,12 @@ pub(crate) use trio::Trio;
 pub(crate) const SHARD: ShardId = ShardId(0);
 pub(crate) const QUEUE: PartitionId = PartitionId(1);
 
-/// The log of shard 0, as one node sees it.
+/// The log of shard 0, as seen by one node.
 pub(crate) fn log(database: Database) -> Arc<dyn ReplicatedLog> {
     PostgresLogs::new(database).log(SHARD)
 }
 
-/// A record of so many bytes of heads and bodies.
+/// A record with these heads and bodies.
 pub(crate) fn record(place: u64, epoch: u64, heads: &str, bodies: &str) -> NewRecord {
     let id = id(place, epoch);
     let (heads, bodies) =
@@ -40,7 +40,7 @@ pub(crate) fn id(place: u64, epoch: u64) -> RecordId {
     RecordId { place: RecordPlace(place), epoch: Epoch(epoch) }
 }
 
-/// Opens the log and seizes it in `epoch`; the owner record's place.
+/// Opens the log and seizes it in `epoch`; returns the owner record's place.
 pub(crate) async fn own(log: &Arc<dyn ReplicatedLog>, epoch: u64) -> u64 {
     loop {
         let tail = log.open().await.unwrap();
@@ -65,7 +65,7 @@ pub(crate) async fn all(log: &Arc<dyn ReplicatedLog>) -> Vec<StoredRecord> {
     }
 }
 
-/// A store over `database`, with all limits small.
+/// A store over `database` with small limits.
 pub(crate) fn store(database: Database) -> ClusterStore {
     store_with(database, small())
 }
@@ -74,7 +74,7 @@ pub(crate) fn store_with(database: Database, options: ClusterOptions) -> Cluster
     ClusterStore::new(Arc::new(PostgresLogs::new(database)), options, Arc::new(TokioSurroundings)).unwrap()
 }
 
-/// Few messages reach every limit.
+/// Small limits, so that few messages reach each of them.
 pub(crate) fn small() -> ClusterOptions {
     ClusterOptions {
         record_bytes_max: 1 << 10,
@@ -104,7 +104,7 @@ pub(crate) fn value(number: u64, len: usize) -> Bytes {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// The numbers of the messages that are there; each with its body.
+/// The numbers of the existing messages, each with a body.
 pub(crate) async fn messages(lease: &Lease) -> Vec<u64> {
     let (mut found, mut from) = (Vec::new(), Some(0));
     while let Some(number) = from {
@@ -120,7 +120,7 @@ pub(crate) async fn messages(lease: &Lease) -> Vec<u64> {
     found
 }
 
-/// Asks again until `holds`.
+/// Repeats the check until `holds` returns true.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
     for _ in 0..3_000 {
         if holds().await {

@@ -9,15 +9,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What passes.
+/// State of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     Whole,
-    /// What clients say does not arrive.
+    /// The clients' bytes do not arrive.
     CutToServer,
-    /// What the server says does not arrive.
+    /// The server's bytes do not arrive.
     CutToClient,
-    /// Nothing arrives, and both sides think that they are connected.
+    /// No bytes arrive, and both sides assume that they are connected.
     CutBoth,
 }
 
@@ -32,7 +32,7 @@ impl Link {
     }
 }
 
-/// A port before a server. Everything ends when it is dropped.
+/// A listening port in front of a server. All its connections end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the test's own, in a temporary folder, on a free port.
+//! A PostgreSQL server for tests, in a temporary folder, on a free port.
 
 use std::fs;
 use std::io::Write;
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use peeklock_postgres::{Database, DatabaseOptions, PostgresMetrics};
 
-/// Everything here takes some seconds at most on a slow machine.
+/// Time limit for steps that take some seconds at most on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The programs of PostgreSQL and an empty cluster, or why there are none.
+/// The programs of PostgreSQL and an empty database cluster; `None` if it is not installed.
 static TEMPLATE: OnceLock<Option<Template>> = OnceLock::new();
 
 struct Template {
     programs: PathBuf,
     data: PathBuf,
-    /// Removed when this process ends, in whatever way.
+    /// Removed when this process ends, in any way.
     _folder: Folder,
 }
 
-/// A shell in a folder, as whoever runs servers. What comes behind `read line` in its script is done when this is dropped, and also
-/// when this process ends in whatever way.
+/// A shell in a folder, run as the server's user. The commands after `read line` in its script run when this is
+/// dropped, and when this process ends in any way.
 #[derive(Debug)]
 struct Shell(Child);
 
@@ -43,7 +43,7 @@ impl Drop for Shell {
     }
 }
 
-/// A folder that is removed with all that is in it.
+/// A folder that is removed with its contents.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -66,7 +66,7 @@ fn is_root() -> bool {
     *IS_ROOT.get_or_init(|| Command::new("id").arg("-u").output().unwrap().stdout == b"0\n")
 }
 
-/// PostgreSQL refuses to run as root.
+/// Runs a program as another user, because PostgreSQL refuses to run as root.
 fn as_server_user(program: impl AsRef<Path>) -> Command {
     if is_root() {
         let mut command = Command::new("runuser");
@@ -98,7 +98,7 @@ fn template() -> Option<&'static Template> {
     let made = TEMPLATE.get_or_init(|| {
         let Some(programs) = find_programs() else {
             assert!(std::env::var_os("PEEKLOCK_REQUIRE_POSTGRES").is_none(), "PostgreSQL is not installed");
-            // Loud: a suite that skips what it is for must not look like one that passed.
+            // Prominent, so that a suite that skips its tests does not look like one that passed.
             eprintln!(
                 "\n*** SKIPPED: PostgreSQL is not installed (no /usr/lib/postgresql/*/bin/initdb) ***\n"
             );
@@ -127,7 +127,7 @@ fn template() -> Option<&'static Template> {
     made.as_ref()
 }
 
-/// What every server here has: small, and as durable as a real one.
+/// Settings of all servers: small, and as durable as a production server.
 const CONFIGURATION: &str = "
 listen_addresses = '127.0.0.1'
 shared_buffers = 16MB
@@ -143,22 +143,22 @@ fsync = on
 log_min_messages = warning
 ";
 
-/// A port that nobody listens on at present.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A server; it is killed and its folder removed when this is dropped, or when the process ends.
+/// A server; it is killed and its folder removed when it is dropped, or when this process ends.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) port: u16,
-    /// Before the folder: it is dropped first.
+    /// Declared before the folder, so that it is dropped first.
     process: Option<Shell>,
     folder: Folder,
 }
 
 impl Server {
-    /// A new primary with this in its configuration, started. None where PostgreSQL is not installed.
+    /// Starts a new primary with these additional settings. `None` if PostgreSQL is not installed.
     pub(crate) fn start(configuration: &str) -> Option<Self> {
         let template = template()?;
         let mut server = Self::copied(&template.data, configuration);
@@ -166,7 +166,7 @@ impl Server {
         Some(server)
     }
 
-    /// A server on a copy of a folder of data that nobody uses.
+    /// A server on a copy of an unused data folder.
     fn copied(data: &Path, configuration: &str) -> Self {
         let folder = Folder::new();
         run(as_server_user("cp").arg("-a").arg(data).arg(folder.path.join("data")));
@@ -188,7 +188,7 @@ impl Server {
         &self.folder.path
     }
 
-    /// Writes a file that the server can read, and nobody else.
+    /// Writes a file that only the server's user can read.
     pub(crate) fn write(&self, name: &str, contents: &str) {
         let path = self.data().join(name);
         let mut tee = as_server_user("sh");
@@ -207,7 +207,7 @@ impl Server {
     /// Starts the server and waits until it answers.
     pub(crate) fn launch(&mut self) {
         let postgres = template().unwrap().programs.join("postgres");
-        // Immediate shutdown when this process is gone; what is left is removed with the folder.
+        // Immediate shutdown when this process is gone; remaining files are removed with the folder.
         let script = format!(
             "'{}' -D data >log 2>&1 & pid=$!; read line; kill -QUIT $pid 2>/dev/null; wait",
             postgres.display()
@@ -238,14 +238,14 @@ impl Server {
         psql.args(["-p", &self.port.to_string(), database]).output().unwrap()
     }
 
-    /// What the server answers to a superuser in database `app`.
+    /// The answer to a statement of a superuser in database `app`.
     pub(crate) fn sql(&self, sql: &str) -> String {
         let output = self.psql(sql);
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Waits until the server answers `expected`.
+    /// Waits until the answer is `expected`.
     pub(crate) fn await_sql(&self, sql: &str, expected: &str) {
         let start = Instant::now();
         loop {
@@ -292,7 +292,7 @@ impl Server {
         self.await_sql(&format!("select current_setting('{name}')"), shown);
     }
 
-    /// Ends the server as a crash does.
+    /// Ends the server like a crash.
     pub(crate) fn kill(&mut self) {
         let pid = fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
         run(Command::new("kill").args(["-KILL", pid.lines().next().unwrap()]));
@@ -300,20 +300,20 @@ impl Server {
         let _ = fs::remove_file(self.data().join("postmaster.pid"));
     }
 
-    /// Ends the server as an administrator does.
+    /// Ends the server like an administrator.
     pub(crate) fn stop(&mut self) {
         let pg_ctl = template().unwrap().programs.join("pg_ctl");
         run(as_server_user(pg_ctl).args(["stop", "-w", "-m", "fast", "-D"]).arg(self.data()));
         self.process = None;
     }
 
-    /// A server that stopped, as a copy: what a cold backup gives.
+    /// A copy of a stopped server, like a cold backup.
     pub(crate) fn copy(&self, configuration: &str) -> Self {
         assert!(self.process.is_none());
         Self::copied(&self.data(), configuration)
     }
 
-    /// Makes a server that doesn't run a standby of another one.
+    /// Makes a stopped server a standby of another one.
     pub(crate) fn follow(&self, primary: &Self) {
         let name = self.port;
         let to = format!("host=127.0.0.1 port={} user=root application_name=s{name}", primary.port);
@@ -332,7 +332,7 @@ impl Server {
         format!("postgres://app:secret@127.0.0.1:{}/app", self.port)
     }
 
-    /// Options with short time limits, in a schema of the test's own.
+    /// Options with short time limits, in a separate schema.
     pub(crate) fn options(&self, schema: &str) -> DatabaseOptions {
         options(&self.url(), schema)
     }

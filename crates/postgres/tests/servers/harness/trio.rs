@@ -6,7 +6,7 @@ use peeklock_postgres::{Database, DatabaseOptions};
 
 use super::server::{Server, database, options};
 
-/// See the module.
+/// The three servers; see the module.
 #[derive(Debug)]
 pub(crate) struct Trio {
     pub(crate) primary: Server,
@@ -14,7 +14,7 @@ pub(crate) struct Trio {
 }
 
 impl Trio {
-    /// None where PostgreSQL is not installed.
+    /// `None` if PostgreSQL is not installed.
     pub(crate) fn start() -> Option<Self> {
         let mut primary =
             Server::start("synchronous_standby_names = 'ANY 1 (*)'\nsynchronous_commit = local")?;
@@ -29,13 +29,13 @@ impl Trio {
         Some(Self { primary, standbys })
     }
 
-    /// The one that tests share which change nothing but their own schema.
+    /// The instance shared by tests that change nothing but their own schema.
     pub(crate) fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Trio>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// All three servers.
+    /// Options with all three servers.
     pub(crate) fn options(&self, schema: &str) -> DatabaseOptions {
         let servers = std::iter::once(&self.primary).chain(&self.standbys);
         let hosts: Vec<String> = servers.map(|server| format!("127.0.0.1:{}", server.port)).collect();

@@ -1,4 +1,4 @@
-//! What the grammar of selectors can't see: which operands an operator takes, which names there are.
+//! Checks of selectors beyond the grammar: operand types and names.
 
 use super::super::builder::{self, Node, Place, Problem, Target};
 use super::super::tree::{ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign};
@@ -6,7 +6,7 @@ use super::{HEADERS, MESSAGE_ID_NAMES};
 
 type Built = Result<Node, Problem>;
 
-/// How clients for JMS write identifiers of messages that no JMS client has sent: the prefix, and the identifier itself.
+/// Prefixes that JMS clients add to message ids from other clients; removing them yields the original id.
 const ID_PREFIXES: [&str; 3] = ["ID:AMQP_NO_PREFIX:", "ID:AMQP_UUID:", "ID:AMQP_ULONG:"];
 
 pub(in crate::sql) fn property(at: usize, name: &str) -> Built {
@@ -16,7 +16,7 @@ pub(in crate::sql) fn property(at: usize, name: &str) -> Built {
     Ok(builder::property(Target::user(at, name.into())))
 }
 
-/// Texts and truth values are equal or not, but not less or greater (3.8.1.2).
+/// Texts and truth values can only be equal or not, without an order (3.8.1.2).
 pub(in crate::sql) fn comparison(left: Node, operator: ComparisonOperator, right: Node) -> Built {
     let is_ordering = !matches!(operator, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
     for operand in [&left, &right] {
@@ -74,7 +74,7 @@ pub(in crate::sql) fn signed(at: usize, operand: Node, sign: Sign) -> Built {
     builder::signed(at, operand, sign)
 }
 
-/// A condition can't be compared, which also bounds what BETWEEN repeats.
+/// A condition can't be an operand of a comparison, which also bounds the repetition by BETWEEN.
 fn check_value(operand: &Node) -> Result<(), Problem> {
     if operand.is_condition() {
         return Err(Problem::new(operand.at(), "a value was expected, and this is a condition"));
@@ -99,7 +99,7 @@ fn check_property(value: &Node) -> Result<(), Problem> {
     }
 }
 
-/// Whether it is the identifier of a message, or of the message that it answers.
+/// Whether it is a message id or a correlation id.
 fn is_identifier(node: &Node) -> bool {
     match node.expression() {
         Expression::Property(Property::User(name)) => MESSAGE_ID_NAMES.contains(&&**name),
@@ -107,7 +107,7 @@ fn is_identifier(node: &Node) -> bool {
     }
 }
 
-/// An identifier as it is in the message.
+/// Converts an id to the form in the message.
 fn without_prefix(node: Node) -> Node {
     let Expression::Constant(Constant::Text(text)) = node.expression() else { return node };
     let bare = ID_PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix));

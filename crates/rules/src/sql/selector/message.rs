@@ -1,26 +1,26 @@
-//! What a selector gets for its names: the fields of a message as the specification maps them (AMQP Binding for JMS, 3.2), and its
-//! application properties.
+//! The values of a selector's names: the fields of a message as mapped by the specification (AMQP Binding for JMS,
+//! 3.2), and its application properties.
 
 use super::Selector;
 use crate::{PropertyValue, RuleProperties};
 
-/// The priority of a message that has none (AMQP 1.0, 3.2.1).
+/// The priority of a message without one (AMQP 1.0, 3.2.1).
 const PRIORITY_DEFAULT: u8 = 4;
 
 impl Selector {
-    /// Whether a message matches that was delivered so many times before.
+    /// Whether a message matches that was delivered this many times before.
     #[must_use]
     pub fn matches_message(&self, message: &RuleProperties, delivery_count: u32) -> bool {
         self.matches(|name| value(name, message, delivery_count))
     }
 
-    /// Whether a message that was never delivered matches, with so many steps left for LIKE.
+    /// Whether a message that was never delivered matches, with a limit for the steps of LIKE.
     pub(crate) fn matches_new(&self, message: &RuleProperties, like_steps_left: &mut usize) -> bool {
         self.matches_within(|name| value(name, message, 0), like_steps_left)
     }
 }
 
-/// The value under a name; names other than those of fields are application properties, and case matters.
+/// The value of a name; names other than those of fields are application properties, and case-sensitive.
 fn value(name: &str, message: &RuleProperties, delivery_count: u32) -> Option<PropertyValue> {
     let text = |text: &Option<Box<str>>| text.clone().map(PropertyValue::Text);
     let fields = &message.selectable;

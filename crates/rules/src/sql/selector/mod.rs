@@ -1,7 +1,8 @@
-//! Selectors of JMS: which messages a receiver wants (Jakarta Messaging 3.1, 3.8.1).
+//! JMS selectors: conditions on the messages that a receiver gets (Jakarta Messaging 3.1, 3.8.1).
 //!
-//! A selector has a grammar of its own and becomes a program like a condition in SQL. Its names are those of JMS and differ by
-//! case, which SQL's do not: the program reads numbered places, and whoever asks fills them by the exact name.
+//! A selector has a grammar of its own and is compiled to a program like an SQL condition. Its names are those of JMS
+//! and case-sensitive, unlike SQL's: the program refers to them by number, and the caller provides the values by exact
+//! name.
 
 mod checks;
 mod message;
@@ -34,7 +35,7 @@ lalrpop_mod!(
 /// The longest selector, in bytes.
 pub const SELECTOR_BYTES_MAX: usize = 16 * 1024;
 
-/// What a selector can ask for beside application properties: fields of the message by the names of JMS.
+/// The fields of a message, by their JMS names, that selectors can use in addition to application properties.
 const HEADERS: [&str; 10] = [
     "JMSDeliveryMode",
     "JMSPriority",
@@ -48,23 +49,23 @@ const HEADERS: [&str; 10] = [
     "JMSXDeliveryCount",
 ];
 
-/// Those of them that identify messages.
+/// Those that identify messages.
 const MESSAGE_ID_NAMES: [&str; 2] = ["JMSMessageID", "JMSCorrelationID"];
 
-/// A condition about the properties of one message.
+/// A condition on the properties of one message.
 #[derive(Debug, Clone)]
 pub struct Selector {
     text: Box<str>,
     program: Arc<Program>,
-    /// The names that it asks for, each once; by place.
+    /// The names used, each once; the index is the number in the program.
     names: Box<[Box<str>]>,
 }
 
 impl Selector {
-    /// Reads a selector.
+    /// Parses a selector.
     ///
     /// # Errors
-    /// [`SqlError`] names the place and what was expected there.
+    /// [`SqlError`] with the position and what was expected there.
     pub fn new(text: &str) -> Result<Self, SqlError> {
         if text.len() > SELECTOR_BYTES_MAX {
             let message = format!("a selector is no longer than {SELECTOR_BYTES_MAX} bytes");
@@ -78,24 +79,24 @@ impl Selector {
         Ok(Self { text: text.into(), program: Arc::new(program), names })
     }
 
-    /// The text as it was written.
+    /// The original text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The names that it asks for, each once.
+    /// The names used, each once.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// Whether a message matches; `value_of` says what it has under an exact name. A message for which the selector can't be
-    /// computed, by a division by zero for example, does not match.
+    /// Whether a message matches; `value_of` returns its value for an exact name. A message for which the evaluation
+    /// fails, by a division by zero for example, does not match.
     pub fn matches(&self, value_of: impl FnMut(&str) -> Option<PropertyValue>) -> bool {
         self.matches_within(value_of, &mut { STEPS_MAX })
     }
 
-    /// [`Self::matches`] with so many steps left for LIKE; a selector that needs more does not match.
+    /// Like [`Self::matches`], with a limit for the steps of LIKE; a selector that needs more does not match.
     fn matches_within(
         &self,
         mut value_of: impl FnMut(&str) -> Option<PropertyValue>,
@@ -106,7 +107,7 @@ impl Selector {
         let rule_properties = RuleProperties { user, ..RuleProperties::default() };
         let message =
             Message { rule_properties: &rule_properties, arrival: Arrival::default(), changes: None };
-        // There is no function in a selector that draws anything.
+        // Selectors have no function that generates values.
         let value = evaluate(&self.program, &message, &mut || 0, like_steps_left);
         value.and_then(|value| condition(&value)).is_ok_and(|truth| truth == Some(true))
     }
@@ -118,7 +119,7 @@ impl PartialEq for Selector {
     }
 }
 
-/// Puts places where a program has names; the names by place.
+/// Replaces the names in a program by numbers; returns the names by number.
 fn number_names(program: &mut Program) -> Box<[Box<str>]> {
     let mut names: Vec<Box<str>> = Vec::new();
     for step in &mut program.steps {
@@ -143,7 +144,7 @@ fn place_name(place: usize) -> Box<str> {
     place.to_string().into()
 }
 
-/// The words of a text with the bytes they take.
+/// The tokens of a text with their byte ranges.
 fn tokens(text: &str) -> impl Iterator<Item = Result<(usize, Token<'_>, usize), Problem>> {
     Token::lexer(text).spanned().map(|(token, bytes)| match token {
         Ok(token) => Ok((bytes.start, token, bytes.end)),

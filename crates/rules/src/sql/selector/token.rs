@@ -1,8 +1,8 @@
-//! The words of the language of selectors.
+//! The tokens of the selector language.
 
 use logos::{Lexer, Logos};
 
-/// A word of the language. Names are identifiers of Java, numbers are written as Java writes them.
+/// A token. Names are Java identifiers, numbers have Java's syntax.
 #[derive(Debug, Clone, PartialEq, Logos)]
 #[logos(error = Refused)]
 #[logos(skip r"\s+")]
@@ -69,7 +69,7 @@ pub(in crate::sql) enum Token<'source> {
     Double(f64),
 }
 
-/// Why there is no word.
+/// The reason why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(in crate::sql) enum Refused {
     #[default]
@@ -80,7 +80,7 @@ pub(in crate::sql) enum Refused {
 }
 
 impl Refused {
-    /// As a phrase.
+    /// The reason as a phrase.
     pub(super) const fn message(self) -> &'static str {
         match self {
             Self::Character => "this character has no meaning in a selector",
@@ -97,7 +97,7 @@ fn text<'source>(lexer: &Lexer<'source, Token<'source>>) -> Box<str> {
     inner.replace("''", "'").into()
 }
 
-/// Decimal, hexadecimal with `0x`, octal with `0` in front.
+/// Decimal, hexadecimal with prefix `0x`, octal with prefix `0`.
 fn integer<'source>(lexer: &Lexer<'source, Token<'source>>) -> Result<i64, Refused> {
     let digits = lexer.slice().trim_end_matches(['l', 'L']);
     let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));

@@ -1,4 +1,4 @@
-//! Trees and texts at random.
+//! Random trees and texts.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -9,7 +9,7 @@ use crate::sql::tree::{
     ArithmeticOperator, ComparisonOperator, Constant, Expression, Property, Sign, Statement, SystemProperty,
 };
 
-/// Words, and what begins like one.
+/// Words of the language, and beginnings of words.
 const WORDS: &str = "AND or Not IN LIKE ESCAPE IS NULL EXISTS TRUE false SET REMOVE = <> != > >= < <= + - * / % ( ) ( ) \
                      , ; . sys.To sys user a b_1 é [a] \"b\" newid newid() p( property @text @number @yes @ 1 1.5 2e3 \
                      9223372036854775808 'x' '\\' 'it''s' ' [ \" # \n";
@@ -18,7 +18,7 @@ const NAMES: &[&str] = &[
     "a", "B_1", "größe", "and", "Set", "sys", "user", "p", "newid", "a]b", "]", "[x]", "\"", "'", "HR-1", " ",
 ];
 
-/// A condition as the parser makes them: in normal form, with the parameters of [`super::parameters`].
+/// A condition as produced by the parser: in normal form, with the parameters of [`super::parameters`].
 pub(super) fn condition() -> impl Strategy<Value = Expression> {
     expression().prop_map(as_condition)
 }
@@ -35,7 +35,7 @@ pub(super) fn statement() -> impl Strategy<Value = Statement> {
     ]
 }
 
-/// Text that has some of the words of the language, in any order.
+/// Text of random words of the language.
 pub(super) fn soup() -> impl Strategy<Value = String> {
     let word = prop_oneof![9 => select(WORDS.split(' ').collect::<Vec<_>>()).prop_map(str::to_owned), 1 => any::<String>()];
     (vec(word, 0..24), select(&["", " "][..])).prop_map(|(words, between)| words.join(between))
@@ -101,7 +101,7 @@ fn comparison_operator() -> impl Strategy<Value = ComparisonOperator> + Clone {
     select(&[Equal, NotEqual, Greater, GreaterOrEqual, Less, LessOrEqual][..])
 }
 
-/// A number that is written out has its sign in it.
+/// A numeric literal includes its sign.
 fn signed((sign, operand): (Sign, Expression)) -> Expression {
     match operand {
         Expression::Constant(Constant::Integer(_) | Constant::Double(_)) => operand,
@@ -109,7 +109,7 @@ fn signed((sign, operand): (Sign, Expression)) -> Expression {
     }
 }
 
-/// What ESCAPE names is one character, if it is written out.
+/// A constant ESCAPE is one character.
 fn like((negated, value, pattern, escape): (bool, Expression, Expression, Option<Expression>)) -> Expression {
     let escape = escape.map(|escape| match escape {
         Expression::Constant(_) | Expression::Parameter(_) => {
@@ -121,7 +121,7 @@ fn like((negated, value, pattern, escape): (bool, Expression, Expression, Option
     Expression::Like { negated, value, pattern, escape: escape.map(Box::new) }
 }
 
-/// A chain in a chain is one chain.
+/// A chain in a chain becomes one chain.
 fn and(terms: Vec<Expression>) -> Expression {
     let terms = terms.into_iter().map(as_condition).flat_map(|term| match term {
         Expression::And(terms) => terms,
@@ -138,7 +138,7 @@ fn or(terms: Vec<Expression>) -> Expression {
     Expression::Or(terms.collect())
 }
 
-/// What can't be TRUE or FALSE is compared with something.
+/// An expression that can't be TRUE or FALSE is compared with something.
 fn as_condition(expression: Expression) -> Expression {
     match expression {
         Expression::Constant(Constant::Integer(_) | Constant::Double(_) | Constant::Text(_))

@@ -1,10 +1,10 @@
-//! What texts come to, by the canonical text of their tree.
+//! Meaning of texts, by the canonical text of their trees.
 
 use super::parameters;
 use crate::sql::parse;
 use crate::sql::tree::{Constant, Expression, Property, Statement, SystemProperty};
 
-/// What is written and what it is read as (semantics §13.1).
+/// Texts and their canonical form (semantics §13.1).
 const FILTERS: &[(&str, &str)] = &[
     ("1=1", "1 = 1"),
     ("a = 'x' AND b > 5", "a = 'x' AND b > 5"),

@@ -1,8 +1,8 @@
-//! Texts that nobody means well with, and long ones.
+//! Malicious and very long texts.
 
 use crate::sql::{DEPTH_MAX, parse};
 
-/// Longer than any limit somebody would configure.
+/// Longer than any reasonable limit.
 const LONG: usize = 20_000;
 
 fn message(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! What holds for all expressions and messages.
+//! Laws that hold for all expressions and messages.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::{PropertyValue, RuleProperties, Subject};
 
 type Parameters = Vec<(Box<str>, PropertyValue)>;
 
-/// What an expression comes to.
+/// The value of an expression.
 fn computed(
     expression: &Expression,
     parameters: &Parameters,
@@ -52,7 +52,7 @@ fn or(left: &Expression, right: &Expression) -> Expression {
     Expression::Or(vec![left.clone(), right.clone()])
 }
 
-/// Equal, and what is no number is equal to itself.
+/// Whether values are equal; NaN is equal to itself.
 fn same(left: &PropertyValue, right: &PropertyValue) -> bool {
     match (left, right) {
         (PropertyValue::Double(left), PropertyValue::Double(right)) => {
@@ -138,7 +138,7 @@ proptest! {
         for (position, (name, _)) in changes.user.iter().enumerate() {
             prop_assert!(changes.user.iter().skip(position + 1).all(|(other, _)| other != name), "{} twice", name);
         }
-        // The last statement about a property has its way.
+        // The last statement about a property takes precedence.
         if let Some(Statement::Remove(Property::User(name))) = statements.last() {
             prop_assert!(after.user(name).is_none());
         }

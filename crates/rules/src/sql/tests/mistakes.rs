@@ -1,9 +1,9 @@
-//! Texts that are refused, each with the place and the words.
+//! Invalid texts, each with the position and text of its error.
 
 use super::parameters;
 use crate::sql::parse;
 
-/// The text, with a caret before the character that the error names.
+/// The text, with a caret before the position of the error.
 const FILTERS: &[(&str, &str)] = &[
     ("a =^", "the text ends where a value was expected"),
     ("a = ^)", "found ')' where a value was expected"),
@@ -34,7 +34,7 @@ const FILTERS: &[(&str, &str)] = &[
     ),
     ("sys.^", "the text ends where the name of a property was expected"),
     ("EXISTS(^1)", "found '1' where the name of a property was expected"),
-    // Words that are none.
+    // Invalid tokens.
     ("a = ^'b", "the text that starts here has no closing quote"),
     ("a = ^'b''", "the text that starts here has no closing quote"),
     ("^[a = 1", "the name that starts here has no closing ]"),
@@ -52,7 +52,7 @@ const FILTERS: &[(&str, &str)] = &[
     ("a = ^--9223372036854775808", "this integer does not fit into 64 bits"),
     ("a = -^99999999999999999999", "this integer does not fit into 64 bits"),
     ("a = ^1e309", "this number is too large"),
-    // What the grammar can't see.
+    // Errors beyond the grammar.
     ("sys.^Lable = 'x'", "there is no system property 'Lable': did you mean sys.Label?"),
     ("sys.^[Message Id] = 'x'", "there is no system property 'Message Id': did you mean sys.MessageId?"),
     ("sys.^Colour = 'x'", "there is no system property 'Colour'"),

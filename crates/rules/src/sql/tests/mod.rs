@@ -1,4 +1,4 @@
-//! Texts, trees and mistakes.
+//! Tests of parsing, printing and evaluation.
 
 mod arbitrary;
 mod canonical;
@@ -11,7 +11,7 @@ mod round_trip;
 
 use crate::PropertyValue;
 
-/// What `@name` stands for in these tests.
+/// The values of `@name` in these tests.
 fn parameters() -> Vec<(Box<str>, PropertyValue)> {
     vec![
         ("@text".into(), PropertyValue::Text("orders".into())),

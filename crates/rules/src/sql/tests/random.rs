@@ -1,4 +1,4 @@
-//! Expressions and messages of every kind, small enough that they often meet.
+//! Random expressions and messages of every kind, with few different values so that matches are frequent.
 
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ fn integer() -> impl Strategy<Value = i64> {
     prop_oneof![-3_i64..6, prop::sample::select(vec![i64::MAX, i64::MIN, AT_MS, 1 << 53])]
 }
 
-/// A value of any kind.
+/// A value of any type.
 pub(super) fn value() -> impl Strategy<Value = PropertyValue> {
     let decimals = vec![0x303e << 112 | 125, 0x3040 << 112 | 5, 0x7800 << 112, 0x7c00 << 112];
     let ticks = vec![0, 600_000_000, i64::MAX, i64::MIN, AT_MS * 10_000 + 621_355_968_000_000_000];
@@ -99,7 +99,7 @@ pub(super) fn rule_properties() -> impl Strategy<Value = RuleProperties> {
     })
 }
 
-/// What `@x` and `@y` stand for.
+/// The values of `@x` and `@y`.
 pub(super) fn parameters() -> impl Strategy<Value = Vec<(Box<str>, PropertyValue)>> {
     (value(), value()).prop_map(|(x, y)| vec![("@x".into(), x), ("Y".into(), y)])
 }

@@ -1,4 +1,4 @@
-//! The language once more, as plainly as it can be said: recursive, with copies, without a program.
+//! A reference implementation of the language, as simple as possible: recursive, with copies, without a program.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::sql::tree::{
 use crate::sql::{instant, time_span};
 use crate::{PropertyValue, RuleProperties};
 
-/// It comes to nothing.
+/// Evaluation failed.
 #[derive(Debug, PartialEq)]
 pub(super) struct Failed;
 
@@ -18,7 +18,7 @@ pub(super) struct Failed;
 pub(super) struct Reference<'a> {
     pub(super) rule_properties: &'a RuleProperties,
     pub(super) parameters: &'a [(Box<str>, PropertyValue)],
-    /// How many ids were drawn.
+    /// Number of ids generated.
     pub(super) drawn: u128,
 }
 
@@ -200,7 +200,7 @@ fn arithmetic(
             Subtract => first - second,
             Multiply => first.checked_mul(second).ok_or(Failed)?,
             Divide => first / second,
-            // As .NET: what the division could not hold, the remainder does not have either.
+            // As in .NET: if the division overflows, the remainder does too.
             Remainder if first == i128::from(i64::MIN) && second == -1 => return Err(Failed),
             Remainder => first % second,
         };
@@ -224,7 +224,7 @@ fn arithmetic(
     }))
 }
 
-/// Instants and lengths of time, by the table of C#.
+/// Times and durations, by C#'s rules.
 fn of_times(
     operator: ArithmeticOperator,
     left: &PropertyValue,
@@ -254,7 +254,7 @@ fn of_times(
     }
 }
 
-/// Less, equal, greater by three questions.
+/// Evaluates a comparison by testing less, equal and greater.
 fn compared(operator: ComparisonOperator, left: &PropertyValue, right: &PropertyValue) -> Option<bool> {
     let (less, equal, greater, ordered) = relation(left, right)?;
     match operator {
@@ -326,7 +326,7 @@ fn liked(
         Some(_) => return Err(Failed),
     };
     let PropertyValue::Text(text) = value else { return Ok(None) };
-    // A character that stands for itself is marked.
+    // A literal character is marked.
     let mut places = Vec::new();
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {

@@ -1,4 +1,4 @@
-//! Printing and reading are each other's inverse, and nothing that is read panics.
+//! Printing and parsing are inverse to each other, and parsing never panics.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn printed(statements: &[Statement], separator: &str) -> String {
     statements.iter().map(Statement::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// Whatever it is, it is refused, or it is printed and read back as the same.
+/// Any text is refused, or its tree is printed and parsed to the same tree.
 fn survives(text: &str) -> Result<(), TestCaseError> {
     if let Ok(tree) = parse::filter(text, &parameters()) {
         prop_assert_eq!(parse::filter(&tree.to_string(), &parameters()), Ok(tree));

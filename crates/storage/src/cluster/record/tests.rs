@@ -111,7 +111,7 @@ fn a_frame_says_how_much_of_it_is_missing() {
     assert!(matches!(read_frame(&damaged.into()), FrameRead::Damaged));
 }
 
-/// The format that stored logs have. A change here needs a new version and a reader of this one.
+/// The format of stored logs. A change here needs a new version and a reader of this one.
 #[test]
 fn the_bytes_of_a_record_stay() {
     let mut batch = Batch::new();

@@ -1,4 +1,4 @@
-//! The engine: logs of all shards, and calls on their way from and to several nodes.
+//! The simulated engine: logs of all shards, and the calls under way from several nodes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,36 +10,36 @@ use super::table::{Call, Footprint, Outcome, Table};
 use crate::cluster::{LogLimits, Logs, RecordPlace, Tail};
 use crate::{Error, ShardId};
 
-/// What every log here accepts unless changed with [`SimulatedEngine::set_limits`].
+/// Default limits of every log, unless changed with [`SimulatedEngine::set_limits`].
 const LIMITS: LogLimits = LogLimits { heads_bytes_max: 1 << 30, bodies_bytes_max: 1 << 30 };
 
-/// What it sets aside of a limited room ([`SimulatedEngine::set_bytes_max`]).
+/// Bytes reserved of a limited size ([`SimulatedEngine::set_bytes_max`]).
 pub const RESERVE_BYTES: u64 = 4 << 10;
 
 /// An engine in memory. Calls are carried out at once, or one step at a time under a test's control
-/// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and an append looks for its predecessor, then it
-/// takes effect, then its answer arrives. In between a connection may be cut, so that the answer is lost and the call takes
-/// effect late or never.
+/// ([`SimulatedEngine::hold`], [`SimulatedEngine::serve`]): a call arrives and an append checks its predecessor, then
+/// it takes effect, then its answer arrives. In between the connection may be cut, so that the answer is lost and the
+/// call takes effect late or never.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedEngine(Arc<Mutex<Engine>>);
 
 #[derive(Debug)]
 pub(super) struct Engine {
     tables: BTreeMap<ShardId, Table>,
-    /// In the order of their making.
+    /// In order of creation.
     pending: Vec<Pending>,
-    /// Of each node's appends to a shard; opening makes a new one.
+    /// Connection number of each node's appends to a shard; opening starts a new one.
     connections: BTreeMap<(u32, ShardId), u64>,
     failures: VecDeque<Error>,
-    /// Nodes whose calls made so far stay on their way.
+    /// Nodes whose pending calls are held up.
     held_nodes: BTreeSet<u32>,
-    /// Slices of bodies read so far.
+    /// Number of slices of bodies read so far.
     bodies_read: u64,
     is_holding: bool,
     bytes_max: Option<u64>,
-    /// Of these, bytes set aside.
+    /// Reserved bytes, included in `bytes_max`.
     pub(super) reserve_bytes: u64,
-    /// Why none can be.
+    /// The error of requests for a reserve, if they are to fail.
     reserve_error: Option<Error>,
     pub(super) limits: LogLimits,
 }
@@ -50,13 +50,13 @@ struct Pending {
     shard: ShardId,
     connection: u64,
     call: Call,
-    /// None: nobody waits any more, but the call may still arrive.
+    /// `None`: the caller has stopped waiting, but the call may still arrive.
     reply: Option<oneshot::Sender<Result<Outcome, Error>>>,
-    /// It stays on its way, whatever else is served.
+    /// Held up, even while other calls are served.
     is_held: bool,
-    /// It has arrived, and found its predecessor.
+    /// It has arrived and found its predecessor.
     is_checked: bool,
-    /// Once it has taken effect, or was refused.
+    /// The result, once it has taken effect or was refused.
     outcome: Option<Result<Outcome, Error>>,
 }
 
@@ -79,7 +79,7 @@ impl Default for Engine {
 }
 
 impl SimulatedEngine {
-    /// An empty engine that carries calls out at once.
+    /// An empty engine that carries out calls at once.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -95,53 +95,53 @@ impl SimulatedEngine {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps calls from now on until they are served.
+    /// Holds all further calls until they are served.
     pub fn hold(&self) {
         self.engine().is_holding = true;
     }
 
-    /// Serves what is held, and all later calls at once.
+    /// Serves the held calls; later calls are served at once.
     pub fn release(&self) {
         while self.serve(0, |_| true) {}
         self.engine().is_holding = false;
     }
 
-    /// Keeps the calls of a node on their way, whatever else is served, until [`Self::release_node`].
+    /// Holds up the calls of a node, even while others are served, until [`Self::release_node`].
     pub fn hold_node(&self, node: u32) {
         self.engine().held_nodes.insert(node);
     }
 
-    /// Serves all calls of a node that was held.
+    /// Serves all held calls of a node.
     pub fn release_node(&self, node: u32) {
         self.engine().held_nodes.remove(&node);
         while self.serve(0, |of| of == node) {}
     }
 
-    /// Keeps the calls that are on their way there, or lets them go on.
+    /// Holds up the calls under way, or lets them continue.
     pub fn hold_pending(&self, holds: bool) {
         self.engine().pending.iter_mut().for_each(|pending| pending.is_held = holds);
     }
 
-    /// Slices of bodies that were read so far.
+    /// Number of slices of bodies read so far.
     #[must_use]
     pub fn bodies_read(&self) -> u64 {
         self.engine().bodies_read
     }
 
-    /// Takes one held call a step further, of those that `serves` admits by their node: the one that `choice` falls on. Appends
-    /// of one connection arrive in their order. False when there is nothing to do.
+    /// Advances one held call by one step: among those of nodes that `serves` admits, the one selected by `choice`.
+    /// Appends of one connection arrive in order. Returns false when there is nothing to do.
     pub fn serve(&self, choice: u64, serves: impl Fn(u32) -> bool) -> bool {
         self.engine().serve(choice, serves)
     }
 
-    /// Cuts the connections of a node: all it waits for is answered with an error. Changes that have not arrived still
-    /// may, if `arrive` says so.
+    /// Cuts the connections of a node: all its pending calls are answered with an error. Changes that have not arrived
+    /// still may if `arrive` is true.
     pub fn cut(&self, node: u32, arrive: bool) {
         self.engine().lose_connections(|pending| pending.node == node, arrive);
     }
 
-    /// The primary dies, and a machine takes its place that may not know of records that were never acknowledged: of these,
-    /// as many stay as `choice` says.
+    /// The primary fails and is replaced by a machine that may lack records that were never acknowledged; `choice`
+    /// determines how many of these survive.
     pub fn fail_over(&self, choice: u64) {
         let mut engine = self.engine();
         engine.lose_connections(|_| true, false);
@@ -152,7 +152,7 @@ impl SimulatedEngine {
         }
     }
 
-    /// The engine comes up without its last records, acknowledged or not: what must not happen.
+    /// The engine restarts without its last records, acknowledged or not, in violation of its contract.
     pub fn lose_tail(&self, shard: ShardId, records: u64) {
         let mut engine = self.engine();
         engine.lose_connections(|_| true, false);
@@ -162,7 +162,7 @@ impl SimulatedEngine {
         table.acknowledged = table.acknowledged.min(last);
     }
 
-    /// Changes one stored byte; false when there is none.
+    /// Changes one stored byte; returns false when there is none.
     pub fn damage(&self, shard: ShardId, place: RecordPlace, in_bodies: bool, offset: usize) -> bool {
         self.engine().tables.entry(shard).or_default().damage(place, in_bodies, offset)
     }
@@ -172,22 +172,22 @@ impl SimulatedEngine {
         self.engine().failures.push_back(error);
     }
 
-    /// Bytes that all records and the reserve may take, none: no limit.
+    /// Limits the bytes of all records and the reserve; `None`: no limit.
     pub fn set_bytes_max(&self, bytes_max: Option<u64>) {
         self.engine().bytes_max = bytes_max;
     }
 
-    /// Answers every request to set room aside with this error.
+    /// Answers every request for a reserve with this error.
     pub fn refuse_reserve(&self, error: Error) {
         self.engine().reserve_error = Some(error);
     }
 
-    /// Sets what the logs accept.
+    /// Sets the limits of the logs.
     pub fn set_limits(&self, limits: LogLimits) {
         self.engine().limits = limits;
     }
 
-    /// What is stored of a shard.
+    /// Storage used by a shard.
     #[must_use]
     pub fn footprint(&self, shard: ShardId) -> Footprint {
         self.engine().tables.entry(shard).or_default().footprint()
@@ -317,7 +317,7 @@ impl Engine {
     fn answer(&mut self, pending: Pending) {
         let Pending { shard, call, reply: Some(reply), outcome: Some(outcome), .. } = pending else { return };
         let is_ok = outcome.is_ok();
-        // An answer that nobody waits for acknowledges nothing.
+        // An answer without a receiver acknowledges nothing.
         if reply.send(outcome).is_ok()
             && is_ok
             && let Some(place) = call.appended()

@@ -1,4 +1,5 @@
-//! A replicated log in memory and surroundings without threads, for tests: every history is a function of its choices.
+//! A replicated log in memory and an environment without threads, for tests: every history is a function of its
+//! choices.
 
 mod engine;
 mod node;

@@ -1,4 +1,4 @@
-//! The engine as one node sees it.
+//! The engine as seen by one node.
 
 use std::sync::Arc;
 

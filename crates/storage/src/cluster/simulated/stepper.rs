@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::cluster::Surroundings;
 
-/// Runs the tasks of all nodes in one thread: the test says which one goes on, and when time passes.
+/// Runs the tasks of all nodes in one thread; the test decides which one is polled, and when time passes.
 #[derive(Debug, Clone)]
 pub struct Stepper(Arc<Mutex<Tasks>>);
 
@@ -21,7 +21,7 @@ pub struct Stepper(Arc<Mutex<Tasks>>);
 struct Tasks {
     next: u64,
     tasks: BTreeMap<u64, Task>,
-    /// By when they are due, then in the order of their making.
+    /// By due time, then in order of creation.
     timers: BTreeMap<(Duration, u64), Timer>,
     now: Duration,
     random: u64,
@@ -29,7 +29,7 @@ struct Tasks {
 
 struct Task {
     node: u32,
-    /// None while it is polled.
+    /// `None` while it is polled.
     future: Option<BoxFuture<'static, ()>>,
     ready: Arc<Ready>,
 }
@@ -64,14 +64,14 @@ struct NodeSurroundings {
 }
 
 impl Stepper {
-    /// Nothing to run yet; `seed` decides what nodes draw.
+    /// A stepper without tasks; `seed` determines the random numbers of the nodes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let (tasks, timers) = (BTreeMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(Tasks { next: 0, tasks, timers, now: Duration::ZERO, random: seed })))
     }
 
-    /// What a store on this node runs in.
+    /// The surroundings of a store on this node.
     #[must_use]
     pub fn node(&self, node: u32) -> Arc<dyn Surroundings> {
         Arc::new(NodeSurroundings { stepper: self.clone(), node })
@@ -81,7 +81,7 @@ impl Stepper {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one task go on that can: of those that `runs` admits by their node, the one that `choice` falls on. False when
+    /// Polls one ready task: among those of nodes that `runs` admits, the one selected by `choice`. Returns false when
     /// there is none.
     pub fn step(&self, choice: u64, runs: impl Fn(u32) -> bool) -> bool {
         let (id, mut future, ready) = {
@@ -106,7 +106,7 @@ impl Stepper {
         true
     }
 
-    /// Lets time pass up to the next timer of a node that `runs` admits; false when there is none.
+    /// Advances time to the next timer of a node that `runs` admits; returns false when there is none.
     pub fn pass(&self, runs: impl Fn(u32) -> bool) -> bool {
         let mut tasks = self.tasks();
         let next = tasks.timers.iter().find(|(_, timer)| runs(timer.node)).map(|(at, _)| *at);
@@ -115,13 +115,13 @@ impl Stepper {
         tasks.now = tasks.now.max(at.0);
         drop(tasks);
         if let Some(timer) = timer {
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = timer.due.send(());
         }
         true
     }
 
-    /// How much time has passed.
+    /// The elapsed time.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.tasks().now
@@ -133,7 +133,7 @@ impl Stepper {
         self.tasks().tasks.values().filter(|task| task.node == node).count()
     }
 
-    /// Ends all tasks of a node where they are, as killing its process does.
+    /// Drops all tasks of a node, like killing its process.
     pub fn kill(&self, node: u32) {
         let mut tasks = self.tasks();
         let doomed: Vec<u64> =

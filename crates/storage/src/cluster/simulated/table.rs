@@ -1,4 +1,4 @@
-//! The records of one shard, and what each call does to them.
+//! The records of one shard, and the effect of each call on them.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::{Epoch, Error};
 /// Records of one page of heads.
 const PAGE_RECORDS: usize = 16;
 
-/// What an engine holds of one shard.
+/// Storage used by one shard in an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Records without owner records.
+    /// Number of records without owner records.
     pub records: u64,
     /// Their heads, in bytes.
     pub heads_bytes: u64,
-    /// Records that have bodies.
+    /// Number of records that have bodies.
     pub rows: u64,
     /// Bodies, in bytes.
     pub bodies_bytes: u64,
 }
 
 impl Footprint {
-    /// Heads and bodies.
+    /// Bytes of heads and bodies.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.heads_bytes + self.bodies_bytes
@@ -44,12 +44,12 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Whether it changes something, so that its outcome may be in doubt.
+    /// Whether it is a change, so that its outcome may be in doubt.
     pub(super) const fn is_change(&self) -> bool {
         !matches!(self, Self::Open | Self::Heads(_) | Self::Bodies(_))
     }
 
-    /// The record that it appends.
+    /// The place of the record that it appends.
     pub(super) fn appended(&self) -> Option<RecordPlace> {
         match self {
             Self::Seize(after, _) => Some(after.place.next()),
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
     Tail(Tail),
@@ -78,8 +78,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// What an append finds out before it stores anything: whether its predecessor is there and its own. The record is stored
-    /// later, whatever happens in between, unless its place is taken by then.
+    /// The check of an append before it stores anything: whether its predecessor exists and has the same epoch. The
+    /// record is stored later, whatever happens in between, unless its place is taken by then.
     pub(super) fn check(&self, call: &Call) -> Result<(), Error> {
         let Call::Append(NewRecord { id, .. }) = call else { return Ok(()) };
         let before = RecordPlace(id.place.0.saturating_sub(1));
@@ -167,13 +167,13 @@ impl Table {
         }
     }
 
-    /// Loses all records behind `last`.
+    /// Drops all records after `last`.
     pub(super) fn cut_off(&mut self, last: RecordPlace) {
         self.log.retain(|place, _| *place <= last);
         self.bodies.retain(|place, _| *place <= last);
     }
 
-    /// Changes a stored byte; false when there is none.
+    /// Changes a stored byte; returns false when there is none.
     pub(super) fn damage(&mut self, place: RecordPlace, in_bodies: bool, offset: usize) -> bool {
         let flip = |bytes: &Bytes| {
             let mut bytes = bytes.to_vec();

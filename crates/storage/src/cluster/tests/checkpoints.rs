@@ -1,4 +1,4 @@
-//! Checkpoints and what a take-over reads.
+//! Checkpoints and the records read by a take-over.
 
 use super::*;
 
@@ -54,7 +54,8 @@ fn commits_go_on_between_the_parts_of_a_checkpoint() {
     let store = world.node(0);
     let lease = world.acquire(&store);
     fill(&world, &lease, 1..=300);
-    // A checkpoint of many parts begins; every other pause of it, something changes on both sides of where it has come to.
+    // A checkpoint of many parts begins; during every other pause, entries change on both sides of its current
+    // position.
     for number in 301..=400 {
         assert!(world.stepper.pass(|_| true));
         world.settle_tasks();
@@ -102,7 +103,7 @@ fn what_died_during_a_checkpoint_is_dropped_by_whoever_comes_next() {
         let lease = world.lease(0);
         fill(&world, &lease, 1..=200);
         world.engine.hold();
-        // The keeper has begun its round; nothing was dead then.
+        // The keeper has begun its round, in which nothing was dead.
         assert!(world.stepper.pass(|_| true));
         world.settle_tasks();
         for number in 1..=200 {

@@ -1,4 +1,4 @@
-//! The suite of all stores, on a simulated engine and the tasks of tokio.
+//! The conformance suite of all stores, on a simulated engine and tokio's tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Subject for ClusterSubject {
     }
 
     async fn fill(&self, lease: &Lease) {
-        // Nothing with a body fits any more. The keeper has the engine asked again now and then.
+        // Nothing with a body fits any more. The keeper asks the engine again from time to time.
         let footprint = self.engine.footprint(SHARD);
         self.engine.set_bytes_max(Some(footprint.bytes() + 200));
         let refused = lease.submit(send(90)).await;

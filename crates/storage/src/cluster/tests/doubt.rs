@@ -1,4 +1,4 @@
-//! Appends whose outcome is not known, owners who are not owners any more, and logs that forget.
+//! Appends with unknown outcome, stale owners, and logs that lose records.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn a_stale_owner_is_never_acknowledged_after_a_seizure() {
     world.engine.hold();
     let commits: Vec<Commit> = (2..=40).map(|number| stale.submit(send(number))).collect();
     world.settle_tasks();
-    // Its calls stand still on their way while another node takes over and writes.
+    // Its calls are held up while another node takes over and writes.
     let acquiring = second.clone();
     let (answer, mut answered) = oneshot::channel();
     let task = async move {
@@ -107,7 +107,7 @@ fn an_append_that_slept_while_the_log_was_trimmed_finds_its_place_taken() {
     world.engine.hold();
     let slept = stale.submit(send(1));
     world.settle_tasks();
-    // It has found its predecessor, and is not stored yet.
+    // The append has found its predecessor but is not stored yet.
     assert!(world.engine.serve(0, |node| node == 0));
     world.stepper.kill(0);
     world.engine.hold_node(0);
@@ -146,7 +146,8 @@ fn a_drop_of_an_epoch_that_its_owner_has_left_costs_no_lease() {
     world.commit(&lease, send(1)).unwrap();
     world.commit(&lease, complete(1)).unwrap();
     world.engine.hold();
-    // The keeper asks for the bodies to be dropped; before that arrives, an append fails and the log is seized again.
+    // The keeper requests the dropping of bodies; before the request arrives, an append fails and the log is seized
+    // again.
     assert!(world.stepper.pass(|_| true));
     world.settle_tasks();
     world.engine.hold_pending(true);

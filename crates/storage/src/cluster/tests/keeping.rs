@@ -73,7 +73,7 @@ fn what_lives_is_copied_out_of_mostly_dead_bodies() {
 
 #[test]
 fn a_copy_never_brings_back_what_was_removed_or_replaced_while_it_was_made() {
-    // The removal comes at every step of a round of the keeper.
+    // The removal arrives at each possible step of a keeper's round.
     for steps in 0..80 {
         let world = World::new();
         let store = world.node(0);

@@ -25,7 +25,7 @@ mod serving;
 
 const SHARD: ShardId = ShardId(0);
 
-/// Everything small, so that few messages reach every limit.
+/// Small limits, so that few messages reach each of them.
 fn options() -> ClusterOptions {
     ClusterOptions {
         record_bytes_max: 1 << 10,
@@ -43,7 +43,7 @@ struct World {
     engine: SimulatedEngine,
     stepper: Stepper,
     options: ClusterOptions,
-    /// Of which a test holds leases only.
+    /// The stores, kept here because tests hold leases only.
     stores: RefCell<Vec<ClusterStore>>,
 }
 
@@ -65,7 +65,7 @@ impl World {
         ClusterStore::new(self.engine.node(node), self.options.clone(), self.stepper.node(node)).unwrap()
     }
 
-    /// Steps everything until `future` resolves; time passes when nothing else is left to do.
+    /// Steps everything until `future` resolves; time advances when nothing else is ready.
     fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let (answer, mut answered) = oneshot::channel();
         let task = async move {
@@ -88,7 +88,7 @@ impl World {
         self.try_acquire(store).unwrap()
     }
 
-    /// A lease of a store that lives as long as the world.
+    /// A lease of a store that lives as long as the `World`.
     fn lease(&self, node: u32) -> Lease {
         let store = self.node(node);
         let lease = self.acquire(&store);
@@ -114,17 +114,17 @@ impl World {
         self.run(lease.read(keys))
     }
 
-    /// Lets what can go on do so until time would have to pass.
+    /// Runs all ready tasks and calls until time would have to advance.
     fn settle(&self) {
         while self.stepper.step(0, |_| true) || self.engine.serve(0, |_| true) {}
     }
 
-    /// Lets tasks go on until they wait for the engine or for time.
+    /// Runs tasks until all wait for the engine or for time.
     fn settle_tasks(&self) {
         while self.stepper.step(0, |_| true) {}
     }
 
-    /// Lets so many rounds of the keepers pass.
+    /// Advances time by this many rounds of the keepers.
     fn rounds(&self, rounds: u32) {
         let until = self.stepper.now() + rounds * self.options.round_pause;
         self.settle();
@@ -152,7 +152,7 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
     Ok(found)
 }
 
-/// The answer, if it is there.
+/// The answer, if it is ready.
 fn answer_of<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),

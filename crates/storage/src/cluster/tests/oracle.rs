@@ -1,9 +1,9 @@
-//! Random histories of two nodes against an ordered map: who owns the shard changes, calls and answers are late or lost,
-//! processes are paused and killed, the engine fails over.
+//! Random histories of two nodes against an ordered map: ownership of the shard changes, calls and answers are late or
+//! lost, processes are paused and killed, the engine fails over.
 //!
-//! Every batch writes a marker that says whose it is and which one. So whoever takes over can be asked how far the history
-//! before got, and everything else must be what a map holds after exactly these batches. All batches of an owner have the
-//! marker's partition in common, hence apply in the order of submission.
+//! Every batch writes a marker with its session and number. So a new owner can determine how far the previous history
+//! got, and everything else must equal a map after exactly these batches. All batches of an owner share the marker's
+//! partition, hence apply in the order of submission.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -30,15 +30,15 @@ enum Op {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// The node takes the shard, whoever owns it.
+    /// The node acquires the shard, whichever node owns it.
     Acquire(u32),
     /// The node submits a batch, if it believes that it owns the shard.
     Submit(u32, Vec<Op>),
-    /// So many steps of tasks and calls, in an order that the seed decides.
+    /// This many steps of tasks and calls, in an order determined by the seed.
     Run(u8, u64),
-    /// Timers go off.
+    /// Timers fire.
     Pass(u8),
-    /// The node's process stands still; its calls are held up on their way.
+    /// The node's process is paused; its calls are held up.
     Pause(u32),
     Continue(u32),
     /// The node's process is killed and started again.
@@ -48,7 +48,7 @@ enum Step {
     FailOver(u64),
     /// The engine refuses the next append.
     Refuse(bool),
-    /// Everything under way comes to its end, unless it is paused.
+    /// All calls under way complete, unless their node is paused.
     Settle,
 }
 
@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the histories of a run came to, so that a run that shows nothing is noticed.
+/// Counters over all histories of a run, to detect a run that tests nothing.
 #[derive(Debug, Default)]
 struct Seen {
     acknowledged: usize,

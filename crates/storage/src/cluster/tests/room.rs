@@ -1,4 +1,4 @@
-//! Running out of room and getting it back.
+//! Lack of room and recovery from it.
 
 use super::*;
 use crate::Pressure;
@@ -8,7 +8,7 @@ fn bounded() -> ClusterOptions {
     ClusterOptions { size_bytes_max: Some(64 << 10), ..options() }
 }
 
-/// Sends until refused; the last number that was accepted.
+/// Sends messages until one is refused; returns the last accepted number.
 fn fill(world: &World, lease: &Lease) -> u64 {
     for number in 1..10_000 {
         match world.commit(lease, send(number)) {
@@ -23,7 +23,7 @@ fn fill(world: &World, lease: &Lease) -> u64 {
     panic!("never full");
 }
 
-/// The same on an engine with little room beyond its reserve.
+/// Like [`fill`], on an engine with little room beyond its reserve.
 fn fill_engine(world: &World, lease: &Lease) -> u64 {
     world.rounds(1);
     let used = world.engine.footprint(SHARD).bytes();
@@ -104,7 +104,7 @@ fn an_engine_without_room_is_pressure_and_asked_again_after_a_while() {
     world.commit(&lease, send(4)).unwrap();
 }
 
-/// What was set aside takes the removals, and room comes back with them.
+/// Removals use the reserve, and free room for messages again.
 #[test]
 fn removals_find_room_on_an_engine_that_is_full_of_waiting_messages() {
     let world = World::new();
@@ -127,7 +127,7 @@ fn a_take_over_finds_room_on_an_engine_without_any() {
     world.engine.set_bytes_max(Some(world.engine.footprint(SHARD).bytes() + RESERVE_BYTES));
     let taken_over = world.lease(1);
     world.commit(&taken_over, complete(1)).unwrap();
-    // With the reserve used in part, messages wait until there is room for all of it.
+    // While the reserve is partly used, messages wait until there is room for all of it.
     world.rounds(1);
     assert_eq!(pressure(&taken_over), Pressure::Full);
     world.engine.set_bytes_max(None);
@@ -135,7 +135,7 @@ fn a_take_over_finds_room_on_an_engine_without_any() {
     assert_eq!((pressure(&taken_over), taken_over.loss()), (Pressure::Normal, None));
 }
 
-/// What is left for removals is not given to messages, however often they are tried.
+/// Messages never use the reserve for removals, however often they are retried.
 #[test]
 fn messages_do_not_take_the_reserve() {
     let world = World::new();

@@ -8,7 +8,7 @@ fn what_waits_shares_records_and_four_are_under_way() {
     let world = World::with(ClusterOptions { record_bytes_max: 64 << 10, ..options() });
     let lease = world.lease(0);
     world.engine.hold();
-    // The first goes alone; what comes while all four are under way shares the next record.
+    // The first has a record of its own; batches submitted while all four records are under way share the next one.
     for number in 1..=4 {
         drop(lease.submit(send(number)));
         world.settle_tasks();
@@ -69,7 +69,7 @@ fn a_value_that_is_copied_while_it_is_read_is_found_where_it_went() {
     world.engine.hold();
     let mut read = lease.read(vec![body(10)]);
     world.settle_tasks();
-    // The read is on its way; meanwhile nine of ten die, the last one is copied, and the row is dropped.
+    // While the read is under way, nine of ten values are removed, the last one is copied, and the row is dropped.
     world.engine.hold_pending(true);
     let mut removal = Batch::new();
     (1..=9).for_each(|number| removal.delete(body(number)));
@@ -92,7 +92,7 @@ fn a_large_small_value_is_stored_like_a_body_and_read_like_any_other() {
     world.commit(&lease, batch).unwrap();
     let expected = BTreeMap::from([(head(1), value(1, 50_000)), (head(2), value(2, 10))]);
     assert_eq!(world.contents(&lease).unwrap(), expected);
-    // It shrinks and the other one grows.
+    // The first value shrinks and the second one grows.
     let mut batch = Batch::new();
     batch.put(head(1), value(3, 5));
     batch.put(head(2), value(4, 5_000));

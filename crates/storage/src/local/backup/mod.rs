@@ -4,15 +4,15 @@
 //! BACKUP                  the manifest of the backup, written last: without it the backup is incomplete
 //! 0000000007.segment      a second name of the data directory's file, or a copy of its part in use
 //! ```
-//! * **The cut.** Manifest, segments that wait for their seal and the end of the last durable frame are read under
-//!   their three locks together. So a backup holds every batch up to one commit and nothing of a later one. Every
-//!   segment in it is sealed; nothing is ever appended to a backup.
-//! * **The pin.** Whoever holds the segments' [`Arc`]s keeps their files from being removed or filled again, as a
-//!   reader does. The writer takes no part, and no lock is held while files are linked or copied.
-//! * **Links.** Files of sealed segments never change, so they get a second name where the file system allows it. A
-//!   file with a second name is removed once its segment is dead and never filled again
-//!   ([`Directory::is_unlinked`]): the backup keeps the only other name.
-//! * **No hints.** A hint written after the cut leaves out what has died since. Restoring writes them anew.
+//! * **The cut.** The manifest, the segments that wait for their seal and the end of the last durable frame are read
+//!   under their three locks together. So a backup contains every batch up to one commit and nothing of a later one.
+//!   Every segment in it is sealed; nothing is ever appended to a backup.
+//! * **The pin.** Holding the segments' [`Arc`]s keeps their files from being removed or reused, as it does for a
+//!   reader. The writer is not involved, and no lock is held while files are linked or copied.
+//! * **Links.** Files of sealed segments never change, so they get a second name where the file system supports it. A
+//!   file with a second name is removed once its segment is dead and never reused ([`Directory::is_unlinked`]): the
+//!   backup keeps the only other name.
+//! * **No hints.** A hint written after the cut omits values removed since. Restoring writes hints again.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -36,22 +36,22 @@ mod write;
 pub use restore::{RestoreReport, check_backup, check_backup_on, is_backup, restore, restore_on};
 pub use write::{BackupOptions, BackupProgress, BackupReport, BackupWatch, write_backup, write_backup_on};
 
-/// How long a cut is tried again while the cleaner or the keeper is between manifest and memory.
+/// How long a cut is retried while the cleaner or the keeper has changed the manifest but not yet the memory.
 const CUT_PATIENCE: Duration = Duration::from_secs(10);
-/// Between two such tries.
+/// Pause between two attempts.
 const CUT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Which segments, and how much of each, make up the state after one commit.
+/// The segments, and the used part of each, that make up the state after one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupPlan {
-    /// Every segment sealed.
+    /// Lists every segment as sealed.
     manifest: Manifest,
-    /// Segments whose files are still written to, or were when the plan was made.
+    /// Segments whose files were still being written when the plan was made.
     open: Vec<u32>,
 }
 
 impl BackupPlan {
-    /// The plan as bytes, for [`Self::decode`].
+    /// Encodes the plan, for [`Self::decode`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -61,7 +61,7 @@ impl BackupPlan {
         bytes
     }
 
-    /// The plan in these bytes; `None` where they hold none of this program's version.
+    /// Decodes a plan; `None` if the bytes are not a plan of this program's version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
@@ -85,7 +85,7 @@ impl BackupPlan {
         self.manifest.segments.iter().map(used_bytes).sum()
     }
 
-    /// What `manifest` and what is known beyond it amount to.
+    /// The plan for `manifest` and the state known beyond it.
     fn cut(manifest: &Manifest, log_end: Option<Closed>, rolled: impl Fn(u32) -> Option<Seal>) -> Self {
         let mut plan = Self { manifest: Manifest { closed: None, ..manifest.clone() }, open: Vec::new() };
         if let Some(end) = log_end {
@@ -105,12 +105,12 @@ impl BackupPlan {
     }
 }
 
-/// Bytes of a listed segment in use.
+/// Bytes in use of a listed segment.
 fn used_bytes(listed: &Listed) -> u64 {
     listed.seal.map_or(0, |seal| seal.end)
 }
 
-/// A plan whose segments stay on disk, unchanged, until it is dropped.
+/// A plan whose segments remain on disk, unchanged, until it is dropped.
 #[derive(Debug)]
 pub struct PinnedPlan {
     plan: BackupPlan,
@@ -126,13 +126,13 @@ enum PinnedFiles {
 }
 
 impl PinnedPlan {
-    /// What to back up.
+    /// The plan.
     #[must_use]
     pub const fn plan(&self) -> &BackupPlan {
         &self.plan
     }
 
-    /// Cuts an open store: everything acknowledged before is in the plan.
+    /// Makes the cut in an open store: everything acknowledged before is in the plan.
     pub(super) fn of(shared: &Shared) -> Result<Self, Error> {
         let started = Instant::now();
         while started.elapsed() < CUT_PATIENCE && !shared.is_stopping() {
@@ -145,11 +145,11 @@ impl PinnedPlan {
         Err(shared.dead.get().cloned().unwrap_or(Error::Unavailable { reason }))
     }
 
-    /// Locks the data directory at `path`, which no broker uses, and reads all of it.
+    /// Locks the data directory at `path`, which must not be in use, and reads all of it.
     ///
     /// # Errors
     /// [`Error::Fenced`] while a process uses it, [`Error::Corrupt`] when it is damaged, [`Error::Unavailable`]
-    /// when it is no data directory or can't be read.
+    /// when it is not a data directory or can't be read.
     pub fn of_stopped(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::of_stopped_on(Arc::new(RealFilesystem), path)
     }
@@ -157,7 +157,7 @@ impl PinnedPlan {
     /// Like [`Self::of_stopped`], on another file system.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Self::of_stopped`].
     pub fn of_stopped_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory { path: path.as_ref().to_owned(), filesystem };
         let lock = lock(&directory, false)?;
@@ -171,7 +171,7 @@ impl PinnedPlan {
     }
 }
 
-/// The cut; `None` while a listed segment is not yet known in memory.
+/// The cut; `None` while a listed segment is not known in memory yet.
 fn try_cut(shared: &Shared) -> Option<PinnedPlan> {
     let manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
     let state = shared.state();

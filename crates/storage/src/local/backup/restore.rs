@@ -21,14 +21,14 @@ use crate::{Error, Key};
 /// Bytes copied at once.
 const SLICE_BYTES: usize = 1 << 20;
 
-/// What was restored.
+/// Result of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
     /// Bytes of headers and frames.
     pub bytes: u64,
-    /// The data directory's epoch: later than any that the backup has seen.
+    /// The data directory's epoch: later than any in the backup.
     pub epoch: u64,
 }
 
@@ -39,10 +39,10 @@ pub fn is_backup(path: impl AsRef<Path>) -> bool {
     directory.filesystem.open(&directory.backup_path(), false).is_ok()
 }
 
-/// Verifies every checksum of the backup at `path` and gives every live key to `visit`; changes nothing.
+/// Verifies every checksum of the backup at `path` and passes every live key to `visit`; changes nothing.
 ///
 /// # Errors
-/// [`Error::Corrupt`] naming file and offset of the first damage, [`Error::Unavailable`] when it is no complete
+/// [`Error::Corrupt`] naming file and offset of the first damage, [`Error::Unavailable`] when it is not a complete
 /// backup or can't be read.
 pub fn check_backup(path: impl AsRef<Path>, visit: &mut dyn FnMut(Key)) -> Result<Report, Error> {
     check_backup_on(Arc::new(RealFilesystem), path, visit)
@@ -51,7 +51,7 @@ pub fn check_backup(path: impl AsRef<Path>, visit: &mut dyn FnMut(Key)) -> Resul
 /// Like [`check_backup`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`check_backup`].
 pub fn check_backup_on(
     filesystem: Arc<dyn Filesystem>,
     path: impl AsRef<Path>,
@@ -62,12 +62,12 @@ pub fn check_backup_on(
     Ok(Report { hints_missing: 0, is_closed: true, ..report(&loaded) })
 }
 
-/// Copies the backup at `backup` into the data directory `path`, which is created or must be empty. Every checksum is
-/// verified before anything is written. Every live key is given to `visit`.
+/// Copies the backup at `backup` into the data directory `path`, which is created or must be empty. Verifies every
+/// checksum before writing anything. Passes every live key to `visit`.
 ///
 /// # Errors
-/// Those of [`check_backup`]; [`Error::Unavailable`] when `path` is not empty or can't be written, which is then as
-/// empty as before.
+/// Those of [`check_backup`]; [`Error::Unavailable`] when `path` is not empty or can't be written; it is left empty
+/// then.
 pub fn restore(
     backup: impl AsRef<Path>,
     path: impl AsRef<Path>,
@@ -79,7 +79,7 @@ pub fn restore(
 /// Like [`restore`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`restore`].
 pub fn restore_on(
     filesystem: Arc<dyn Filesystem>,
     backup: impl AsRef<Path>,
@@ -125,7 +125,7 @@ fn copy_all(backup: &Directory, target: &Directory, manifest: &Manifest) -> Resu
         listed.capacity = used_bytes(listed);
         copy(backup, target, listed)?;
     }
-    // Anyone who knew the backed-up store's epoch finds a later one here.
+    // The epoch must be later than that of the store that was backed up.
     manifest.epoch += 1;
     let stored = manifest.store(target);
     stored.map_err(|not_stored| unavailable(&target.manifest_path(), not_stored.error()))?;

@@ -1,4 +1,4 @@
-//! Writing a backup: links and copies first, everything synced, its manifest last.
+//! Writing a backup: links and copies first, then a sync of everything, the manifest last.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,23 @@ use super::super::walk::walk;
 use super::{BackupPlan, used_bytes};
 use crate::Error;
 
-/// Bytes copied between two syncs: keeps the disk's queue short for a broker's commits.
+/// Bytes copied between two syncs; keeps the disk's queue short for the broker's commits.
 const SLICE_BYTES: usize = 1 << 20;
-/// Longest rest after a slice: one that took seconds says nothing about the next.
+/// Longest pause after a slice: a slice that took seconds does not predict the next one.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// How a backup is written. Start from [`BackupOptions::default`].
+/// Options of a backup. Start from [`BackupOptions::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupOptions {
-    /// Whether sealed segments become links where the file system allows it. Default true.
+    /// Whether sealed segments are linked where the file system supports it. Default true.
     pub is_linking: bool,
-    /// How fast the rest is copied, in bytes per second. Default 64 MiB/s.
+    /// Rate at which the other segments are copied, in bytes per second. Default 64 MiB/s.
     pub copy_bytes_per_second: u64,
-    /// How much of the time copying may keep the disk busy, in per cent: the rest is a broker's. On a slow disk this and
-    /// not the rate is what bounds a copy. Default 25; at 100 only the rate counts, which is for a stopped broker.
+    /// Largest share of the time for which copying may keep the disk busy, in per cent; the rest is left to the broker.
+    /// On a slow disk this and not the rate bounds a copy. Default 25; with 100 only the rate applies, which is meant
+    /// for a stopped broker.
     pub disk_share_percent: u8,
-    /// Free bytes that are left where the backup is written; with less it is given up. Default 0.
+    /// Free bytes to be left on the target; the backup is aborted when there would be less. Default 0.
     pub free_bytes_min: u64,
 }
 
@@ -38,44 +39,44 @@ impl Default for BackupOptions {
     }
 }
 
-/// How far a backup is.
+/// Progress of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BackupProgress {
-    /// Segments of the backup.
+    /// Number of segments in the backup.
     pub segments_total: usize,
-    /// Segments that are linked or copied.
+    /// Segments already linked or copied.
     pub segments_done: usize,
-    /// Bytes that have to be copied.
+    /// Bytes to be copied.
     pub bytes_total: u64,
-    /// Bytes that are copied.
+    /// Bytes copied so far.
     pub bytes_done: u64,
 }
 
-/// What a finished backup holds.
+/// Result of a finished backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Its segments.
+    /// Number of segments.
     pub segments: usize,
-    /// Those that share their file with the data directory.
+    /// Segments that share their file with the data directory.
     pub segments_linked: usize,
     /// Bytes of headers and frames of all segments.
     pub bytes: u64,
-    /// Bytes that were copied.
+    /// Bytes copied.
     pub bytes_copied: u64,
 }
 
-/// Follows a backup while it is written. An error from either ends it; what was written is removed.
+/// Observes a backup. An error returned by either method aborts it, and the files written are removed.
 pub trait BackupWatch {
     /// Called after every step.
     ///
     /// # Errors
-    /// Whatever ends the backup.
+    /// Any error; it aborts the backup.
     fn progress(&mut self, progress: BackupProgress) -> Result<(), Error>;
 
-    /// Called once, when all is written but the manifest: is the plan still pinned?
+    /// Called once, when everything except the manifest is written, to confirm that the plan is still pinned.
     ///
     /// # Errors
-    /// Whatever ends the backup.
+    /// Any error; it aborts the backup.
     fn confirm(&mut self) -> Result<(), Error>;
 }
 
@@ -84,8 +85,7 @@ pub trait BackupWatch {
 ///
 /// # Errors
 /// [`Error::Unavailable`] when `target` is not empty or can't be written, [`Error::Full`] without room for it,
-/// [`Error::Corrupt`] when a copied segment is damaged, and the errors of `watch`. `target` is then as empty as
-/// before.
+/// [`Error::Corrupt`] when a copied segment is damaged, and the errors of `watch`. `target` is left empty then.
 pub fn write_backup(
     source: &Path,
     target: &Path,
@@ -99,7 +99,7 @@ pub fn write_backup(
 /// Like [`write_backup`], on another file system.
 ///
 /// # Errors
-/// As there.
+/// Those of [`write_backup`].
 pub fn write_backup_on(
     filesystem: Arc<dyn Filesystem>,
     source: &Path,
@@ -120,7 +120,7 @@ pub fn write_backup_on(
     written
 }
 
-/// Makes sure of an empty directory.
+/// Ensures that the directory exists and is empty.
 pub(super) fn prepare(target: &Directory) -> Result<(), Error> {
     let created = target.filesystem.create_directory(&target.path);
     created.map_err(|error| unavailable(&target.path, &error))?;
@@ -168,7 +168,7 @@ impl Writing<'_> {
         })
     }
 
-    /// Links what can be linked; the rest is returned.
+    /// Links all segments that can be linked; returns the others.
     fn link(&mut self, manifest: &Manifest) -> Result<Vec<Listed>, Error> {
         let mut rest = Vec::new();
         for listed in &manifest.segments {
@@ -184,7 +184,7 @@ impl Writing<'_> {
         Ok(rest)
     }
 
-    /// False where the file system links no files, or not these.
+    /// Returns false where the file system does not support links, or not between these directories.
     fn try_link(&mut self, from: &Path, to: PathBuf) -> Result<bool, Error> {
         match self.target.filesystem.link(from, &to) {
             Ok(()) => {
@@ -243,7 +243,7 @@ impl Writing<'_> {
         self.watch.progress(self.progress)
     }
 
-    /// Keeps to the rate, and to the share of the disk after a slice that took so long.
+    /// Pauses to keep to the rate, and to the share of the disk after a slice that took `busy`.
     fn pause(&self, started: Instant, busy: Duration) {
         let rate = self.options.copy_bytes_per_second.max(1);
         let due = Duration::from_millis(self.progress.bytes_done.saturating_mul(1000) / rate);
@@ -251,7 +251,7 @@ impl Writing<'_> {
         std::thread::sleep(due.saturating_sub(started.elapsed()).max(left));
     }
 
-    /// The backup is one from the rename on.
+    /// Writes the manifest; its rename completes the backup.
     fn finish(&mut self, manifest: &Manifest) -> Result<(), Error> {
         let (new, path) = (self.target.backup_new_path(), self.target.backup_path());
         self.created.push(new.clone());
@@ -281,13 +281,13 @@ impl Writing<'_> {
     }
 }
 
-/// How long the disk is left to others after it was busy for so long, if it may be busy for this share of the time.
+/// The pause after the disk was busy for this long, so that it is busy for this share of the time.
 fn rest_after(busy: Duration, share_percent: u8) -> Duration {
     let share = u32::from(share_percent.clamp(1, 100));
     (busy * (100 - share) / share).min(REST_MAX)
 }
 
-/// Whether a copy holds the frames of its seal; damage is named where it lies in the original.
+/// Verifies that a copy has the frames of its seal; damage is reported with the original's path.
 pub(super) fn verify(copy: &SegmentFile, listed: &Listed, original: &Path) -> Result<(), Error> {
     let Some(seal) = listed.seal else { return Ok(()) };
     let end = walk(copy, seal.end, seal.first_sequence, |_| {});

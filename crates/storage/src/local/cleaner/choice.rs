@@ -1,18 +1,19 @@
-//! Which segments to clean, and when it is worth it.
+//! Selection of segments to clean.
 //!
-//! Nothing is cleaned while all garbage together is small against what lives: young segments mostly die whole, and
-//! waiting costs nothing. Survivors of neighbouring segments are gathered in one, and small ones are merged only
-//! several at a time, so that a message that stays long is copied a logarithmic number of times.
+//! Nothing is cleaned while all garbage together is small compared with the live data: young segments mostly become
+//! empty as a whole, and waiting costs nothing. Live records of adjacent segments are gathered in one segment, and
+//! small segments are merged only several at a time, so that a long-lived message is copied a logarithmic number of
+//! times.
 //!
-//! Removals that something older still needs are no garbage. Where they outweigh what lives, the segments that keep
-//! them alive are copied as well, if that costs at most twice what it frees (see `refresh.rs`). When no such segment
-//! is left, live removals take at most as many bytes as live puts: each segment keeps less than half of its own
-//! needed bytes alive elsewhere, so `removals < (live + removals) / 2`. Each removal pays for one such copy at most,
-//! so what the cleaner writes stays in proportion to what is submitted.
+//! Removals that an older segment still needs are not garbage. Where they outweigh the live data, the segments that
+//! keep them alive are copied as well, if that costs at most twice the bytes it frees (see `refresh.rs`). When no such
+//! segment is left, live removals take at most as many bytes as live puts: each segment keeps less than half of its own
+//! needed bytes alive elsewhere, so `removals < (live + removals) / 2`. Each removal pays for at most one such copy, so
+//! the bytes written by the cleaner stay in proportion to those submitted.
 //!
-//! What dies by itself is left to the keeper, and of a run only the beginning is copied if most of its garbage dies with that
-//! (see `doomed.rs`). A copy of the whole run would also cover the ranks of what died: it would keep the removals in the
-//! segment after it, and thus the next chain.
+//! Segments that become empty without cleaning are left to the keeper, and only the beginning of a run is copied if
+//! that frees most of its garbage (see `doomed.rs`). A copy of the whole run would also cover the ranks of the emptied
+//! segments: it would keep the removals in the segment after it, and thus the next chain.
 
 use std::collections::BTreeSet;
 
@@ -22,33 +23,33 @@ use super::doomed::doomed;
 use super::garbage;
 use super::refresh::pinned_bytes;
 
-/// Garbage is tolerated up to this many segments' worth, or half of what lives if that is more.
+/// Garbage is tolerated up to this many segments' worth, or half of the live data if that is more.
 const TOLERATED_SEGMENTS: u64 = 4;
-/// A segment is copied for the removals that it keeps alive when these are at least this fraction of its own bytes.
+/// A segment is copied to free the removals that it keeps alive when these are at least 1/`PINNED_FRACTION` of its bytes.
 const PINNED_FRACTION: u64 = 2;
-/// The same on a full disk.
+/// The same fraction on a full disk.
 const PINNED_FRACTION_EAGER: u64 = 10;
-/// Neighbouring small segments that are merged at once.
+/// Fewest adjacent small segments that are merged.
 const MERGED_SEGMENTS_MIN: usize = 8;
 /// A segment is small below this fraction of the normal size.
 const SMALL_FRACTION: u64 = 8;
-/// The most segments cleaned at once.
+/// Most segments cleaned at once.
 const RUN_SEGMENTS_MAX: usize = 64;
 
-/// A run of neighbours to be replaced by one segment.
+/// A run of adjacent segments to be replaced by one segment.
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) ids: Vec<u32>,
     pub(super) ranks: Ranks,
 }
 
-/// What the choice looks at in a segment.
+/// The properties of a segment on which the choice depends.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     id: u32,
     ranks: Ranks,
     garbage: u64,
-    /// Bytes of removals that something older still needs.
+    /// Bytes of removals that an older segment still needs.
     removals: u64,
     end: u64,
     is_free: bool,
@@ -59,7 +60,7 @@ impl Candidate {
         self.end - self.garbage
     }
 
-    /// Whether at least half of it, or on a full disk a tenth, is garbage.
+    /// Whether at least half of it, or a tenth on a full disk, is garbage.
     fn is_worth_it(self, is_eager: bool) -> bool {
         let fraction = if is_eager { 10 } else { 2 };
         self.is_free && self.garbage > 0 && self.garbage >= self.end / fraction
@@ -93,7 +94,7 @@ pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: 
     Some(Choice { ids, ranks })
 }
 
-/// What decides whether segments are worth cleaning together.
+/// The quantities that decide whether segments are worth cleaning.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     segment_bytes: u64,
@@ -109,7 +110,7 @@ fn candidate(segments: &Segments, segment: &Segment, dying: &BTreeSet<u32>) -> C
     Candidate { id: segment.file.id, ranks: segment.ranks, garbage, removals, end, is_free }
 }
 
-/// The segment with the largest share of garbage and those neighbours that are worth cleaning too.
+/// The segment with the largest share of garbage and the adjacent ones that are worth cleaning too.
 fn dirtiest_run(candidates: &[Candidate], sizes: Sizes) -> Option<&[Candidate]> {
     let worth = |(_, one): &(usize, &Candidate)| one.is_worth_it(sizes.is_eager);
     let dirtiest = candidates.iter().enumerate().filter(worth);
@@ -117,8 +118,8 @@ fn dirtiest_run(candidates: &[Candidate], sizes: Sizes) -> Option<&[Candidate]> 
     run_around(candidates, at, sizes)
 }
 
-/// The shortest beginning of `run`, of doubling lengths, whose copy has at least half of the run's garbage freed and is of at
-/// most half the bytes of the segments that die with it; otherwise all of it.
+/// The shortest prefix of `run`, of doubling lengths, whose copy makes the keeper free at least half as many bytes as the
+/// run has garbage, and reads at most half as many bytes as that frees; otherwise the whole run.
 fn beginning<'a>(
     segments: &Segments,
     candidates: &[Candidate],
@@ -139,7 +140,7 @@ fn beginning<'a>(
     starts.into_iter().find(is_enough).unwrap_or(run)
 }
 
-/// The segment that keeps the most removals alive for its size, and its neighbours that are worth cleaning.
+/// The segment that keeps the most removals alive for its size, and the adjacent ones that are worth cleaning.
 fn pinning_run<'a>(
     segments: &Segments,
     candidates: &'a [Candidate],
@@ -156,7 +157,7 @@ fn pinning_run<'a>(
     run_around(candidates, at, sizes)
 }
 
-/// The segment at `at` and those neighbours that are worth cleaning or small.
+/// The segment at `at` and the adjacent ones that are worth cleaning or small.
 fn run_around(candidates: &[Candidate], at: usize, sizes: Sizes) -> Option<&[Candidate]> {
     let fits = |run: &[Candidate], added: usize| {
         let is_added_worth_it = candidates.get(added).is_some_and(|one| {
@@ -181,7 +182,7 @@ fn run_around(candidates: &[Candidate], at: usize, sizes: Sizes) -> Option<&[Can
     candidates.get(first..=last)
 }
 
-/// Enough small neighbours to be worth merging.
+/// Enough adjacent small segments to be worth merging.
 fn small_run(candidates: &[Candidate], segment_bytes: u64) -> Option<&[Candidate]> {
     let is_mergeable = |one: &Candidate| one.is_free && is_small(one, segment_bytes);
     candidates

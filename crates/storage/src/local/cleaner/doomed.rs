@@ -1,19 +1,19 @@
-//! Which segments die by themselves.
+//! Segments that will become empty without being cleaned.
 //!
-//! A removal keeps its segment as long as the segment of what it removed exists. Where messages are consumed as fast as
-//! they come, each segment holds some removals of the one before it. So an old segment with one message that stays keeps a
-//! chain of segments whose puts are all dead, and the copy of that one frees them all, unread.
+//! A removal keeps its segment as long as the segment of the removed record exists. Where messages are consumed as fast
+//! as they arrive, each segment holds some removals for the previous one. So an old segment with one long-lived message
+//! keeps a chain of segments whose puts are all dead, and copying that one segment frees the chain without reading it.
 
 use std::collections::BTreeSet;
 
 use super::super::format::Shadows;
 use super::super::segments::Segments;
 
-/// The segments that the keeper frees, now or once those before them are freed, if segments `copied` were replaced by a
+/// The segments that the keeper frees, now or once earlier ones are freed, if the segments `copied` were replaced by a
 /// copy with this cutoff.
 pub(super) fn doomed(segments: &Segments, copied: &[u32], cutoff: u32) -> BTreeSet<u32> {
     let mut doomed = BTreeSet::new();
-    // What a removal needs is older: one pass in the order of replay finds whole chains.
+    // A removal depends on older segments only, so one pass in the order of replay finds whole chains.
     for segment in segments.in_order() {
         let (id, written) = (segment.file.id, segment.ranks.high);
         let is_settled = segment.sealed_end.is_some() && !segment.cleaning && !copied.contains(&id);

@@ -1,20 +1,20 @@
-//! Which segments keep removals elsewhere alive.
+//! Segments that keep removals in other segments alive.
 //!
-//! A segment that holds dead puts keeps their removals on disk, and so does a copy whose cutoff is older than those
-//! removals, even if it holds none of the dead puts any more. Copying such a segment gives it a new cutoff, and
-//! every removal in a sealed segment that only this one kept alive becomes garbage.
+//! A segment that holds dead puts keeps their removals on disk; so does a copy whose cutoff is older than those
+//! removals, even if it holds none of the dead puts any more. Copying such a segment gives it a new cutoff, and every
+//! removal in a sealed segment that only this segment kept alive becomes garbage.
 
 use std::collections::HashMap;
 
 use super::super::format::Shadows;
 use super::super::segments::{Segment, Segments};
 
-/// Bytes of removals that each segment keeps alive, by its id. What several keep together counts in equal parts, so
-/// that the sum is the number of bytes of all removals in sealed segments.
+/// Bytes of removals that each segment keeps alive, by its id. Removals kept alive by several segments count in equal
+/// parts, so that the sum is the number of bytes of all removals in sealed segments.
 pub(super) fn pinned_bytes(segments: &Segments) -> HashMap<u32, u64> {
     let mut pinned = HashMap::new();
     for segment in segments.in_order().filter(|segment| segment.sealed_end.is_some()) {
-        // One set for all that reach back to some rank: which of them reaches how far matters little.
+        // Removals that reach back to different ranks share one set, because a precise attribution matters little.
         let mut since: Option<(u32, u64)> = None;
         for (shadows, bytes) in &segment.removals {
             match *shadows {

@@ -20,15 +20,15 @@ use super::{File, Filesystem, Lock, OpenDirectory};
 #[cfg(target_os = "linux")]
 mod write_back;
 
-/// Slices of one system call: every system takes so many (`IOV_MAX`).
+/// Slices of one system call: every system accepts this many (`IOV_MAX`).
 const SLICES_MAX: usize = 1_024;
 
-/// Messages, and keys of entities' rules: nobody else on the machine reads what we make.
+/// Files contain messages and rules, so only the owner may read them.
 fn own(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options.mode(0o600)
 }
 
-/// The file system of the machine.
+/// The machine's file system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealFilesystem;
 
@@ -69,7 +69,7 @@ impl Filesystem for RealFilesystem {
             Err(fs::TryLockError::Error(error)) => return Err(error),
         }
         if create {
-            // Only a text for others: on a full disk there may be no room for it.
+            // Only information for other processes; on a full disk there may be no room for it.
             let _ = file.set_len(0);
             let _ = file.rewind();
             let _ = writeln!(file, "process {}", std::process::id());
@@ -126,7 +126,7 @@ impl File for fs::File {
     #[cfg(target_os = "linux")]
     fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let wanted = buffer.len();
-        // Less than all comes back where the rest is not in memory.
+        // Fewer bytes are returned if the rest is not in memory.
         let read = preadv2(self, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)?;
         if read == wanted { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
@@ -136,7 +136,7 @@ impl File for fs::File {
     }
 
     fn write_all_vectored_at(&self, mut slices: &mut [IoSlice<'_>], mut offset: u64) -> io::Result<()> {
-        // Of none but empty ones, nothing is left.
+        // Skips empty slices at the start, so that a list of only empty ones is empty.
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             let some = slices.get(..slices.len().min(SLICES_MAX)).unwrap_or_default();
@@ -155,7 +155,7 @@ impl File for fs::File {
 
     #[cfg(target_os = "linux")]
     fn begin_to_sync(&self, offset: u64, bytes: u64) {
-        // A file system that can't do it does all of it when it syncs.
+        // A file system that doesn't support it writes everything at the sync.
         let _ = write_back::begin(self, offset, bytes);
     }
 
@@ -172,7 +172,7 @@ impl File for fs::File {
     }
 
     fn drop_cached(&self, offset: u64, bytes: u64) {
-        // A file system that keeps nothing or can't let go of it is read as it is.
+        // Ignored by file systems without a page cache or this operation.
         let _ = fadvise(self, offset, NonZeroU64::new(bytes), Advice::DontNeed);
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn slices_are_written_one_behind_the_other_however_many_there_are() {
         let directory = tempfile::tempdir().unwrap();
         let file = RealFilesystem.create(&directory.path().join("file")).unwrap();
-        // More than a system call takes, empty ones between them and at both ends.
+        // More slices than one system call accepts, with empty ones between them and at both ends.
         let parts: Vec<Vec<u8>> = (0..3_000_usize).map(|at| vec![at.to_le_bytes()[0]; at % 7]).collect();
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         file.write_all_vectored_at(&mut slices, 5).unwrap();

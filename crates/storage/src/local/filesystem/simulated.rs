@@ -1,4 +1,4 @@
-//! A disk in memory that can be broken on purpose: it knows what was synced, and forgets the rest in a crash.
+//! A disk in memory with fault injection: it tracks which writes were synced, and loses the others in a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,19 +21,19 @@ pub use plan::{Call, Event};
 /// Free bytes of a disk without a limit.
 const UNLIMITED_BYTES: u64 = 1 << 50;
 
-/// A failure to come, once.
+/// A failure injected once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The next write changes nothing and fails.
     WriteError,
     /// The next write changes the first half and fails.
     ShortWrite,
-    /// The next write changes the first half and finds no room.
+    /// The next write changes the first half and fails for lack of space.
     NoSpace,
-    /// The next sync fails; what it should have kept stays unsynced.
+    /// The next sync fails; its changes stay unsynced.
     SyncError,
-    /// The next sync fails; what it should have kept is read as before, but no later sync writes it, and the next
-    /// power cut loses it. That is what ext4 and XFS do.
+    /// The next sync fails; its changes can still be read, but no later sync writes them, and the next power cut loses
+    /// them. ext4 and XFS behave like this.
     SyncLost,
 }
 
@@ -43,13 +43,13 @@ impl Fault {
     }
 }
 
-/// A disk that survives the processes that use it.
+/// A disk that outlives the processes that use it.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedDisk(Arc<Mutex<Disk>>);
 
 #[derive(Debug, Default)]
 struct Disk {
-    /// Raised by a crash; what was opened before fails from then on.
+    /// Incremented by a crash; handles opened before fail from then on.
     generation: u64,
     next_inode: u64,
     names: Names,
@@ -59,12 +59,12 @@ struct Disk {
     descriptors: usize,
     descriptors_most: usize,
     descriptors_max: Option<usize>,
-    /// Of a position in a file; nothing is, without one.
+    /// Whether a position of a file is in memory; nothing is if this is `None`.
     is_cached: Option<fn(u64) -> bool>,
     faults: Vec<(Fault, String)>,
     plan: Plan,
     syncs: u64,
-    /// Salts drawn so far, in all lives of the disk: they follow from the history alone.
+    /// Salts drawn so far, over all mounts of the disk, so that they depend on the history alone.
     salts: u64,
 }
 
@@ -82,7 +82,7 @@ impl SimulatedDisk {
         Arc::new(Mount { disk: self.clone(), generation })
     }
 
-    /// Cuts the power: of what was not synced, arbitrary parts are lost, picked by `seed`. All mounts end.
+    /// Cuts the power: arbitrary parts of the unsynced changes, selected by `seed`, are lost. All mounts end.
     pub fn crash(&self, seed: u64) {
         self.disk().crash(seed);
     }
@@ -94,23 +94,23 @@ impl SimulatedDisk {
         disk.clear_faults();
     }
 
-    /// Kills the process like [`SimulatedDisk::kill`], but what is planned stays planned.
+    /// Kills the process like [`SimulatedDisk::kill`], but keeps the planned events.
     pub fn end_process(&self) {
         self.disk().end_mounts();
     }
 
-    /// Lets an operation on the next file whose name contains `name` fail as `fault` says.
+    /// Makes an operation on the next file whose name contains `name` fail with `fault`.
     pub fn inject(&self, fault: Fault, name: &str) {
         self.disk().faults.push((fault, name.to_owned()));
     }
 
-    /// Plans an `event` for a call: the one after `pass` others of the same kind (of any kind if `None`) on paths that
-    /// contain `name`.
+    /// Plans an `event` for a call on a path that contains `name`, after `pass` other calls of the same kind (of any
+    /// kind if `None`).
     pub fn plan(&self, call: Option<Call>, name: &str, pass: u64, event: Event) {
         self.disk().plan.add(call, name, pass, event);
     }
 
-    /// How often the power was cut or the process killed.
+    /// Number of power cuts and kills.
     #[must_use]
     pub fn ends(&self) -> u64 {
         self.disk().generation
@@ -122,45 +122,45 @@ impl SimulatedDisk {
         self.disk().plan.calls
     }
 
-    /// Lets every operation wait until what this returns is dropped, so that work can pile up behind a slow disk.
+    /// Blocks every operation until the returned guard is dropped, so that work accumulates behind a slow disk.
     #[must_use]
     pub fn freeze(&self) -> impl Drop + '_ {
         self.disk()
     }
 
-    /// Faults and planned events not met yet.
+    /// Number of faults and planned events that have not occurred yet.
     #[must_use]
     pub fn faults_left(&self) -> usize {
         let disk = self.disk();
         disk.faults.len() + disk.plan.len()
     }
 
-    /// Forgets faults and planned events not met yet.
+    /// Removes all faults and planned events that have not occurred yet.
     pub fn clear_faults(&self) {
         self.disk().clear_faults();
     }
 
-    /// Drops all clean pages from the cache: what a failed sync has lost is gone.
+    /// Drops all clean pages from the cache, including those that a failed sync has lost.
     pub fn drop_caches(&self) {
         self.disk().inodes.values_mut().for_each(Inode::evict);
     }
 
-    /// Limits all files together to so many bytes.
+    /// Limits the total size of all files to this many bytes.
     pub fn set_size_bytes_max(&self, size_bytes_max: Option<u64>) {
         self.disk().size_bytes_max = size_bytes_max;
     }
 
-    /// Limits how many files and directories are open at a time.
+    /// Limits the number of files and directories that are open at a time.
     pub fn set_descriptors_max(&self, descriptors_max: Option<usize>) {
         self.disk().descriptors_max = descriptors_max;
     }
 
-    /// Says what of each file is in memory, by the position of a read: what is can be read without waiting for the disk.
+    /// Sets which positions of each file are in memory and can be read without waiting for the disk.
     pub fn set_cached(&self, is_cached: fn(u64) -> bool) {
         self.disk().is_cached = Some(is_cached);
     }
 
-    /// The most files and directories that were open at a time.
+    /// The largest number of files and directories that were open at a time.
     #[must_use]
     pub fn descriptors_most(&self) -> usize {
         self.disk().descriptors_most
@@ -192,14 +192,14 @@ impl SimulatedDisk {
         inode.map(|inode| inode.bytes.clone()).unwrap_or_default()
     }
 
-    /// Replaces a file's bytes behind everybody's back, durably.
+    /// Replaces a file's bytes durably, without the processes' knowledge.
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
         let mut disk = self.disk();
         let Some(inode) = disk.names.files.get(path).copied() else { return };
         disk.inodes.insert(inode, Inode { synced: bytes.clone(), bytes, unsynced: Vec::new() });
     }
 
-    /// Changes one byte of a file behind everybody's back, durably: who has it open reads the change.
+    /// Changes one byte of a file durably, without the processes' knowledge; open files read the change.
     pub fn rot(&self, path: &Path, offset: u64) {
         let mut disk = self.disk();
         let Some(inode) = disk.names.files.get(path).copied() else { return };
@@ -212,7 +212,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Removes a file behind everybody's back, durably.
+    /// Removes a file durably, without the processes' knowledge.
     pub fn remove_file(&self, path: &Path) {
         self.disk().names.erase(path);
     }
@@ -272,7 +272,7 @@ impl Disk {
         self.inodes.get_mut(&inode).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Takes the first fault meant for this kind of operation on this file.
+    /// Removes and returns the first fault for this kind of operation on this file.
     fn fault(&mut self, path: &Path, is_meant: impl Fn(Fault) -> bool) -> Option<Fault> {
         let name = path.to_string_lossy();
         let place = self.faults.iter().position(|(fault, part)| is_meant(*fault) && name.contains(part))?;

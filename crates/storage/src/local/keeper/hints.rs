@@ -1,8 +1,9 @@
 //! Hints of sealed segments: when and how they are written.
 //!
-//! A hint of small messages has a tenth of its segment's bytes and more. Where messages are consumed as fast as they come, a segment
-//! dies soon after its seal. So a hint waits until another segment is sealed behind its own, until nothing was sealed for a
-//! while, or until the store is closed; what has died by then gets none. After a crash, opening reads what waited.
+//! A hint for small messages has at least a tenth of its segment's bytes. Where messages are consumed as fast as they
+//! arrive, a segment is dead soon after its seal. So a hint is delayed until the next segment is sealed, until nothing
+//! was sealed for a while, or until the store is closed; segments dead by then get no hint. After a crash, opening
+//! reads the segments whose hints were delayed.
 
 use std::io;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use super::super::state::Placed;
 use super::super::walk::walk;
 use super::{FILL_BYTES, demand};
 
-/// Bytes written between two syncs into a hint that is written beside commits, which only the next opening needs, and the
-/// pause after so many bytes.
+/// Bytes written between two syncs to a hint that is written concurrently with commits, and the pause after that many
+/// bytes. Only the next opening needs the hint.
 const HINT_PIECE_BYTES: usize = 256 << 10;
 const HINT_PAUSE_MS: u64 = 5;
 
-/// Tells when no segment was sealed for a while: then hints wait no longer for another one behind them.
+/// Detects that no segment was sealed for a while; hints are then delayed no longer.
 #[derive(Debug)]
 pub(super) struct Rest {
     sealed_at: Instant,
@@ -31,12 +32,12 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// From now on.
+    /// Starts measuring now.
     pub(super) fn new(patience: Duration) -> Self {
         Self { sealed_at: Instant::now(), patience }
     }
 
-    /// Whether it has come, in a round that sealed something or did not.
+    /// Whether the store is idle, given whether the current round has sealed a segment.
     pub(super) fn has_come(&mut self, has_sealed: bool) -> bool {
         if has_sealed {
             self.sealed_at = Instant::now();
@@ -45,7 +46,7 @@ impl Rest {
     }
 }
 
-/// Writes the hint of one sealed segment that still lives, and comes back for the next.
+/// Writes the hint of one sealed segment that is still alive, and rings the bell for the next.
 pub(super) fn write_one_hint(shared: &Shared, is_at_rest: bool) {
     let Some((due, listing)) = shared.pool.lock().next_hint(is_at_rest) else { return };
     shared.keeper_bell.ring();
@@ -60,19 +61,20 @@ pub(super) fn write_one_hint(shared: &Shared, is_at_rest: bool) {
         return;
     };
     if let Err(error) = write_hint(shared, &file, due.seal, listing) {
-        // Only the next opening is slower.
+        // Without it, only the next opening is slower.
         tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
     }
 }
 
-/// Writes the hints still due, also those that wait.
+/// Writes all pending hints, including delayed ones.
 pub(in crate::local) fn write_hints(shared: &Shared) {
     while !shared.pool.lock().hints_due.is_empty() {
         write_one_hint(shared, true);
     }
 }
 
-/// Writes the hint of a segment that nothing is appended to, from the listing of its records or, without one, by reading it.
+/// Writes the hint of a segment that is no longer appended to, from the listing of its records or, without one, by
+/// reading it.
 pub(in crate::local) fn write_hint(
     shared: &Shared,
     segment: &SegmentFile,
@@ -83,7 +85,7 @@ pub(in crate::local) fn write_hint(
     let hint = match listing {
         Some(listing) => {
             let put_bytes = Some(listing.put_bytes());
-            // The state is locked for a few records at a time: commits wait for it.
+            // The state is locked for a few records at a time, because commits wait for it.
             HintBuilder::from_listing(listing, subject, |some, needed| {
                 choose_needed(&shared.state(), segment.id, put_bytes, some.iter(), needed);
             })?
@@ -116,7 +118,7 @@ fn read_hint(
 /// Adds some records of segment `id` to its hint.
 fn add_needed(shared: &Shared, id: u32, hint: &mut HintBuilder, some: &[(Placed, &[u8])]) {
     let mut needed = Vec::with_capacity(some.len());
-    // The state stays locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
+    // The state is locked as briefly as possible: the hint grows by megabytes, and commits wait for the lock.
     choose_needed(&shared.state(), id, None, some.iter().map(|(placed, _)| placed), &mut needed);
     for ((placed, value), is_needed) in some.iter().zip(needed) {
         if placed.header.kind == Kind::Put {
@@ -128,7 +130,7 @@ fn add_needed(shared: &Shared, id: u32, hint: &mut HintBuilder, some: &[(Placed,
     }
 }
 
-/// Leaves the disk to the commits for a while, unless the keeper is needed elsewhere.
+/// Pauses so that commits can use the disk, unless the keeper has urgent work.
 fn pause(shared: &Shared) {
     let is_needed = shared.is_stopping() || shared.is_full() || demand(shared).is_some();
     if !is_needed && !shared.stepped.is_stepped() {
@@ -136,12 +138,12 @@ fn pause(shared: &Shared) {
     }
 }
 
-/// Writes a hint's bytes. After an error there is no hint.
+/// Writes a hint's bytes. After an error the hint does not exist.
 pub(in crate::local) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
     store_hint_in(directory, id, bytes, FILL_BYTES, || {})
 }
 
-/// The same in pieces, each synced and followed by a pause.
+/// Writes the hint in pieces, each synced and followed by a pause.
 fn store_hint_in(
     directory: &Directory,
     id: u32,

@@ -1,4 +1,4 @@
-//! The end of a log that was closed in order.
+//! The end of a log that was closed cleanly.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Loader, Mode};
 use crate::Error;
 
 impl Loader<'_> {
-    /// After a clean close nothing needs to be searched, and nothing may be missing.
+    /// Replays the open segments after a clean close: no search for the end is needed, and nothing may be missing.
     pub(super) fn load_closed(
         &mut self,
         open: &[Arc<SegmentFile>],
@@ -25,7 +25,7 @@ impl Loader<'_> {
         let Some(file) = open.get(at) else { return Ok(()) };
         let later = open.get(at + 1..).unwrap_or_default();
         let has_hint = self.load_known(file, seal, false)?;
-        // Segments are sealed in order: not before one that is still open.
+        // Segments are sealed in order, never before one that is still open.
         if self.mode == Mode::Open && has_hint && at == 0 && !is_whole(file, seal) {
             self.seal_damaged(file, seal, later);
         } else {
@@ -34,7 +34,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Goes on in another segment. The hint of one that grows is dropped, and what it knows of damaged records would be lost.
+    /// Seals the damaged segment and continues in another one. The hint of a segment that is appended to is dropped,
+    /// which would lose its information about damaged records.
     fn seal_damaged(&mut self, file: &SegmentFile, seal: Seal, later: &[Arc<SegmentFile>]) {
         let path = file.path.display();
         tracing::error!(

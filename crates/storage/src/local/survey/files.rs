@@ -1,4 +1,4 @@
-//! The files of a damaged directory, and what they say without a list of them.
+//! The files of a damaged directory, and the information in them that replaces a lost list.
 
 use std::io;
 use std::path::Path;
@@ -17,8 +17,8 @@ pub(super) fn holds_segments(directory: &Directory) -> Result<bool, Error> {
     Ok(directory.names()?.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))))
 }
 
-/// The list of segments as far as the segments themselves say: by their first frames. A copy that the cleaner made does
-/// not say which segments it replaced; those come first, so that what was removed later stays removed.
+/// Reconstructs the list of segments from their first frames. A copy made by the cleaner does not record which segments
+/// it replaced; copies are placed first, so that later removals still apply.
 pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
     let mut found = Vec::new();
     let mut next_id = 1;
@@ -51,7 +51,7 @@ pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
     Ok(Manifest { epoch: 0, next_id, sealed_sequence, segments, closed: None })
 }
 
-/// A segment by its own header, which must be sound.
+/// Identifies a segment by its own header, which must be valid.
 fn identify(directory: &Directory, id: u32) -> Option<SegmentFile> {
     let path = directory.segment_path(id);
     let file = directory.filesystem.open(&path, false).ok()?;
@@ -68,7 +68,7 @@ fn first_sequence(segment: &SegmentFile) -> Option<u64> {
     FrameHeader::decode(&bytes, segment.salt).map(|header| header.sequence)
 }
 
-/// A segment as it is, and what is wrong with it as a file.
+/// Opens a segment, and returns the damage of the file as a whole.
 pub(super) fn open_segment(directory: &Directory, listed: &Listed) -> (SegmentFile, Option<Damage>) {
     let Listed { id, salt, capacity, .. } = *listed;
     let path = directory.segment_path(id);
@@ -109,7 +109,7 @@ fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Option<Damage> {
     of_error(corrupt(path, 0, reason), DamageKind::Header)
 }
 
-/// Whether a manifest with a wrong checksum speaks of the segments that are there.
+/// Whether a manifest with a wrong checksum matches the existing segments.
 pub(super) fn is_plausible(directory: &Directory, manifest: &Manifest) -> bool {
     let mut rank = 0;
     let mut is_sound = |listed: &Listed| {
@@ -124,7 +124,7 @@ pub(super) fn is_plausible(directory: &Directory, manifest: &Manifest) -> bool {
         && names.all(|name| !matches!(name, Name::Segment(id) if !ids.contains(&id)))
 }
 
-/// Stands for a file that is not there.
+/// Replaces a missing file.
 #[derive(Debug)]
 struct NoFile;
 

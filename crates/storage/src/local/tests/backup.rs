@@ -1,4 +1,4 @@
-//! Backups of open and of closed stores, and what is restored from them.
+//! Backups of open and of closed stores, and their restoration.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use crate::local::{
 
 const BACKUP: &str = "/backup";
 const RESTORED: &str = "/restored";
-/// Messages that wait at any time in [`step`]'s history.
+/// Number of waiting messages at any time in the history of [`step`].
 const WINDOW: u64 = 40;
 
-/// Goes on, or ends the backup at a step or at its confirmation.
+/// Continues, or aborts the backup at a step or at its confirmation.
 #[derive(Default)]
 struct Watch {
     steps_left: Option<usize>,
@@ -60,7 +60,7 @@ fn check(disk: &SimulatedDisk, backup: &str) -> Result<(), Error> {
     check_backup_on(disk.mount(), backup, &mut |_| {}).map(|_| ())
 }
 
-/// Restores and opens; the heads that are there.
+/// Restores and opens a backup; returns the numbers of its heads.
 async fn restored(disk: &SimulatedDisk, backup: &str, target: &str) -> Vec<u64> {
     let mut visited = 0;
     restore_on(disk.mount(), backup, target, &mut |key| visited += usize::from(key.space == Space::Head))
@@ -77,7 +77,7 @@ async fn restored(disk: &SimulatedDisk, backup: &str, target: &str) -> Vec<u64> 
     heads
 }
 
-/// One commit: message `number` arrives, the one `WINDOW` before it goes; every tenth stays.
+/// One commit: message `number` arrives, the one `WINDOW` before it is removed; every tenth stays.
 fn step(number: u64) -> Batch {
     let mut batch = send(number);
     if let Some(done) = number.checked_sub(WINDOW).filter(|done| *done > 0 && done % 10 != 0) {
@@ -87,7 +87,7 @@ fn step(number: u64) -> Batch {
     batch
 }
 
-/// What waits after commit `last` of that history.
+/// The waiting messages after commit `last` of that history.
 fn waiting_after(last: u64) -> Vec<u64> {
     (1..=last).filter(|number| number % 10 == 0 || number + WINDOW > last).collect()
 }
@@ -167,7 +167,7 @@ async fn files_that_a_backup_shares_are_never_filled_again() {
         shard.submit(complete(number)).await.unwrap();
     }
     check(&disk, BACKUP).unwrap();
-    // Nor in a later life of the broker.
+    // Nor after a restart of the broker.
     drop((store, shard));
     let (_store, shard) = open(&disk);
     for number in 601..=1000 {
@@ -273,7 +273,7 @@ async fn a_backup_that_fails_at_any_step_leaves_its_target_empty() {
 #[tokio::test]
 async fn a_backup_leaves_the_room_it_is_told_to_leave() {
     let disk = SimulatedDisk::new();
-    // Where only a reserve is left, the cleaner copies what takes the room that is left for the backup.
+    // If only a reserve is left, the cleaner's copies would use the room left for the backup.
     let (store, shard) = open_with(&disk, LocalOptions { reserve_bytes: 0, ..options() }).unwrap();
     for number in 1..=100 {
         shard.submit(step(number)).await.unwrap();
@@ -281,7 +281,7 @@ async fn a_backup_leaves_the_room_it_is_told_to_leave() {
     // So would a segment that the keeper prepares later.
     super::growth::settle(&store);
     let pinned = store.pin().unwrap();
-    // Without rests, in which the keeper could write a hint into that room.
+    // Without pauses, in which the keeper could write a hint into that room.
     let copying = BackupOptions { is_linking: false, disk_share_percent: 100, ..BackupOptions::default() };
     disk.set_size_bytes_max(Some(disk.size_bytes() + pinned.plan().bytes() + 2048));
     let reserve = BackupOptions { free_bytes_min: 64 << 10, ..copying.clone() };
@@ -309,7 +309,7 @@ async fn damage_anywhere_in_a_backup_is_refused_before_anything_is_restored() {
     write_with(&disk, pinned.plan(), BACKUP, &copying, &mut Watch::default()).unwrap();
     for path in files(&disk, BACKUP) {
         let bytes = disk.bytes(&path);
-        // Frames end at multiples of 8: the padding after their last record is nobody's.
+        // Frames end at multiples of 8: the padding after their last record is unused.
         for offset in (0..bytes.len()).step_by(97).chain([0, 9, 70]) {
             disk.rot(&path, offset as u64);
             let result = restore_on(disk.mount(), BACKUP, RESTORED, &mut |_| {});

@@ -27,7 +27,8 @@ async fn one_sync_makes_everything_that_waits_durable() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open_with(&disk, LocalOptions::default()).unwrap();
     shard.submit(send(1)).await.unwrap();
-    // The keeper's syncs are not the ones to count: it has prepared what the writer asked for, and finished that round.
+    // The keeper's syncs must not be counted: it has prepared the segment requested by the writer and finished that
+    // round.
     let current = store.current();
     let rounds_seen = current.shared().pool.lock().rounds_done;
     eventually("the keeper has nothing left to do", || {
@@ -42,7 +43,7 @@ async fn one_sync_makes_everything_that_waits_durable() {
     for commit in commits {
         commit.await.unwrap();
     }
-    // One for what the writer had in hand when the disk stood still, one for all that came meanwhile.
+    // One for the frame being written when the disk was frozen, one for all batches that came meanwhile.
     assert!(disk.syncs() - before <= 2, "{} syncs", disk.syncs() - before);
 }
 
@@ -111,7 +112,7 @@ async fn warm_values_go_once_every_partition_was_scanned() {
     assert!(store.current().shared().warm().is_empty());
 }
 
-/// Whatever is kept, a scan finds everything.
+/// A scan finds all values, however few are kept in memory.
 #[tokio::test]
 async fn no_more_is_kept_than_there_is_room_for() {
     let disk = SimulatedDisk::new();

@@ -1,4 +1,4 @@
-//! Freeing what is dead without losing or reviving anything.
+//! Freeing dead segments without losing or reviving anything.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn a_steady_flow_has_a_steady_footprint() {
 async fn long_lived_messages_are_gathered_and_seldom_copied() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
-    // One message in twenty stays for good.
+    // One message in twenty is never removed.
     for number in 1..=4000u64 {
         shard.submit(send(number)).await.unwrap();
         if number % 20 != 0 {
@@ -54,7 +54,7 @@ async fn long_lived_messages_are_gathered_and_seldom_copied() {
 async fn what_was_deleted_does_not_come_back_when_its_removal_is_freed_first() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
-    // Segment 1 stays because of message 1; message 2 in it is removed by a record in a later segment.
+    // Segment 1 is kept by message 1; message 2 in it is removed by a record in a later segment.
     shard.submit(send(1)).await.unwrap();
     shard.submit(send(2)).await.unwrap();
     for number in 3..=40 {
@@ -236,7 +236,7 @@ fn a_message_that_stays_does_not_have_what_passes_by_copied_again_and_again() {
     };
     step(send(1));
     let mut cleanings = 0;
-    // Some 130 segments pass by, and each has removals of what is in the one before.
+    // Some 130 segments are written, and each contains removals for the previous one.
     for number in 2..=2000 {
         step(send(number));
         if number > 3 {

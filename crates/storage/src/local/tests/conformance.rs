@@ -1,4 +1,4 @@
-//! The suite of all stores, on a simulated disk.
+//! The conformance suite of all stores, on a simulated disk.
 
 use super::*;
 use crate::conformance::Subject;

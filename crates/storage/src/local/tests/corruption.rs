@@ -1,4 +1,4 @@
-//! One test per kind of damage: cut where a crash may have cut, refused everywhere else.
+//! One test per kind of damage: cut off where a crash may have torn a write, refused everywhere else.
 
 mod closed;
 
@@ -19,7 +19,7 @@ fn flip(disk: &SimulatedDisk, path: &Path, offset: u64) {
     disk.set_bytes(path, bytes);
 }
 
-/// The file and offset that opening complains about.
+/// The file and offset in the error of opening.
 fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     match try_open(disk) {
         Err(Error::Corrupt { place: Place { unit, offset }, .. }) => {
@@ -30,7 +30,7 @@ fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     }
 }
 
-/// A killed store whose active segment holds messages 1 to `count`, each in its own frame; where frames begin.
+/// A killed store whose active segment holds messages 1 to `count`, each in its own frame; returns the frames' offsets.
 async fn killed_with(disk: &SimulatedDisk, count: u64) -> Vec<u64> {
     let (store, shard) = open_with(disk, LocalOptions { segment_bytes: 64 << 10, ..options() }).unwrap();
     let mut offsets = vec![64];
@@ -107,7 +107,7 @@ async fn a_flipped_byte_in_any_frame_but_the_last_costs_one_value_or_is_refused(
                         let length = if key.space == Space::Head { 20 } else { 300 };
                         let right = Ok(vec![Some(value(number, length))]);
                         let read = shard.read(vec![key]).await;
-                        // A key may be what is damaged: then the value is missing under its own.
+                        // The key itself may be damaged: then the value is missing under its real key.
                         assert!(read == right || number == damaged, "byte {offset}: {key:?} {read:?}");
                         assert!(matches!(read, Err(Error::Corrupt { .. }) | Ok(_)), "byte {offset}");
                         assert!(read == right || read.is_err() || read == Ok(vec![None]), "byte {offset}");
@@ -131,7 +131,7 @@ async fn a_flipped_byte_in_any_frame_but_the_last_costs_one_value_or_is_refused(
     assert_eq!(numbers(&*open(&pristine).1).await, [1, 2, 3]);
 }
 
-/// Puts the files back as they were.
+/// Restores the files to their previous contents.
 fn restore(disk: &SimulatedDisk, files: &[(PathBuf, Vec<u8>)]) {
     let mount = disk.mount();
     for (path, bytes) in files {
@@ -154,7 +154,7 @@ async fn a_flipped_byte_in_the_last_frame_costs_one_value_after_a_clean_close() 
     let refused = shard.read(vec![body(1)]).await;
     assert!(matches!(&refused, Err(Error::Corrupt { place, .. }) if place.offset == at), "{refused:?}");
     assert_eq!(shard.read(vec![head(1), head(2), body(2)]).await.unwrap().len(), 3);
-    // The log goes on, and the damage is neither lost nor copied under a checksum of its own.
+    // The log continues, and the damage is neither lost nor copied under a valid checksum.
     shard.submit(send(9)).await.unwrap();
     store.close();
     for _ in 0..2 {
@@ -227,7 +227,7 @@ async fn any_missing_segment_is_refused() {
     }
 }
 
-/// The same files on a new disk, one left out.
+/// The same files on a new disk, except one.
 fn copy_without(disk: &SimulatedDisk, left_out: &Path) -> SimulatedDisk {
     let copy = copy(disk);
     if copy.paths().iter().any(|path| path == left_out) {
@@ -297,7 +297,7 @@ async fn a_damaged_removal_in_a_sealed_segment_is_refused_when_its_hint_is_gone_
     let path = paths(&disk, "segment").swap_remove(0);
     let removal = 64 + (40_u64 + 2 * 32 + 20 + 300).next_multiple_of(8) + 40;
     flip(&disk, &path, removal + 24);
-    // What is live is in the hint.
+    // The live records are in the hint.
     assert_eq!(check_on(disk.mount(), DIRECTORY).unwrap().refusal, None);
     disk.remove_file(&paths(&disk, "hint").swap_remove(0));
     assert_eq!(refusal(&disk), ("0000000001.segment".to_owned(), removal));
@@ -318,7 +318,7 @@ async fn a_flipped_byte_under_a_value_is_reported_by_read_and_check() {
     let damage: Vec<_> = report.damage.iter().map(|one| (&one.file, one.offset, one.kind, one.key)).collect();
     assert_eq!(damage, [(&path, 64 + 40 + 32 + 20, crate::local::DamageKind::Value, Some(body(1)))]);
     assert_eq!(report.refusal, None);
-    // Sealed with a good hint: opening does not read contents, so the damage shows when that message is read.
+    // Sealed with an intact hint: opening does not read bodies, so the damage is found when that message is read.
     let (_store, shard) = open(&disk);
     match shard.read(vec![body(1)]).await {
         Err(Error::Corrupt { place, .. }) => {
@@ -333,7 +333,7 @@ async fn a_flipped_byte_under_a_value_is_reported_by_read_and_check() {
 async fn bytes_of_a_recycled_segments_earlier_life_are_no_frames() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
-    // Segments are filled again and again, until one in use is full of frames of an earlier life.
+    // Segments are reused until one in use is full of frames of an earlier use.
     let is_stale = || {
         paths(&disk, "segment").into_iter().any(|path| {
             let bytes = disk.bytes(&path);

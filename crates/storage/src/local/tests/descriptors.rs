@@ -1,4 +1,4 @@
-//! Descriptors are few, however long the log is.
+//! The number of descriptors does not grow with the log.
 
 use super::*;
 
@@ -34,7 +34,7 @@ async fn a_store_that_runs_out_of_descriptors_goes_on_once_there_are_some_again(
     let (store, shard) = open(&disk);
     let mut accepted = Vec::new();
     for number in 1..=600u64 {
-        // The process's sockets take all descriptors from time to time.
+        // At times the process's sockets use all descriptors.
         match number % 60 {
             20 => disk.set_descriptors_max(Some(0)),
             40 => {
@@ -70,7 +70,7 @@ async fn a_read_waits_for_a_descriptor() {
         assert!(send_patiently(&*shard, number).await);
     }
     let oldest = shard.read(vec![body(1)]).await.unwrap();
-    // Nothing that was read since lies in the files that are open.
+    // None of the segments read since then is open.
     for number in (700..=1500).rev().step_by(7) {
         shard.read(vec![body(number)]).await.unwrap();
     }

@@ -12,8 +12,8 @@ const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 pub(super) const ERRNOS: [i32; 7] = [EINTR, EIO, EACCES, ENFILE, EMFILE, ENOSPC, EDQUOT];
 
-/// Sends messages until the planned event was met and some segments more were filled, or the handle is dead; how many
-/// were accepted.
+/// Sends messages until the planned event occurred and some more segments were filled, or the handle is dead; returns
+/// the number accepted.
 async fn send_past_the_event(disk: &SimulatedDisk, shard: &dyn Shard) -> u64 {
     let mut after = 0;
     for number in 1.. {
@@ -123,7 +123,7 @@ fn unlisted(disk: &SimulatedDisk, store: &LocalStore) -> Vec<String> {
 
 #[tokio::test]
 async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
-    // In the order in which a new segment meets them: the filling and its sync, then the header and its sync.
+    // In the order of a new segment's calls: the filling and its sync, then the header and its sync.
     let steps = [
         (Call::Create, 0),
         (Call::Allocate, 0),
@@ -150,7 +150,7 @@ async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
                 number += 1;
                 assert!(number < 3000, "{call:?}: the events are never met");
                 assert!(send_patiently(&*shard, number).await);
-                // Otherwise the next segment is needed at once, and not filled.
+                // Otherwise the next segment would be needed at once, and not be filled.
                 let current = store.current();
                 let is_supplied = || {
                     let exchange = current.shared().pool.lock();
@@ -159,7 +159,7 @@ async fn a_segment_that_cannot_be_prepared_leaves_no_file_behind() {
                 eventually("segments are prepared", is_supplied).await;
             }
             assert!(send_patiently(&*shard, number + 1).await);
-            // One may just be on its way.
+            // One may be in preparation.
             let left = unlisted(&disk, &store);
             assert!(left.len() <= 1, "{call:?} {event:?}: {left:?}");
         }
@@ -197,7 +197,7 @@ async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay()
     }
 }
 
-/// Errors of the device say nothing about the bytes; lost blocks and failed checksums of the file system do.
+/// Errors of the device do not prove that the bytes are lost; lost blocks and failed checksums of the file system do.
 #[tokio::test]
 async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
     const EREMOTEIO: i32 = 121;
@@ -216,7 +216,7 @@ async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
             true => assert!(matches!(read, Err(Error::Unreadable { .. })), "{errno}: {read:?}"),
             false => assert!(matches!(read, Err(Error::Corrupt { .. })), "{errno}: {read:?}"),
         }
-        // One attempt for all, then one for each.
+        // One attempt for all together, then one for each.
         (0..4).for_each(|_| fail());
         let page = shard.scan(Space::Body, QUEUE, 0).await.unwrap();
         assert_eq!((page.entries.len(), page.damaged.len()), (0, 3), "{errno}");

@@ -1,4 +1,4 @@
-//! A partition with little to write beside partitions with much.
+//! A partition with little to write, concurrent with partitions with much.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::queue::{FrameLimits, Queue, batch_bytes};
 use crate::shard;
 use crate::waiting::Waiting;
 
-/// Of the disk, a second.
+/// Bytes per second of the disk.
 const DISK_BYTES: u64 = 300 << 20;
 const POLITE: PartitionId = PartitionId(9);
 
@@ -18,7 +18,7 @@ fn batch(partition: PartitionId, value_bytes: usize) -> Batch {
     batch
 }
 
-/// A writer whose disk takes so many bytes a second.
+/// A writer with a disk of `DISK_BYTES` per second.
 struct Writer {
     queue: Queue,
     pace: Pace,
@@ -35,7 +35,7 @@ impl Writer {
         self.queue.push(batch, notifier);
     }
 
-    /// Writes a frame; its bytes, and which of them are the polite partition's.
+    /// Writes a frame; returns its bytes, and those of the polite partition.
     fn write(&mut self) -> (u64, u64) {
         let limits = FrameLimits { bytes: self.pace.frame_bytes_max(), operations: 1_000_000 };
         let mut frame = Vec::new();
@@ -50,7 +50,7 @@ impl Writer {
         (all, polite)
     }
 
-    /// Four partitions fill up what they may have under way to the disk.
+    /// Four partitions refill the queue with the bytes that were written.
     fn push_much(&mut self, written_bytes: u64) {
         let count = written_bytes.div_ceil(512 << 10).div_ceil(4);
         for _ in 0..count {
@@ -65,7 +65,7 @@ fn a_small_batch_waits_for_a_bounded_number_of_others_bytes() {
     writer.push_much(16 << 20);
     let mut waited_bytes = Vec::new();
     for _ in 0..100 {
-        // It comes just after a frame was taken.
+        // The batch arrives just after a frame was taken.
         let (under_way, _) = writer.write();
         writer.push(batch(POLITE, 1 << 10));
         let (its_own, polite) = writer.write();

@@ -1,4 +1,4 @@
-//! Failing writes and syncs, and crashes at delicate moments.
+//! Failing writes and syncs, and crashes at critical points.
 
 use super::*;
 use crate::Store;
@@ -45,7 +45,7 @@ async fn the_same_store_can_be_acquired_again_after_a_failed_sync() {
     disk.inject(Fault::SyncError, "0000000001.segment");
     assert!(shard.submit(send(2)).await.is_err());
     let shard = acquire(&store).unwrap();
-    // The write reached the disk's cache before the sync failed: in doubt, and here it turned out durable.
+    // The write reached the disk's cache before the sync failed: in doubt, and durable in this case.
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 4);
     shard.submit(send(3)).await.unwrap();
 }
@@ -144,7 +144,7 @@ async fn a_crash_while_segments_roll_loses_nothing_acknowledged() {
         for number in 1..=seed {
             shard.submit(send(number)).await.unwrap();
         }
-        // The keeper is somewhere between preparing, sealing and writing hints.
+        // The keeper may be at any point of preparing, sealing and writing hints.
         disk.crash(seed);
         drop(store);
         let (_store, shard) = open(&disk);
@@ -271,7 +271,7 @@ async fn the_directories_made_at_the_first_start_survive_a_power_cut() {
     for seed in 0..20 {
         let disk = SimulatedDisk::new();
         if seed % 2 == 0 {
-            // An earlier process made them and was killed.
+            // An earlier process created them and was killed.
             for directory in ["/srv", "/srv/peeklock", "/srv/peeklock/data"] {
                 disk.mount().make_directory(std::path::Path::new(directory)).unwrap();
             }

@@ -12,7 +12,7 @@ use crate::local::{Call, Event};
 const ENOSPC: i32 = 28;
 const OFFSET: u64 = 4096;
 
-/// A file that remembers what was written to it, and what the system was told to begin with.
+/// A file that records its writes and the hints to begin writing to disk.
 #[derive(Debug, Default)]
 struct Recorder {
     written: Mutex<Vec<u8>>,
@@ -56,7 +56,7 @@ impl File for Recorder {
     }
 }
 
-/// Writes a frame of values with these lengths; the file, and how many bytes the frame has.
+/// Writes a frame of values with these lengths; returns the file and the frame's length.
 fn write(lengths: &[usize]) -> (Recorder, u64) {
     let mut frame = FrameBuilder::default();
     frame.clear();
@@ -116,12 +116,12 @@ fn long_batch(first: u64) -> Batch {
     batch
 }
 
-/// Segments that take such a batch.
+/// Segments large enough for such a batch.
 fn long_segments() -> LocalOptions {
     LocalOptions { segment_bytes: 4 << 20, ..LocalOptions::default() }
 }
 
-/// A store with message 1, on a disk where something happens at a write of the next frame, behind `pass` others.
+/// A store with message 1, on a disk with an event planned for a write of the next frame, after `pass` others.
 async fn store_before(pass: u64, event: Event) -> (SimulatedDisk, LocalStore, Arc<dyn Shard>) {
     let disk = SimulatedDisk::new();
     let (store, shard) = open_with(&disk, long_segments()).unwrap();
@@ -134,7 +134,7 @@ async fn store_before(pass: u64, event: Event) -> (SimulatedDisk, LocalStore, Ar
 
 #[tokio::test]
 async fn no_room_for_a_later_piece_leaves_nothing_of_the_frame() {
-    // Of the writes to the segment, some sixty are of the batch's frame.
+    // Some sixty of the writes to the segment belong to the batch's frame.
     for pass in (0..56).step_by(9) {
         let (disk, store, shard) = store_before(pass, Event::Fail(ENOSPC)).await;
         let refused = shard.submit(long_batch(100)).await;

@@ -1,16 +1,16 @@
-//! The disk holds what lives and a bounded rest, however much has passed through.
+//! The disk holds the live data and a bounded remainder, however many messages have passed through.
 
 use super::*;
 
-/// Segments beyond those that hold live records: one active, two prepared, four spare, garbage worth four that is
-/// not cleaned yet, and what rounding to whole segments costs.
+/// Segments beyond those that hold live records: one active, two prepared, four spare, garbage worth four that is not
+/// cleaned yet, and the cost of rounding to whole segments.
 const SPARE_SEGMENTS: u64 = 16;
 /// Bytes on disk per byte of live records.
 const BYTES_PER_LIVE_BYTE: u64 = 4;
 
-/// Bytes that the cleaner copies per byte that is submitted: see the head of `cleaner/choice.rs`.
+/// Bytes that the cleaner copies per submitted byte: see the head of `cleaner/choice.rs`.
 const COPIED_PER_SUBMITTED_BYTE: u64 = 3;
-/// Merging small segments may come on top.
+/// Segments copied in addition by merging small ones.
 const COPIED_SEGMENTS: u64 = 8;
 
 /// Waits until the keeper and the cleaner have nothing left to do.
@@ -37,12 +37,12 @@ pub(super) fn settle(store: &LocalStore) {
             };
             state.segments.in_order().any(|one| one.cleaning || is_dead(one))
         };
-        // Some would wait for a while.
+        // Delayed hints would otherwise be written only later.
         crate::local::keeper::write_hints(shared);
         let exchange = shared.pool.lock();
         let is_due =
             !exchange.rolled.is_empty() || !exchange.retired.is_empty() || !exchange.hints_due.is_empty();
-        // The last hint may still be written until another round begins.
+        // The last hint may still be in progress until another round begins.
         match idle_in_round.filter(|_| !is_busy && !is_due) {
             Some(round) if round < exchange.rounds_begun => return,
             _ => idle_in_round = (!is_busy && !is_due).then_some(exchange.rounds_begun),
@@ -57,18 +57,18 @@ pub(super) fn disk_bytes(disk: &SimulatedDisk) -> u64 {
     disk.paths().iter().filter(|path| is_segment(path)).map(|path| disk.bytes(path).len() as u64).sum()
 }
 
-/// The most that the segment files may take while these entries live and nothing is left to clean.
+/// Upper limit of the segment files' size while these entries are live and nothing is left to clean.
 pub(super) fn disk_bytes_max(live: &BTreeMap<Key, Bytes>) -> u64 {
     let live_bytes: u64 = live.values().map(|value| 32 + value.len() as u64).sum();
     BYTES_PER_LIVE_BYTE * live_bytes + SPARE_SEGMENTS * u64::from(options().segment_bytes)
 }
 
-/// The most that the cleaner may copy of its own accord after so many bytes were submitted.
+/// Upper limit of the cleaner's copies, without forced ones, after this many submitted bytes.
 pub(super) fn copied_bytes_max(submitted_bytes: u64) -> u64 {
     COPIED_PER_SUBMITTED_BYTE * submitted_bytes + COPIED_SEGMENTS * u64::from(options().segment_bytes)
 }
 
-/// Messages that pass through a backlog, while one in `kept_every` stays for good.
+/// Messages that pass through a backlog, while one in `kept_every` is never removed.
 struct Flow {
     next: u64,
     backlog: u64,
@@ -76,7 +76,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// Sends `count` messages and completes as many of the oldest.
+    /// Sends `count` messages and completes the same number of the oldest.
     async fn pass(&mut self, shard: &dyn Shard, count: u64) {
         for _ in 0..count / 10 {
             let mut batch = Batch::new();
@@ -141,8 +141,8 @@ async fn one_old_segment_does_not_keep_the_removals_of_all_that_was_rewritten_af
         batch.put(head(number), value(number, 11));
     })
     .await;
-    // Versions of these heads may lie anywhere since the first: in the segment of the sixteen too, for all that the
-    // removals say.
+    // Versions of these heads may exist in any segment since the first, including that of the sixteen, as far as the
+    // removals record it.
     in_batches(&*shard, 1..=8000, |batch, number| {
         batch.delete(head(number));
     })

@@ -9,7 +9,7 @@ use crate::local::pool::{LISTINGS_MAX, PREPARED_SEGMENTS};
 use crate::local::shard::{LocalShard, ScrubDamageSender, Workers};
 use crate::local::state::Placed;
 
-/// A store without threads that has the next segments ready.
+/// A store without threads with the next segments prepared.
 fn open_prepared(disk: &SimulatedDisk) -> (LocalShard, Workers) {
     disk.mount().create_directory(std::path::Path::new(DIRECTORY)).unwrap();
     let directory = Directory { path: DIRECTORY.into(), filesystem: disk.mount() };
@@ -21,7 +21,7 @@ fn open_prepared(disk: &SimulatedDisk) -> (LocalShard, Workers) {
     opened
 }
 
-/// Sends, completes, removes ranges and replaces, until a segment is full.
+/// Sends, completes, removes ranges and replaces values until a segment is full.
 fn fill_a_segment(shard: &LocalShard, workers: &mut Workers) {
     fill_with(shard, workers, 1, |shard, number| {
         let _sent = shard.submit(send(number));
@@ -37,7 +37,7 @@ fn fill_a_segment(shard: &LocalShard, workers: &mut Workers) {
     });
 }
 
-/// Does `step` with the numbers from `first` on until a segment is full; returns the last one.
+/// Calls `step` with increasing numbers from `first` until a segment is full; returns the last one.
 fn fill_with(shard: &LocalShard, workers: &mut Workers, first: u64, step: impl Fn(&LocalShard, u64)) -> u64 {
     let shared = Arc::clone(&workers.shared);
     let is_full = |number: &u64| {
@@ -62,7 +62,7 @@ fn hinted(disk: &SimulatedDisk) -> Vec<String> {
     hints.map(|path| path.file_stem().unwrap().to_string_lossy().trim_start_matches('0').to_owned()).collect()
 }
 
-/// Asserts that the full segment has the same hint from its listing and by reading it, and returns that.
+/// Asserts that the full segment has the same hint from its listing and by reading it, and returns that hint.
 fn hint_made_in_both_ways(disk: &SimulatedDisk, shared: &crate::local::shared::Shared) -> Vec<u8> {
     let rolled = shared.pool.lock().rolled[0];
     let listing =
@@ -88,7 +88,7 @@ fn the_hint_of_a_segment_is_the_same_from_its_listing_and_by_reading_it() {
 fn the_hint_of_a_segment_whose_puts_all_live_and_of_one_with_few_dead_are_the_same_in_both_ways() {
     // Header, numbers of two spaces, their position, checksum.
     const FIXED_BYTES: usize = 32 + 2 * 17 + 12;
-    // Of a message: two records, the value of its head.
+    // Of a message: two records, and the value of its head.
     const MESSAGE_BYTES: usize = 32 + 32 + 20;
     for dead in [&[][..], &[1], &[7, 8], &[1, 3, 4, 9]] {
         let disk = SimulatedDisk::new();
@@ -99,7 +99,7 @@ fn the_hint_of_a_segment_whose_puts_all_live_and_of_one_with_few_dead_are_the_sa
         }
         while workers.writer.step(&workers.write_requests, 2) > 0 {}
         let hint = hint_made_in_both_ways(&disk, &workers.shared);
-        // The last message went to the next segment.
+        // The last message is in the next segment.
         let living = usize::try_from(last).unwrap() - 1 - dead.len();
         assert_eq!(hint.len(), FIXED_BYTES + living * MESSAGE_BYTES, "{dead:?} are dead");
     }
@@ -183,7 +183,7 @@ fn a_segment_that_dies_before_another_is_sealed_never_has_a_hint() {
         next = last + 1;
         assert_eq!(hinted(&disk), <[&str; 0]>::default());
     }
-    // Not one of the listings is left: they are given back.
+    // At most one listing is left; the others were returned.
     let exchange = workers.shared.pool.lock();
     assert!(exchange.listings.len() <= 1 && exchange.hints_due.len() <= 1);
 }
@@ -201,6 +201,6 @@ async fn a_store_at_rest_writes_the_hints_that_waited() {
         state.segments.in_order().filter(|segment| segment.sealed_end.is_some()).count()
     };
     eventually("full segments are sealed", || sealed() >= 2).await;
-    // Nothing rings: the patrol finds that nothing was sealed since.
+    // Without a ring, the keeper's periodic check finds that nothing was sealed since.
     eventually("every sealed segment has a hint", || hinted(&disk).len() == sealed()).await;
 }

@@ -1,4 +1,4 @@
-//! The whole store over a simulated disk, and where it matters over a real one.
+//! The whole store over a simulated disk, and over a real one where that matters.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ mod sweep;
 
 const DIRECTORY: &str = "/data";
 
-/// Small enough that a few dozen messages fill several segments.
+/// Small limits, so that a few dozen messages fill several segments.
 fn options() -> LocalOptions {
     LocalOptions { segment_bytes: 8 << 10, ..LocalOptions::default() }
 }
@@ -73,7 +73,7 @@ fn acquire(store: &LocalStore) -> Result<Arc<dyn Shard>, Error> {
     Ok(Arc::clone(store.acquire_now(ShardId(0))?.shard()))
 }
 
-/// `PEEKLOCK_STORAGE_SEED`, or a new one; it is printed.
+/// The seed from `PEEKLOCK_STORAGE_SEED`, or a new one; it is printed.
 fn seed() -> u64 {
     let given = std::env::var("PEEKLOCK_STORAGE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| super::RealFilesystem.draw_salt() >> 8);
@@ -101,13 +101,13 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
     Ok(found)
 }
 
-/// Sends message `number` as a broker does whose disk is full for a while: again until it is accepted. False once the
-/// handle is dead.
+/// Sends message `number` like a broker whose disk is full for a while: repeatedly until it is accepted. Returns false
+/// once the handle is dead.
 async fn send_patiently(shard: &dyn Shard, number: u64) -> bool {
     submit_patiently(shard, || send(number)).await
 }
 
-/// The same with any batch of the queue.
+/// Like [`send_patiently`], with any batch of the queue.
 async fn submit_patiently(shard: &dyn Shard, batch: impl Fn() -> Batch) -> bool {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {
@@ -121,7 +121,7 @@ async fn submit_patiently(shard: &dyn Shard, batch: impl Fn() -> Batch) -> bool 
     }
 }
 
-/// Waits for something that another thread does.
+/// Waits for a condition that another thread brings about.
 async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !is_so() {

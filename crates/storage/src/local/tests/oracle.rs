@@ -1,7 +1,7 @@
 //! Random histories against an ordered map: batches, crashes, faults, cleaning, reopenings.
 //!
-//! After each reopening the contents must be those after all acknowledged batches and some prefix of the ones
-//! submitted later. Threads interleave freely; the claim holds for every interleaving.
+//! After each reopening the contents must be those after all acknowledged batches and some prefix of those submitted
+//! later. Threads interleave freely; the claim holds for every interleaving.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,28 +24,28 @@ const NUMBERS: u64 = 60;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Submitted together; the answers are awaited.
+    /// Batches submitted together; the answers are awaited.
     Commit(Vec<Vec<Op>>),
-    /// Submitted together, then the power goes.
+    /// Batches submitted together, then a power cut.
     CommitAndCrash(Vec<Vec<Op>>, u64),
     /// A fault on the next write or sync of a segment, then batches, a restart, more batches, and perhaps a power cut.
     Break(Fault, Vec<Vec<Op>>, Vec<Vec<Op>>, Option<u64>),
     Clean,
-    /// Messages pass through a backlog, and some of them stay.
+    /// Messages pass through a backlog, and some of them are never removed.
     Flow(Flow),
-    /// The cleaner comes to rest: the disk holds little more than what lives.
+    /// The cleaner becomes idle: the disk then holds little more than the live data.
     Settle,
     Reopen,
-    /// The process dies; the directory is checked, and opened again.
+    /// The process is killed; the directory is checked and opened again.
     Kill,
-    /// A clean close, then all hints are lost.
+    /// A clean close, then loss of all hints.
     LoseHints,
 }
 
 #[derive(Debug, Clone)]
 enum Op {
     Put(Space, PartitionId, u64, usize),
-    /// A number never used before, as a broker's messages have.
+    /// A number never used before, as for a broker's messages.
     Append(PartitionId, usize),
     Delete(Space, PartitionId, u64),
     DeleteRange(Space, PartitionId, u64, u64),
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The store under test beside what it must hold.
+/// The store under test and its expected contents.
 struct World {
     disk: SimulatedDisk,
     store: Option<(LocalStore, Arc<dyn Shard>)>,
@@ -105,12 +105,12 @@ struct World {
     next_number: u64,
     stamp: u64,
     cleanings: usize,
-    /// Numbers that flows have sent and not completed, the oldest first.
+    /// Numbers that flows have sent and not completed, oldest first.
     backlog: VecDeque<u64>,
     submitted_bytes: u64,
-    /// What the cleaner copied of its own accord before the last opening.
+    /// Bytes that the cleaner copied unforced before the last opening.
     copied_bytes: u64,
-    /// What it copied since then because it was forced to.
+    /// Bytes that it copied since then because it was forced to.
     forced_bytes: u64,
 }
 
@@ -177,7 +177,7 @@ impl World {
         contents(self.shard(), &PARTITIONS).await.unwrap()
     }
 
-    /// What the cleaner of the open store copied of its own accord.
+    /// Bytes that the cleaner of the open store copied unforced.
     fn own_copied_bytes(&self) -> u64 {
         let copied = self.store.as_ref().map(|(store, _)| store.current().shared().copied_bytes());
         copied.unwrap_or(0) - self.forced_bytes
@@ -274,8 +274,8 @@ impl World {
         self.restart_after(&batches, commits).await
     }
 
-    /// Reopens and finds out how far the batches got: all acknowledged ones are there, those refused for want of
-    /// room are not, and of the others a prefix is.
+    /// Reopens and determines which batches were applied: all acknowledged ones, none of those refused for lack of
+    /// room, and a prefix of the others.
     async fn restart_after(&mut self, batches: &[Batch], commits: Vec<Commit>) -> Result<(), TestCaseError> {
         let mut possible = Vec::new();
         let mut acknowledged = 0;

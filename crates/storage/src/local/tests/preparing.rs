@@ -6,7 +6,7 @@ use crate::local::SteppedStore;
 /// Four pieces of zeros.
 const SEGMENT_BYTES: u32 = 4 << 20;
 
-/// Syncs that preparing one segment takes when so many bytes are in the first.
+/// Syncs needed to prepare one segment when the first one contains this many bytes.
 fn syncs_to_prepare(filled_bytes: usize) -> u64 {
     let disk = SimulatedDisk::new();
     let options = LocalOptions { segment_bytes: SEGMENT_BYTES, ..LocalOptions::default() };

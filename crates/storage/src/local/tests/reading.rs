@@ -1,4 +1,5 @@
-//! Reads that need no disk are answered at once, all others by a reader. There are no threads here: a reader works when it is told to.
+//! Reads that need no disk access are answered at once, all others by a reader. There are no threads here: the test
+//! runs the reader.
 
 use super::*;
 use crate::Read;
@@ -6,7 +7,7 @@ use crate::local::directory::Directory;
 use crate::local::shard::{LocalShard, ScrubDamageSender, Workers};
 use crate::local::{File, RealFilesystem, reader};
 
-/// A store with messages 1 to `count`, whose bodies have 300 bytes, and a large one behind them.
+/// A store with messages 1 to `count`, whose bodies have 300 bytes, followed by a large one.
 fn filled(disk: &SimulatedDisk, count: u64) -> (LocalShard, Workers) {
     disk.mount().create_directory(std::path::Path::new(DIRECTORY)).unwrap();
     let directory = Directory { path: DIRECTORY.into(), filesystem: disk.mount() };
@@ -23,7 +24,7 @@ fn filled(disk: &SimulatedDisk, count: u64) -> (LocalShard, Workers) {
     (shard, workers)
 }
 
-/// Lets a reader answer.
+/// Lets a reader answer the read.
 async fn by_reader(read: Read, workers: &Workers) -> Result<Vec<Option<Bytes>>, Error> {
     assert!(!read.is_answered());
     reader::answer(&workers.shared, workers.read_requests.try_recv().unwrap());
@@ -66,7 +67,7 @@ async fn a_reader_reads_what_is_on_disk_and_what_takes_long() {
     assert_eq!(large[0].as_ref().map(Bytes::len), Some(300 << 10));
 }
 
-/// What lies between records that are wanted is read as well.
+/// Bytes between the wanted records are read as well.
 #[tokio::test]
 async fn few_contents_far_apart_are_left_to_a_reader() {
     let disk = SimulatedDisk::new();

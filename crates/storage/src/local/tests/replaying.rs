@@ -1,4 +1,4 @@
-//! Replay in threads beside the reading of hints.
+//! Replay in threads concurrently with the reading of hints.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ fn shadows() -> impl Strategy<Value = Shadows> {
     ]
 }
 
-/// Any record of a few keys; of a range `last_number` says how far it goes.
+/// Any record of a few keys; the end of a range is in `last_number`.
 fn record() -> impl Strategy<Value = Placed> {
     let kind = prop_oneof![5 => Just(Kind::Put), 3 => Just(Kind::Delete), 1 => Just(Kind::DeleteRange)];
     let space = prop::sample::select(Space::ALL.to_vec());
@@ -73,7 +73,7 @@ fn hint(id: u32, records: &[Placed]) -> Hint {
     Hint::decode(builder.finish().into(), subject(id)).unwrap()
 }
 
-/// Everything that a state says, as text.
+/// All contents of a state as text.
 fn told(state: &State) -> Vec<String> {
     let mut told = vec![format!("{} keys", state.index.len())];
     for space in Space::ALL {
@@ -92,7 +92,7 @@ fn told(state: &State) -> Vec<String> {
 }
 
 proptest! {
-    /// Whatever the records, threads that share them amount to one that replays all of them in order.
+    /// Threads that share the records yield the same state as a single thread that replays all of them in order.
     #[test]
     fn threads_amount_to_what_one_would(segments_records in vec(vec(record(), 0..120), SEGMENTS as usize)) {
         let (mut expected, mut found) = (segments(), segments());
@@ -114,7 +114,7 @@ proptest! {
 }
 
 proptest! {
-    /// A frame's records are applied together, with what is noted of removals in a row added up.
+    /// A frame's records are applied together, with consecutive removals counted together.
     #[test]
     fn a_frame_amounts_to_its_records(frames in vec((1..=SEGMENTS, vec(record(), 0..60)), 1..12)) {
         let (mut expected, mut found) = (segments(), segments());

@@ -1,4 +1,4 @@
-//! Running out of room and getting it back.
+//! Lack of room and recovery from it.
 
 use super::*;
 use crate::Pressure;
@@ -13,10 +13,11 @@ fn segment_bytes(disk: &SimulatedDisk) -> u64 {
     disk.paths().iter().filter(|path| is_counted(path)).map(|path| disk.bytes(path).len() as u64).sum()
 }
 
-/// Messages that fit into a bounded store whatever the threads that make room have got to.
+/// Number of messages that always fit into a bounded store, whatever state its background threads are in.
 const FITTING: u64 = 31;
 
-/// Sends until refused; the numbers that were accepted. A store from which everything was removed may still be making room.
+/// Sends until refused; returns the accepted numbers. A store from which everything was removed may still be freeing
+/// room.
 async fn fill(shard: &dyn Shard) -> u64 {
     for number in 1..=FITTING {
         assert!(send_patiently(shard, number).await);
@@ -42,7 +43,7 @@ async fn a_full_store_refuses_messages_takes_removals_and_recovers() {
     for round in 0..3 {
         let accepted = fill(&*shard).await;
         assert!(segment_bytes(&disk) <= 8 * (8 << 10), "round {round}: {} bytes", disk.size_bytes());
-        // Garbage of an earlier round may bring room back before anybody looks; the first round leaves none.
+        // Garbage of an earlier round may free room before the check; the first round leaves none.
         if round == 0 {
             pressure.wait_for(|pressure| *pressure == Pressure::Full).await.unwrap();
         }
@@ -99,7 +100,7 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     let options = LocalOptions { reserve_bytes: 0, ..options() };
     let (store, shard) = open_with(&disk, options.clone()).unwrap();
     shard.submit(send(1)).await.unwrap();
-    // The size of the disk is set once nothing is being made.
+    // The size of the disk is set when no file is being written.
     eventually("room is reserved", || is_reserved(&disk)).await;
     disk.set_size_bytes_max(Some(disk.size_bytes() + (9 << 10)));
     let mut accepted = 1;
@@ -126,7 +127,8 @@ fn is_reserved(disk: &SimulatedDisk) -> bool {
     disk.paths().iter().any(|path| path.ends_with("RESERVE"))
 }
 
-/// Completes a message, again when removals got no room in time: the threads that make room may wait long for a processor.
+/// Completes a message; retries when there was no room for removals in time, since the threads that free room may wait
+/// long for a processor.
 async fn complete_patiently(shard: &dyn Shard, number: u64, what: &str) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while let Err(error) = shard.submit(complete(number)).await {
@@ -136,7 +138,7 @@ async fn complete_patiently(shard: &dyn Shard, number: u64, what: &str) {
     }
 }
 
-/// Leaves not one free byte.
+/// Leaves no free byte on the disk.
 fn fill_disk(disk: &SimulatedDisk) {
     disk.set_size_bytes_max(Some(disk.size_bytes()));
 }
@@ -199,7 +201,7 @@ async fn what_is_dead_is_freed_on_a_disk_without_a_free_byte() {
     for number in 1..=100 {
         complete_patiently(&*shard, number, "a full disk").await;
     }
-    // Nothing else gives room back: the segments of the completed messages are filled again.
+    // Only the segments of the completed messages, which are reused, provide room.
     for number in 101..=150 {
         assert!(send_patiently(&*shard, number).await);
     }

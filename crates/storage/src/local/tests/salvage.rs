@@ -1,4 +1,4 @@
-//! Damaged directories: all damage is reported, nothing wrong is read, and salvage leads to a store that opens.
+//! Damaged directories: all damage is reported, no wrong value is read, and salvage yields a store that opens.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use crate::local::{Damage, DamageKind, Salvage, check_on};
 
 const OTHER: PartitionId = PartitionId(2);
 
-/// A history over two partitions with several segments, removals, overwritten values and cleaned copies; what is live.
+/// A history over two partitions with several segments, removals, overwritten values and cleaned copies; returns the
+/// live entries.
 async fn store_with_history(disk: &SimulatedDisk, is_closed: bool) -> BTreeMap<Key, Bytes> {
     let (store, shard) = open(disk);
     for number in 1..=70 {
@@ -35,7 +36,7 @@ async fn store_with_history(disk: &SimulatedDisk, is_closed: bool) -> BTreeMap<K
 
 fn is_right(key: Key, found: &[u8]) -> bool {
     match (key.space, key.partition) {
-        // Overwritten again and again: any of its versions is one that was written.
+        // Overwritten repeatedly: any of its versions is valid.
         (Space::Meta, _) => (1..=70).any(|number| value(number, 12) == found),
         (Space::Head, OTHER) => value(key.number, 24) == found,
         (Space::Head, _) => value(key.number, 20) == found,
@@ -82,7 +83,7 @@ fn inflict(disk: &SimulatedDisk, file: u16, harm: &Harm) {
     disk.set_bytes(&path, bytes);
 }
 
-/// Everything that can be read of an open store is right; how many values can't be read.
+/// Asserts that everything readable in an open store is correct; also returns the number of unreadable values.
 async fn read_all(shard: &dyn Shard) -> (BTreeMap<Key, Bytes>, usize) {
     let (mut found, mut damaged) = (BTreeMap::new(), 0);
     for space in Space::ALL {
@@ -135,7 +136,7 @@ proptest! {
             }
             let report = check_on(disk.mount(), DIRECTORY);
             let Ok(report) = report else {
-                // Without manifest and segments nothing is left that could be taken for a store.
+                // Without manifest and segments, the directory is not recognized as a store.
                 assert!(matches!(report, Err(Error::Unavailable { .. })), "{report:?}");
                 return;
             };
@@ -144,8 +145,8 @@ proptest! {
                     assert_eq!(report.refusal, None);
                     let (found, damaged) = read_all(&*shard).await;
                     let lost = live.keys().filter(|key| !found.contains_key(key)).count();
-                    // A torn end is the one thing that may be lost without damage: it was never acknowledged, or it is
-                    // the last frame of a log that was not closed.
+                    // Only a torn end may be lost without reported damage: it was never acknowledged, or it is the last
+                    // frame of a log that was not closed.
                     assert!(lost == 0 || damaged > 0 || !report.damage.is_empty() || !is_closed, "{lost} lost");
                     store.close();
                 }
@@ -214,7 +215,8 @@ async fn what_hints_know_is_kept_although_the_segments_are_gone() {
     assert!(found.keys().all(|key| live.contains_key(key)), "nothing comes back");
 }
 
-/// Whatever comes back when the segment is gone that a killed broker wrote to last, it was said before.
+/// Every message that reappears after the loss of the segment that a killed broker wrote to last was reported as
+/// possible before.
 #[tokio::test]
 async fn what_a_lost_open_segment_brings_back_is_in_doubt() {
     let pristine = SimulatedDisk::new();
@@ -309,7 +311,8 @@ async fn disk_states<T, F: Future<Output = T>>(
         let salvage = Salvage::begin_on(disk.mount(), DIRECTORY).unwrap();
         let quarantine = salvage.quarantine().unwrap();
         salvage.rewrite(&quarantine, |_| true, Vec::new(), options()).unwrap();
-        // Back to where some of the old segments are in quarantine and all else is still to be done.
+        // Back to the state in which some of the old segments are in quarantine and all other steps are still to be
+        // done.
         let new = Path::new("/data/salvage.new");
         let first_new = segments(&disk).into_iter().find(|path| path.parent() == Some(Path::new(DIRECTORY)));
         let id: u32 = first_new.unwrap().file_stem().unwrap().to_string_lossy().parse().unwrap();

@@ -1,18 +1,19 @@
-//! A power cut at each call that a salvage makes, or an error at each that changes something: afterwards nothing that could be
-//! read before is lost, none of the old files is, and the directory never opens half exchanged. What a power cut loses is
-//! picked by `PEEKLOCK_STORAGE_SEED`. An error while the damaged store is read is damage to a salvage.
+//! A power cut at each call of a salvage, or an error at each call that changes something. Afterwards no value is lost
+//! that was readable before, none of the old files is lost, and the directory never opens in the middle of the
+//! exchange. The losses of a power cut are determined by `PEEKLOCK_STORAGE_SEED`. To a salvage, an error while reading
+//! the damaged store is damage.
 
 use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::local::{Call, Event, Salvage};
 
-/// `EIO`: what the device says.
+/// `EIO`: the device's error.
 const EIO: i32 = 5;
-/// The last calls of a salvage, which exchange the stores: the power goes at each of them in several ways.
+/// The last calls of a salvage, which exchange the stores: several power cuts are tried at each of them.
 const EXCHANGE_CALLS: u64 = 100;
 const EXCHANGE_POWER_CUTS: u64 = 8;
-/// Calls that change something.
+/// Calls that change files or names.
 const CHANGES: [Call; 9] = [
     Call::MakeDirectory,
     Call::OpenDirectory,
@@ -27,7 +28,7 @@ const CHANGES: [Call; 9] = [
 /// A message that a broker accepts between two attempts.
 const ACCEPTED_BETWEEN: u64 = 1_000;
 
-/// A closed store with several segments whose manifest is damaged, or only one content.
+/// A closed store with several segments, of which either the manifest or a single body is damaged.
 async fn damaged_store(is_manifest: bool) -> (SimulatedDisk, BTreeMap<Key, Bytes>) {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
@@ -50,7 +51,7 @@ async fn damaged_store(is_manifest: bool) -> (SimulatedDisk, BTreeMap<Key, Bytes
     (disk, live)
 }
 
-/// Where the bytes of a value lie.
+/// The location of a value's bytes.
 fn place_of(disk: &SimulatedDisk, value: &Bytes) -> (PathBuf, u64) {
     let found = segments(disk).into_iter().find_map(|path| {
         let bytes = disk.bytes(&path);
@@ -66,7 +67,7 @@ fn segments(disk: &SimulatedDisk) -> Vec<PathBuf> {
     paths
 }
 
-/// What the command does.
+/// Does the work of the salvage command.
 fn salvage(disk: &SimulatedDisk) -> Result<(), Error> {
     let salvage = Salvage::begin_on(disk.mount(), DIRECTORY)?;
     if salvage.report().damage.is_empty() {
@@ -76,7 +77,7 @@ fn salvage(disk: &SimulatedDisk) -> Result<(), Error> {
     salvage.rewrite(&quarantine, |_| true, Vec::new(), options())
 }
 
-/// All that can be read; damaged values apart.
+/// All readable values, without the damaged ones.
 async fn readable(disk: &SimulatedDisk) -> Result<BTreeMap<Key, Bytes>, Error> {
     let (store, shard) = try_open(disk)?;
     let found = contents(&*shard, &[QUEUE]).await?;
@@ -84,7 +85,7 @@ async fn readable(disk: &SimulatedDisk) -> Result<BTreeMap<Key, Bytes>, Error> {
     Ok(found)
 }
 
-/// Every segment of the damaged store is there under its name, wherever it lies.
+/// Asserts that every segment of the damaged store still exists under its name, in any directory.
 fn assert_kept(pristine: &SimulatedDisk, disk: &SimulatedDisk, what: &str) {
     let kept: Vec<(PathBuf, Vec<u8>)> =
         disk.paths().into_iter().map(|path| (path.clone(), disk.bytes(&path))).collect();
@@ -102,7 +103,7 @@ fn assert_same(found: &BTreeMap<Key, Bytes>, live: &BTreeMap<Key, Bytes>, what: 
     assert!(found == live, "{what}: other values");
 }
 
-/// An event to come.
+/// A planned event.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     call: Option<Call>,
@@ -110,8 +111,8 @@ struct Plan {
     event: Event,
 }
 
-/// Lets a salvage meet an event, starts a broker in between if `starts`, and completes the salvage; whether the event was
-/// met.
+/// Runs a salvage with a planned event, starts a broker in between if `starts`, and completes the salvage; returns
+/// whether the event occurred.
 async fn interrupt(pristine: &SimulatedDisk, live: &BTreeMap<Key, Bytes>, plan: Plan, starts: bool) -> bool {
     let what = format!("{plan:?}, starts in between: {starts}");
     let disk = copy(pristine);

@@ -1,4 +1,4 @@
-//! The handover of segments between cleaner, keeper, readers and writer, under many orders of their steps.
+//! The transfer of segments between cleaner, keeper, readers and writer, with many orders of their steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, path::PathBuf};
@@ -14,16 +14,16 @@ use crate::local::reader::{Files, hold};
 use crate::local::segments::{Ranks, SegmentFile};
 use crate::local::state::{Placed, State};
 
-/// Orders of steps that are tried, of each kind.
+/// Number of orders tried of each kind.
 const SCHEDULES: usize = 500;
-/// How many threads have to be interrupted at the right place for a fault to show.
+/// Number of interruptions at specific points that are needed to reveal a fault.
 const INTERRUPTIONS: usize = 3;
 const VALUE_BYTES: u32 = 8;
 const ORIGINAL: u32 = 1;
 const ACTIVE: u32 = 2;
 const COPY: u32 = 3;
 
-/// A file that knows whether it was overwritten.
+/// A file that records whether it was overwritten.
 #[derive(Debug)]
 struct Life {
     id: u32,
@@ -70,7 +70,7 @@ fn file(id: u32) -> Arc<SegmentFile> {
     Arc::new(SegmentFile { id, salt: 0, capacity: 4096, path: PathBuf::new(), file })
 }
 
-/// The state behind a lock whose holders the scheduler picks.
+/// The state behind a lock whose next holder is determined by the scheduler.
 struct Scheduled {
     state: Turns<State>,
     retired: Turns<Vec<Arc<SegmentFile>>>,
@@ -109,7 +109,7 @@ impl Scheduled {
         thread::spawn(move || act(&this))
     }
 
-    /// What the cleaner does once the copy is in the manifest.
+    /// The cleaner's work after the copy is in the manifest.
     fn install(&self) {
         let location = |segment, number| Location::new(segment, offset(segment, number), VALUE_BYTES);
         let moves: Vec<_> = (1..=3)
@@ -153,14 +153,15 @@ impl Scheduled {
         self.step(|state| state.apply(ACTIVE, &removal));
     }
 
-    /// The segment after the first is sealed; its removals stay as long as what they removed may be somewhere.
+    /// Bytes of removals kept in the segment after the first, once it is sealed: they are kept as long as the records
+    /// they removed may exist.
     fn removals_kept(&self) -> u64 {
         self.step(|state| state.segments.kept_bytes(state.segments.get(ACTIVE).unwrap()))
     }
 }
 
-/// Tries orders at random, and orders that change seldom: some faults show only if one thread stands still while another
-/// takes many steps.
+/// Tries random orders, and orders with few switches: some faults appear only if one thread is stopped while another
+/// one takes many steps.
 fn check(histories: impl Fn() + Send + Sync + Copy + 'static) {
     shuttle::check_random(histories, SCHEDULES);
     shuttle::check_pct(histories, SCHEDULES, INTERRUPTIONS);
@@ -191,7 +192,7 @@ fn a_copy_lives_as_long_as_a_message_in_it_and_the_removal_of_another_stays() {
             scheduled.spawn(|one| (0..3).for_each(|_| one.keep())),
             scheduled.spawn(|one| {
                 one.remove(2);
-                // From here on the dead put lies in the original or in its copy.
+                // From here on the dead put is in the original or in its copy.
                 for _ in 0..3 {
                     assert!(one.removals_kept() > 0, "the removal of a message was given up");
                 }

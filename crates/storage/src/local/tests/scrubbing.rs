@@ -7,7 +7,7 @@ use super::*;
 use crate::local::ScrubDamage;
 use crate::local::scrub::Scrubber;
 
-/// Reads without pauses worth mentioning.
+/// Options for scrubbing almost without pauses.
 fn eager() -> LocalOptions {
     LocalOptions {
         scrub_interval: Some(Duration::from_millis(1)),
@@ -16,12 +16,12 @@ fn eager() -> LocalOptions {
     }
 }
 
-/// Only [`Scrubber::step`] reads.
+/// Options with scrubbing by [`Scrubber::step`] only.
 fn by_hand() -> LocalOptions {
     LocalOptions { scrub_interval: None, ..options() }
 }
 
-/// Where a live value lies.
+/// The location of a live value.
 fn place(store: &LocalStore, key: Key) -> (PathBuf, u64) {
     let shard = store.current();
     let state = shard.shared().state();
@@ -88,7 +88,7 @@ async fn headers_of_frames_and_records_are_read_as_well() {
         let disk = SimulatedDisk::new();
         let (store, _shard) = filled(&disk, by_hand()).await;
         let (file, record) = place(&store, head(5));
-        // Its frame's header stands before the first record.
+        // The frame's header is before the first record.
         let at = if at_frame { record - 40 + offset_in } else { record + offset_in };
         disk.rot(&file, at);
         let (other, later) = place(&store, body(8));

@@ -1,7 +1,7 @@
-//! One history, again and again: each call of the file system fails once in some way, or the power goes at it.
+//! One history, repeated: in each run one call of the file system fails in some way, or the power is cut at that call.
 //!
-//! Afterwards all that was acknowledged is there, nothing is there by half, and the store is usable. Calls and errors
-//! are picked by `PEEKLOCK_STORAGE_SEED`; `PEEKLOCK_STORAGE_SWEEP=all` tries every error at every call.
+//! Afterwards everything acknowledged exists, nothing exists in part, and the store is usable. `PEEKLOCK_STORAGE_SEED`
+//! selects calls and errors; `PEEKLOCK_STORAGE_SWEEP=all` tries every error at every call.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use super::*;
 use crate::local::Event;
 use crate::samples::{Model, apply};
 
-/// `EIO`: what the device says.
+/// `EIO`: the device's error.
 const EIO: i32 = 5;
-/// One case of so many runs on a disk that is full before the history ends.
+/// One case in this many runs on a disk that becomes full during the history.
 const SMALL_DISK_EVERY: usize = 4;
 const SMALL_DISK_BYTES: u64 = 56 << 10;
-/// Cases of a run that is not asked for all.
+/// Number of cases unless all are requested.
 const CASES: u64 = 300;
-/// No answer takes longer on any machine.
+/// Longest wait for an answer on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The store under test beside what it must hold.
+/// The store under test and its expected contents.
 struct World {
     disk: SimulatedDisk,
     store: Option<(LocalStore, Arc<dyn Shard>)>,
     model: Model,
-    /// Batches that found no room.
+    /// Number of batches refused for lack of room.
     refused: u64,
     what: String,
 }
@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// Opens the store: again if the planned event met the opening.
+    /// Opens the store, a second time if the planned event occurred during the first.
     fn open(&mut self) {
         self.store = None;
         let options = || LocalOptions { reserve_bytes: 0, ..options() };
@@ -127,13 +127,13 @@ impl World {
         self.open();
     }
 
-    /// Ends the process without a word; what was planned stays planned.
+    /// Kills the process; planned events stay planned.
     fn disk_kill(&mut self) {
         self.disk.end_process();
         self.store = None;
     }
 
-    /// What must be so whatever happened.
+    /// Checks the conditions that must hold after any event.
     async fn finish(&mut self, seed: u64) {
         self.disk.clear_faults();
         self.disk.set_size_bytes_max(None);
@@ -167,7 +167,7 @@ fn events(seed: u64) -> Vec<Event> {
     events
 }
 
-/// Which call, and what happens there.
+/// The calls and the event for each.
 fn cases(calls: u64, seed: u64) -> Vec<(u64, Event)> {
     let all = (0..calls).flat_map(|call| events(seed + call).into_iter().map(move |event| (call, event)));
     let all: Vec<_> = all.collect();

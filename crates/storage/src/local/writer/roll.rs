@@ -1,4 +1,4 @@
-//! From one segment to the next.
+//! Change from one segment to the next.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::waiting::full;
 const REMOVAL_PATIENCE_MS: u64 = 1000;
 
 impl Writer {
-    /// Goes on in the next segment, which must hold a frame of `bytes`. The last prepared one is for removals only,
-    /// and these may wait until the cleaner has made room.
+    /// Continues in the next segment, which must have room for a frame of `bytes`. The last prepared one is for
+    /// removals only, and these may wait until the cleaner has freed room.
     pub(super) fn roll(&mut self, bytes: u64, does_grow: bool, is_for_removals: bool) -> Result<(), Error> {
         let bytes = bytes + u64::from(SEGMENT_HEADER_BYTES);
         let is_large = bytes > u64::from(self.shared.options.segment_bytes);
@@ -40,7 +40,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Has the next segments prepared in good time, once this one is used at all.
+    /// Requests the next segments in good time, once the active one is in use.
     pub(super) fn ask_for_next_segment(&self) {
         if self.active.offset > self.active.segment.capacity / 8 {
             let mut exchange = self.shared.pool.lock();

@@ -1,4 +1,4 @@
-//! The witness of the last frame: an empty frame that is written once the log is idle.
+//! The witness of the last frame: an empty frame written after it once the log is idle.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{Request, Writer};
 use crate::local::format::FRAME_HEADER_BYTES;
 
-/// After this long without a request the last frame gets a successor.
+/// Time without a request after which the witness is written.
 const IDLE_MS: u64 = 1000;
 
 impl Writer {
-    /// Waits for a request; when none comes for a while, the last frame gets a witness.
+    /// Waits for a request; after a time without one, writes the witness.
     pub(super) fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
         if self.is_unwitnessed {
             match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
@@ -21,7 +21,7 @@ impl Writer {
         requests.recv().map_err(|_| TryRecvError::Disconnected)
     }
 
-    /// What a while without requests does.
+    /// Does the writer's work after a time without requests.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::local) fn idle(&mut self) {
         if self.is_unwitnessed {
@@ -29,7 +29,7 @@ impl Writer {
         }
     }
 
-    /// Writes an empty frame: damage of the frame before it can then be told from a write that a crash cut off.
+    /// Writes an empty frame, so that damage of the previous frame can be distinguished from a torn write.
     fn witness(&mut self) {
         self.is_unwitnessed = false;
         let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
@@ -38,7 +38,7 @@ impl Writer {
         }
         self.frame.clear();
         self.frame.finish(self.active.offset, self.active.sequence, self.active.segment.salt);
-        // What fails here is announced by what ends the handle, or there is no room.
+        // An error is announced when it ends the handle; otherwise there was no room.
         if self.write_frame().is_ok() {
             self.apply();
         }

@@ -1,13 +1,13 @@
-//! One history: two nodes, what each of them was told, and what that allows.
+//! One history: two nodes, the answers that each of them got, and the states that these allow.
 
 use super::*;
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 enum Outcome {
     Waiting(Commit),
     Acknowledged,
-    /// Nothing of it was applied, and it never will be.
+    /// It was not applied, and never will be.
     Refused,
     /// The lease was lost: it may be applied or not.
     Unknown,
@@ -16,9 +16,9 @@ enum Outcome {
 /// A lease from its acquisition on.
 struct Session {
     lease: Lease,
-    /// The contents when it began.
+    /// The contents at its acquisition.
     base: Model,
-    /// The last batch that was applied before it: its session, and how many batches of that one counted.
+    /// The last batch applied before it: its session, and how many batches of that session were applied.
     after: Option<(usize, usize)>,
     batches: Vec<(Batch, Outcome)>,
 }
@@ -35,13 +35,13 @@ impl Session {
         model
     }
 
-    /// One past the last batch that was acknowledged.
+    /// One past the last acknowledged batch.
     fn acknowledged(&self) -> usize {
         let last = self.batches.iter().rposition(|(_, outcome)| matches!(outcome, Outcome::Acknowledged));
         last.map_or(0, |last| last + 1)
     }
 
-    /// Takes in answers.
+    /// Collects answers.
     fn poll(&mut self) {
         let mut is_refused = false;
         for (_, outcome) in &mut self.batches {
@@ -70,7 +70,7 @@ struct Node {
     store: Option<ClusterStore>,
     is_paused: bool,
     arriving: Option<oneshot::Receiver<Arrival>>,
-    /// Its present lease, by its place in the list of sessions.
+    /// Its current lease, as an index into the list of sessions.
     session: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ fn eager_options() -> ClusterOptions {
     }
 }
 
-/// The next choice.
+/// The next random choice.
 fn next(random: &mut u64) -> u64 {
     *random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     *random >> 16
@@ -226,7 +226,7 @@ impl History {
         Ok(())
     }
 
-    /// A new owner has read everything: that must be the state after the batch of which it found the marker.
+    /// A new owner has read everything; that must be the state after the batch whose marker it found.
     fn arrive(&mut self, lease: Lease, found: Model) -> Result<(), TestCaseError> {
         let after = found.get(&MARKER).map(|mark| {
             let numbers: [u64; 2] = [0, 8].map(|at| u64::from_le_bytes(mark[at..at + 8].try_into().unwrap()));
@@ -242,8 +242,8 @@ impl History {
         self.check_acknowledged()
     }
 
-    /// Whoever came later must know everything that was acknowledged to those before, and nothing was acknowledged to them
-    /// that he doesn't know.
+    /// A later owner must have every batch acknowledged to earlier ones, and no batch may have been acknowledged to
+    /// them that it lacks.
     fn check_acknowledged(&self) -> Result<(), TestCaseError> {
         let mut order: Vec<usize> = (0..self.sessions.len()).collect();
         order.sort_by_key(|index| self.sessions[*index].lease.epoch());
@@ -267,7 +267,7 @@ impl History {
         Ok(())
     }
 
-    /// All faults end, and everything that is still on its way arrives. Then one more owner takes over, twice.
+    /// Ends all faults and lets all pending calls arrive. Then one more owner takes over, twice.
     pub(super) fn finish(mut self, seen: &mut Seen) -> Result<(), TestCaseError> {
         for node in &mut self.nodes {
             node.is_paused = false;
@@ -275,7 +275,7 @@ impl History {
         self.settle();
         self.poll()?;
         seen.overtaken += self.sessions.iter().filter(|session| !session.is_done()).count();
-        // Only the last owner is left; what others have sent still arrives.
+        // Only the last owner is left; calls sent by others still arrive.
         self.crash(1);
         for _ in 0..2 {
             self.crash(0);
@@ -297,7 +297,7 @@ impl History {
         Ok(())
     }
 
-    /// The last owner writes, has its keeper work, and reads what it wrote.
+    /// The last owner writes, runs its keeper, and reads what it wrote.
     fn check_own_view(&mut self) -> Result<(), TestCaseError> {
         let Some(index) = self.nodes[0].session else { return Ok(()) };
         self.submit(
@@ -307,7 +307,7 @@ impl History {
         self.world.rounds(3);
         self.poll()?;
         let session = &self.sessions[index];
-        // The engine may have been told to refuse the next append.
+        // The engine may have been set to refuse the next append.
         let expected = session.after(session.batches.len());
         prop_assert!(session.is_done(), "the last owner is answered: {:?}", session.batches);
         let lease = session.lease.clone();
@@ -316,7 +316,7 @@ impl History {
         self.check_nothing_is_left()
     }
 
-    /// Bodies that nobody knows of would stay for ever.
+    /// Bodies unknown to the owner would never be dropped.
     fn check_nothing_is_left(&self) -> Result<(), TestCaseError> {
         let Some(store) = &self.nodes[0].store else { return Ok(()) };
         self.world.rounds(20);

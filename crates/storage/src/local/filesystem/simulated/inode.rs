@@ -1,6 +1,6 @@
-//! A file's bytes: those that are read, those that were synced, and the way between.
+//! A file's bytes: the visible ones, the synced ones, and the changes in between.
 
-/// What a disk writes as a whole or not at all.
+/// The unit that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Change {
         }
     }
 
-    /// What of it reaches the disk when the power goes: all, nothing, a part down to single bytes, or any of its
+    /// The part that reaches the disk in a power cut: all, nothing, a part down to single bytes, or any subset of its
     /// sectors.
     fn torn(self, dice: &mut Dice) -> Vec<Self> {
         match (dice.below(5), self) {
@@ -55,7 +55,7 @@ impl Change {
     }
 }
 
-/// A write as writes to one sector each.
+/// Splits a write into writes to one sector each.
 fn sectors(offset: u64, bytes: &[u8]) -> Vec<Change> {
     let mut pieces = Vec::new();
     let mut offset = offset;
@@ -82,8 +82,8 @@ impl Inode {
         }
     }
 
-    /// A failed sync as ext4 and XFS have it: the pages count as clean, later syncs don't write them again, and
-    /// they are read as before until the power goes.
+    /// A failed sync as in ext4 and XFS: the pages count as clean, later syncs don't write them again, and they can be
+    /// read until the next power cut.
     pub(super) fn lose(&mut self, dice: Option<&mut Dice>) {
         let changes = std::mem::take(&mut self.unsynced);
         if let Some(dice) = dice {
@@ -93,7 +93,7 @@ impl Inode {
         }
     }
 
-    /// Clean pages leave the cache: what is read then comes from the disk.
+    /// Drops clean pages from the cache, so that they are read from the disk again.
     pub(super) fn evict(&mut self) {
         self.bytes = self.synced.clone();
         for change in &self.unsynced {
@@ -101,14 +101,14 @@ impl Inode {
         }
     }
 
-    /// Keeps of each unsynced change what [`Change::torn`] says.
+    /// Keeps a part of each unsynced change, as determined by [`Change::torn`].
     pub(super) fn crash(&mut self, dice: &mut Dice) {
         self.lose(Some(dice));
         self.bytes = self.synced.clone();
     }
 }
 
-/// SplitMix64: a seed picks every loss of a crash.
+/// SplitMix64 generator: its seed determines all losses of a crash.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {

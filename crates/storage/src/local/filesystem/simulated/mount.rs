@@ -1,4 +1,4 @@
-//! A process's view of the simulated disk: its file system, its open files and its locks.
+//! The simulated disk as seen by one process: file system, open files and locks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::{Disk, Fault, SimulatedDisk};
 /// `EMFILE`: too many open files.
 const EMFILE: i32 = 24;
 
-/// A process's view of the disk.
+/// The disk as seen by one process.
 #[derive(Debug, Clone)]
 pub(super) struct Mount {
     pub(super) disk: SimulatedDisk,
     pub(super) generation: u64,
 }
 
-/// A call that goes on: the disk, and the error to report in the end.
+/// A call in progress: the disk, and the error to report at its end.
 type Entered<'a> = (MutexGuard<'a, Disk>, Option<io::Error>);
 
 /// The result of a call that took effect.
@@ -29,7 +29,7 @@ fn done<T>(value: T, late: Option<io::Error>) -> io::Result<T> {
 }
 
 impl Mount {
-    /// Begins a call: what was planned for it happens.
+    /// Begins a call and triggers the events planned for it.
     fn enter(&self, call: Call, path: &Path) -> io::Result<Entered<'_>> {
         let mut disk = self.disk.disk();
         let mut late = None;
@@ -57,7 +57,7 @@ impl Mount {
     }
 }
 
-/// Counts as open while it lives.
+/// An open descriptor; it counts towards the limit until it is dropped.
 #[derive(Debug)]
 struct Descriptor(Mount);
 

@@ -1,18 +1,18 @@
-//! Names of files and directories: those that count, those that were synced, and the way between.
+//! Names of files and directories: the visible ones, the synced ones, and the changes in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::inode::Dice;
 
-/// The disk's names.
+/// The names on the disk.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) files: BTreeMap<PathBuf, u64>,
     pub(super) directories: BTreeSet<PathBuf>,
     synced_files: BTreeMap<PathBuf, u64>,
     synced_directories: BTreeSet<PathBuf>,
-    /// Changes since their directory was synced, in order.
+    /// Changes since their directory was last synced, in order.
     unsynced: Vec<NameChange>,
 }
 
@@ -67,8 +67,8 @@ impl Names {
         }
     }
 
-    /// Forgets that files of `directory` have to be synced: what changed is seen until the power goes. A new
-    /// directory is not forgotten: a process that meets it again has no way of making it once more.
+    /// Drops unsynced changes of files in `directory` without writing them: they remain visible until the next power
+    /// cut. New directories stay unsynced changes, since a process that finds them existing can't create them again.
     pub(super) fn lose(&mut self, directory: &Path) {
         let is_directory = |change: &NameChange| matches!(change, NameChange::MakeDirectory(_));
         let kept: Vec<_> = self.take_unsynced(directory).into_iter().filter(is_directory).collect();
@@ -80,7 +80,7 @@ impl Names {
         self.unsynced.extract_if(.., is_inside).collect()
     }
 
-    /// Keeps of the unsynced changes the first ones, or any.
+    /// Keeps either the first or any of the unsynced changes.
     pub(super) fn crash(&mut self, dice: &mut Dice) {
         let changes = std::mem::take(&mut self.unsynced);
         let is_ordered = dice.below(2) == 0;

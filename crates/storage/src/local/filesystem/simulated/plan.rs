@@ -1,4 +1,4 @@
-//! Failures that are planned: which call of the file system meets one, and what happens there.
+//! Planned failures: the call at which each occurs, and its effect.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ pub enum Call {
     Open,
     /// Renaming of a file.
     Rename,
-    /// A second name for a file.
+    /// Creation of a second name for a file.
     Link,
-    /// Question for the number of a file's names.
+    /// Query of a file's number of names.
     Links,
     /// Removal of a file.
     Remove,
-    /// Question for the free bytes of the disk.
+    /// Query of the disk's free bytes.
     FreeBytes,
     /// Reading.
     Read,
@@ -39,11 +39,11 @@ pub enum Call {
     Allocate,
     /// Change of a file's length.
     SetLength,
-    /// Question for a file's length.
+    /// Query of a file's length.
     Length,
 }
 
-/// What happens at a call.
+/// The effect of a planned failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The call changes nothing and fails with this `errno`.
@@ -51,14 +51,14 @@ pub enum Event {
     /// The call takes effect, a write or an allocation by half, and fails with this `errno`. A sync of a file marks
     /// its pages as clean and writes some of them at most, see [`super::Fault::SyncLost`].
     FailLate(i32),
-    /// The power goes before the call; the seed picks what is lost.
+    /// The power is cut before the call; the seed determines the losses.
     PowerCut(u64),
 }
 
-/// What is to come.
+/// Planned events that have not occurred yet.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Calls so far.
+    /// Number of calls so far.
     pub(super) calls: u64,
     planned: Vec<Planned>,
 }
@@ -67,9 +67,9 @@ pub(super) struct Plan {
 struct Planned {
     /// Any call if `None`.
     call: Option<Call>,
-    /// Part of the path.
+    /// Part of the call's path.
     name: String,
-    /// Matching calls to let pass before.
+    /// Number of matching calls that are not affected.
     pass: u64,
     event: Event,
 }
@@ -87,7 +87,7 @@ impl Plan {
         self.planned.len()
     }
 
-    /// Counts a call; what happens at it.
+    /// Counts a call and returns the event planned for it.
     pub(super) fn next(&mut self, call: Call, path: &Path) -> Option<Event> {
         self.calls += 1;
         let name = path.to_string_lossy();

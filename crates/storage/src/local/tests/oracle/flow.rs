@@ -1,18 +1,18 @@
-//! Messages that pass through a backlog as a broker's do, while some of them stay.
+//! Messages that pass through a backlog, as in a broker, while some of them are never removed.
 
 use super::*;
 
-/// Messages sent, with as many of the oldest leaving the backlog.
+/// Sends messages and removes the same number of the oldest from the backlog.
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
     count: u64,
     backlog: usize,
-    /// One in so many is not removed.
+    /// One in this many is not removed.
     kept_every: u64,
     value_len: usize,
-    /// Each head is written again before it is removed.
+    /// Whether each head is written again before it is removed.
     rewritten: bool,
-    /// Heads are removed as ranges.
+    /// Whether heads are removed as ranges.
     by_range: bool,
 }
 
