@@ -1,6 +1,8 @@
 package peeklock
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,4 +109,73 @@ func TestAnAnnotatedMessageComesBackWithTheBrokersAnnotations(t *testing.T) {
 		t.Fatal("no lock token")
 	}
 	must(t, receiver.CompleteMessage(ctx, messages[0], nil))
+}
+
+// The bodies that the SDK's own live tests send, each of which comes back; an empty sequence is no section at all.
+func TestEveryKindOfBodyComesBack(t *testing.T) {
+	client, queue := withQueue(t, admin.QueueProperties{})
+	sender, err := client.NewSender(queue, nil)
+	must(t, err)
+	receiver, err := client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{
+		ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete,
+	})
+	must(t, err)
+	bodies := []azservicebus.AMQPAnnotatedMessageBody{
+		{Sequence: [][]any{{int64(1), "hello"}, {int64(2), "world"}}},
+		{Sequence: [][]any{}},
+		{},
+	}
+	for _, value := range []any{100.0, int64(101), "text", []byte("bytes"), []string{"a", "b", "c"}} {
+		bodies = append(bodies, azservicebus.AMQPAnnotatedMessageBody{Value: value})
+	}
+	for _, body := range bodies {
+		must(t, sender.SendAMQPAnnotatedMessage(patient(t), &azservicebus.AMQPAnnotatedMessage{Body: body}, nil))
+		got := one(t, receiver).RawAMQPMessage.Body
+		if len(body.Sequence) == 0 {
+			body.Sequence = nil
+		}
+		if !reflect.DeepEqual(got, body) {
+			t.Errorf("%#v became %#v", body, got)
+		}
+	}
+}
+
+// As the SDK's own live test has it: all that can be sent is the same after the message was received and sent again.
+func TestAMessageSentAgainIsTheSame(t *testing.T) {
+	client, queue := withQueue(t, admin.QueueProperties{})
+	now := time.Now()
+	text := func(text string) *string { return &text }
+	send(t, client, queue, &azservicebus.Message{
+		Body:                  []byte("body"),
+		ApplicationProperties: map[string]any{"hello": "world"},
+		ContentType:           text("type"), CorrelationID: text("correlation"), MessageID: text("id"),
+		PartitionKey: text("session"), ReplyTo: text("reply to"), ReplyToSessionID: text("reply session"),
+		ScheduledEnqueueTime: &now, SessionID: text("session"), Subject: text("subject"),
+		TimeToLive: pointer(time.Minute), To: text("to"),
+	})
+	receiver, err := client.NewReceiverForQueue(queue, &azservicebus.ReceiverOptions{
+		ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete,
+	})
+	must(t, err)
+	first := one(t, receiver).Message()
+	send(t, client, queue, first)
+	second := one(t, receiver).Message()
+	if !reflect.DeepEqual(first, second) {
+		t.Errorf("%#v became %#v", first, second)
+	}
+}
+
+func TestALockThatWasNeverGivenOutCantBeRenewed(t *testing.T) {
+	client, queue := withQueue(t, admin.QueueProperties{})
+	send(t, client, queue, &azservicebus.Message{Body: []byte("body")})
+	receiver, err := client.NewReceiverForQueue(queue, nil)
+	must(t, err)
+	message := one(t, receiver)
+	message.LockToken = [16]byte{}
+	err = receiver.RenewMessageLock(patient(t), message, nil)
+	told := "status code 410 and description: The lock supplied is invalid. Either the lock expired, or the message has already been " +
+		"removed from the queue"
+	if err == nil || !strings.Contains(err.Error(), told) {
+		t.Errorf("%v", err)
+	}
 }

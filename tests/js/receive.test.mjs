@@ -156,6 +156,29 @@ describe("receiving", { concurrency: 6 }, () => {
     assert.equal((await peek(client, queue)).length, 0);
   }));
 
+  it("no settlement sets a property that is a list or a map", withQueue(async (client, queue) => {
+    const receiver = client.createReceiver(queue);
+    const settlements = {
+      abandoned: (message, value) => receiver.abandonMessage(message, { note: value }),
+      deferred: (message, value) => receiver.deferMessage(message, { note: value }),
+      "dead-lettered": (message, value) => receiver.deadLetterMessage(message, { deadLetterReason: "why", note: value }),
+    };
+    for (const [body, settle] of Object.entries(settlements)) {
+      for (const value of [{ k: 1 }, [1]]) {
+        await send(client, queue, { body, applicationProperties: { note: "n" } });
+        await assert.rejects(settle(await one(receiver), value), /'note' is a list, a map or an array/);
+      }
+      await send(client, queue, { body });
+      const message = await one(receiver);
+      await receiver.deferMessage(message);
+      const [deferred] = await receiver.receiveDeferredMessages(message.sequenceNumber);
+      await assert.rejects(settle(deferred, { k: 1 }), /'note' is a list, a map or an array/);
+      await receiver.completeMessage(deferred);
+    }
+    const left = (await peek(client, queue)).map(({ state, applicationProperties }) => [state, applicationProperties]);
+    assert.deepEqual(left, range(6).map(() => ["active", { note: "n" }]));
+  }));
+
   it("deferred messages are abandoned, deferred again and dead-lettered", withQueue(async (client, queue) => {
     await send(client, queue, { body: "d" });
     const receiver = client.createReceiver(queue);

@@ -73,6 +73,13 @@ async def test_a_thousand_messages_are_browsed_in_pages(bus, queue):
     assert bodies(await bus.peek(queue)) == [b"%d" % n for n in range(1000)]
 
 
+async def test_at_most_250_messages_are_browsed_at_a_time(bus, queue):
+    await bus.send(queue, [ServiceBusMessage(f"{n}") for n in range(300)])
+    receiver = await bus.open_receiver(queue)
+    pages = [await receiver.peek_messages(1000, sequence_number=first) for first in (1, 251)]
+    assert [bodies(page) for page in pages] == [[b"%d" % n for n in range(250)], [b"%d" % n for n in range(250, 300)]]
+
+
 async def test_large_messages_are_browsed_although_they_do_not_fit_one_answer(bus, queue):
     sent = [bytes([n]) * 700_000 for n in range(4)]
     await bus.send(queue, *[ServiceBusMessage(each) for each in sent])

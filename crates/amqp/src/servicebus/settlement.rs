@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use peeklock_engine::{DeadLetter, Property, Refusal, Settlement, SubQueue, Timestamp};
 use peeklock_message::decimal;
 
+use super::authorization::excerpt;
 use super::delivery::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON};
 use super::envelope::text;
 use super::errors::{Fault, condition};
@@ -127,13 +128,19 @@ pub(crate) fn fault(refusal: Refusal, sub_queue: SubQueue) -> Fault {
 /// Property changes in the engine's form: names, and values encoded.
 ///
 /// # Errors
-/// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`], and for decimals that clients can't read.
+/// [`Fault::Argument`] beyond [`MODIFIED_BYTES_MAX`], and for values that no application property may have or clients can't read.
 pub(crate) fn modified(
     properties: impl IntoIterator<Item = (Box<str>, Value)>,
 ) -> Result<Vec<Property>, Fault> {
     let mut bytes = 0;
     let mut modified = Vec::new();
     for (name, value) in properties {
+        if !is_simple(&value) {
+            return Err(Fault::Argument(format!(
+                "The property to modify '{}' is a list, a map or an array.",
+                excerpt(&name)
+            )));
+        }
         let value = decimal::as_service(&value)?.unwrap_or(value);
         let mut encoded = BytesMut::new();
         value.encode(&mut encoded);
@@ -146,6 +153,15 @@ pub(crate) fn modified(
         modified.push(Property { name, value: encoded.freeze() });
     }
     Ok(modified)
+}
+
+/// Whether an application property may have the value (AMQP 1.0, part 3.2.5).
+fn is_simple(value: &Value) -> bool {
+    match value {
+        Value::List(_) | Value::Map(_) | Value::Array(_) => false,
+        Value::Described(described) => is_simple(&described.value),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -125,6 +125,24 @@ fn decimals_that_receivers_set_are_kept_as_the_service_writes_them() {
 }
 
 #[test]
+fn a_property_that_receivers_set_is_no_list_map_or_array() {
+    let list = Value::List(vec![Value::Int(1)]);
+    let map = Value::Map(vec![(Value::String("k".into()), Value::Int(1))]);
+    let described = Value::described(Value::Symbol("d".into()), list.clone());
+    for value in [list, map, Value::Array(vec![Value::Int(1)]), described] {
+        let properties = || vec![("k".into(), value.clone())];
+        for state in [
+            modified_state(false, properties()),
+            modified_state(true, properties()),
+            rejected("com.microsoft:dead-letter", None, &[("k", value.clone())]),
+        ] {
+            let refused = read(Some(state), false);
+            assert!(matches!(&refused, Err(Fault::Argument(text)) if text.contains("'k'")), "{refused:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
     assert_eq!(read(None, false), Ok(RequestedSettlement::Wait));
     let received = DeliveryState::Received { section_number: 0, section_offset: 0 };

@@ -12,6 +12,7 @@ import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
 import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
 import com.azure.messaging.servicebus.administration.models.CreateSubscriptionOptions;
+import com.azure.messaging.servicebus.administration.models.CreateTopicOptions;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import com.azure.messaging.servicebus.models.SubQueue;
 import java.lang.reflect.Field;
@@ -88,7 +89,12 @@ final class Bus implements AutoCloseable {
 
     /** A topic with the subscription {@code all}, and {@code sessions} which requires sessions. */
     String topic() {
-        String topic = administration().createTopic("java-" + UUID.randomUUID()).getName();
+        return topic(new CreateTopicOptions());
+    }
+
+    /** As {@link #topic()}. */
+    String topic(CreateTopicOptions options) {
+        String topic = administration().createTopic("java-" + UUID.randomUUID(), options).getName();
         administration().createSubscription(topic, "all");
         administration().createSubscription(topic, "sessions", new CreateSubscriptionOptions().setSessionRequired(true));
         return topic;

@@ -10,16 +10,20 @@ import static peeklock.Bus.inSession;
 import static peeklock.Bus.message;
 import static peeklock.Bus.one;
 
+import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
+import com.azure.messaging.servicebus.administration.models.CreateTopicOptions;
 import com.azure.messaging.servicebus.administration.models.EntityStatus;
 import com.azure.messaging.servicebus.models.CompleteOptions;
 import com.azure.messaging.servicebus.models.SubQueue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Function;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -292,6 +296,35 @@ class CrossEntityTransactionTest {
             receiver.commitTransaction(transaction);
             assertEquals(List.of("b"), bus.seen(destination));
             assertEquals(List.of(), root.seen());
+        }
+    }
+
+    /** As in .NET's live test CrossEntityTransactionReceivesFirst: without sessions, only the transaction has a partition key. */
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void partitionedEntitiesTakePartInATransaction(boolean inSessions) throws Exception {
+        try (Bus bus = Bus.crossEntity(); Bus other = bus.other()) {
+            Supplier<String> partitioned =
+                () -> bus.queue(new CreateQueueOptions().setPartitioningEnabled(true).setSessionRequired(inSessions));
+            String a = partitioned.get();
+            String b = partitioned.get();
+            String c = bus.topic(new CreateTopicOptions().setPartitioningEnabled(true));
+            Function<String, ServiceBusMessage> keyed = body -> {
+                ServiceBusMessage message = inSessions ? inSession(body, SESSION) : message(body);
+                message.getRawAmqpMessage().getMessageAnnotations().put("x-opt-via-partition-key", SESSION);
+                return message;
+            };
+            other.sender(a).sendMessage(keyed.apply("1"));
+            var receiver = inSessions ? bus.session(a, SESSION) : bus.receiver(a);
+            ServiceBusReceivedMessage received = one(receiver);
+            var transaction = receiver.createTransaction();
+            receiver.complete(received, in(transaction));
+            bus.sender(b).sendMessage(keyed.apply("for b"), transaction);
+            bus.topicSender(c).sendMessage(keyed.apply("for c"), transaction);
+            receiver.commitTransaction(transaction);
+            assertEquals(List.of(), bus.seen(a));
+            assertEquals(List.of("for b"), bus.seen(b));
+            assertEquals(List.of("for c"), bus.seen(c + "/Subscriptions/all"));
         }
     }
 
