@@ -59,7 +59,7 @@ impl Access {
                 Err(Denied::UnknownKey)
             }
             // Keys or roles may have changed during the verification.
-            Ok(grant) if !self.stands(&grant) => Err(Denied::Signature),
+            Ok(grant) if !self.is_still_valid(&grant) => Err(Denied::Signature),
             verified => verified,
         }
     }

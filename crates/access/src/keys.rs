@@ -14,7 +14,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Used in place of a key when the rule does not exist, so that the check takes the same time.
-const NOBODY: &str = "nobody's key, which nothing verifies against";
+const DUMMY_KEY: &str = "nobody's key, which nothing verifies against";
 
 /// Evidence of the knowledge of a key.
 pub(crate) trait Proof {
@@ -76,7 +76,7 @@ pub fn is_same_secret(secret: &str, shown: &str) -> bool {
 
 /// The key of a rule that matches; both are always tried.
 pub(crate) fn key_of<'r>(rule: &'r AuthorizationRule, proof: &impl Proof) -> Option<&'r Secret> {
-    let check = |key: &Secret| proof.is_of(if key.expose().is_empty() { NOBODY } else { key.expose() });
+    let check = |key: &Secret| proof.is_of(if key.expose().is_empty() { DUMMY_KEY } else { key.expose() });
     let [primary, secondary] = [&rule.primary_key, &rule.secondary_key].map(|key| (key, check(key)));
     [primary, secondary]
         .into_iter()
@@ -84,7 +84,7 @@ pub(crate) fn key_of<'r>(rule: &'r AuthorizationRule, proof: &impl Proof) -> Opt
 }
 
 /// Takes as long as [`key_of`].
-pub(crate) fn key_of_nobody(proof: &impl Proof) {
-    let matches = [NOBODY, NOBODY].map(|key| proof.is_of(std::hint::black_box(key)));
+pub(crate) fn check_dummy_key(proof: &impl Proof) {
+    let matches = [DUMMY_KEY, DUMMY_KEY].map(|key| proof.is_of(std::hint::black_box(key)));
     std::hint::black_box(matches);
 }

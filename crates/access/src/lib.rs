@@ -196,7 +196,7 @@ impl Access {
         let grant = found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at));
         self.0.used.remember(&grant);
         // A change during the verification did not see the rule, which was remembered only now.
-        if self.stands(&grant) { Ok(grant) } else { Err(Denied::Signature) }
+        if self.is_still_valid(&grant) { Ok(grant) } else { Err(Denied::Signature) }
     }
 
     /// The grant for a namespace rule's name and one of its keys (SASL PLAIN).
@@ -232,7 +232,7 @@ impl Access {
 
     /// Whether the basis of a grant still exists: its rule has the same key and the rights. Does not check the expiry.
     #[must_use]
-    pub fn stands(&self, grant: &Grant) -> bool {
+    pub fn is_still_valid(&self, grant: &Grant) -> bool {
         let policy = self.policy();
         let holds =
             |rights: Rights| grant.permissions.iter().all(|given| rights::include(rights, given.rights));

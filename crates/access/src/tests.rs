@@ -294,15 +294,15 @@ fn grants_stand_as_long_as_their_key_and_rights() {
     let changes = access.changes();
     let grant = access.token(GOLDEN_ENTITY[0], &of("orders/subscriptions/eu"), MADE_AT).unwrap();
     let root = access.password(DEFAULT_RULE_NAME, DEFAULT_KEY).unwrap();
-    assert!(access.stands(&grant) && access.stands(&root));
+    assert!(access.is_still_valid(&grant) && access.is_still_valid(&root));
     entities.set("orders", vec![rule("sender", Rights::ALL, SENDER_KEY, "")]);
-    assert!(access.stands(&grant), "more rights, and the key moved");
+    assert!(access.is_still_valid(&grant), "more rights, and the key moved");
     entities.set("orders", vec![rule("sender", LISTEN, SENDER_KEY, "")]);
-    assert!(!access.stands(&grant), "the right is gone");
+    assert!(!access.is_still_valid(&grant), "the right is gone");
     entities.set("orders", vec![rule("sender", SEND, "new", "newer")]);
-    assert!(!access.stands(&grant), "the key is gone");
+    assert!(!access.is_still_valid(&grant), "the key is gone");
     entities.set("orders", Vec::new());
-    assert!(!access.stands(&grant), "the rule is gone");
+    assert!(!access.is_still_valid(&grant), "the rule is gone");
     assert!(!changes.has_changed().unwrap());
     access.entities_changed();
     assert!(changes.has_changed().unwrap(), "a rule that was used has changed");
@@ -312,9 +312,9 @@ fn grants_stand_as_long_as_their_key_and_rights() {
     access.entities_changed();
     assert!(!changes.has_changed().unwrap(), "nobody used that rule");
     access.replace(Policy::default());
-    assert!(changes.has_changed().unwrap() && !access.stands(&root));
+    assert!(changes.has_changed().unwrap() && !access.is_still_valid(&root));
     access.replace(Policy { required: false, ..Policy::default() });
-    assert!(access.stands(&root) && access.stands(&grant), "nothing is asked for");
+    assert!(access.is_still_valid(&root) && access.is_still_valid(&grant), "nothing is asked for");
 }
 
 #[test]
@@ -324,12 +324,12 @@ fn certificates_allow_what_their_subject_is_given() {
     let certificate = CertificateRule { subject: "CN=shop".into(), rights: SEND, scope };
     access.replace(Policy { certificates: vec![certificate], ..Policy::default() });
     let grant = access.certificate("CN=shop").unwrap();
-    assert!(grant.permits(&of("orders"), Right::Send, MADE_AT) && access.stands(&grant));
+    assert!(grant.permits(&of("orders"), Right::Send, MADE_AT) && access.is_still_valid(&grant));
     assert!(!grant.permits(&of("invoices"), Right::Send, MADE_AT));
     assert!(!grant.permits(&of("orders/new"), Right::Send, MADE_AT));
     assert_eq!(access.certificate("CN=shopper"), Err(Denied::Signature));
     access.replace(Policy::default());
-    assert!(!access.stands(&grant));
+    assert!(!access.is_still_valid(&grant));
 }
 
 #[test]

@@ -32,7 +32,7 @@ const FREE_PER_ALLOWANCE: usize = 2;
 const STEP_BYTES: usize = 16 * 1024;
 
 /// Bytes that every holder may hold regardless of the others; they are never reported.
-pub const FREE_OF_CHARGE_BYTES: usize = STEP_BYTES;
+pub const UNREPORTED_BYTES_MAX: usize = STEP_BYTES;
 
 /// The purpose for which memory is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ struct Inner {
     limit_bytes: usize,
     /// The part reserved for the holder that has its turn.
     turn_bytes: usize,
-    line: turn::Line,
+    line: turn::WaitQueue,
     state: state::State,
     used_bytes: AtomicUsize,
     by_owner: [AtomicUsize; Owner::ALL.len()],
@@ -123,7 +123,7 @@ impl Budget {
         Self(Arc::new(Inner {
             limit_bytes,
             turn_bytes,
-            line: turn::Line::default(),
+            line: turn::WaitQueue::default(),
             state: state::State::new(state_bytes_max),
             used_bytes: AtomicUsize::new(0),
             by_owner: Default::default(),
@@ -160,7 +160,7 @@ impl Budget {
     #[must_use]
     pub fn allowance(&self) -> usize {
         let free_bytes = self.free_bytes().saturating_sub(self.0.turn_bytes);
-        (free_bytes / FREE_PER_ALLOWANCE).max(FREE_OF_CHARGE_BYTES)
+        (free_bytes / FREE_PER_ALLOWANCE).max(UNREPORTED_BYTES_MAX)
     }
 
     /// Bytes that a single holder may hold when there is no other holder.
@@ -182,7 +182,7 @@ impl Budget {
         &self.0.state
     }
 
-    fn line(&self) -> &turn::Line {
+    fn line(&self) -> &turn::WaitQueue {
         &self.0.line
     }
 

@@ -29,7 +29,7 @@ fn holders_that_keep_to_the_allowance_stay_within_the_limit_and_leave_room_for_a
         }
     }
     assert!(budget.used_bytes() <= 64 * MIB, "{} bytes are held", budget.used_bytes());
-    assert!(budget.allowance() >= FREE_OF_CHARGE_BYTES);
+    assert!(budget.allowance() >= UNREPORTED_BYTES_MAX);
     let most = shares.iter().map(Share::bytes).max().unwrap();
     let least = shares.iter().map(Share::bytes).min().unwrap();
     assert!(most - least <= STEP_BYTES, "shares of {least} to {most} bytes");
@@ -61,18 +61,18 @@ fn whoever_waits_is_counted_until_it_goes_on() {
 #[test]
 fn turns_are_taken_in_order() {
     let budget = Budget::default();
-    let [first, second, third] = [(); 3].map(|()| budget.line_up());
+    let [first, second, third] = [(); 3].map(|()| budget.queue_for_turn());
     assert_eq!([&first, &second, &third].map(|place| place.is_first()), [true, false, false]);
     drop(second);
     assert!(first.is_first() && !third.is_first());
-    third.got_on();
+    third.record_progress();
     assert_eq!(budget.turn_progress(), 0, "it was not its turn");
-    first.got_on();
+    first.record_progress();
     assert_eq!(budget.turn_progress(), 1);
     drop(first);
     assert!(third.is_first());
     drop(third);
-    assert!(budget.line_up().is_first());
+    assert!(budget.queue_for_turn().is_first());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn whoever_has_its_turn_finds_room_however_many_hold_parts() {
             if wanted <= budget.allowance() {
                 share.set(wanted);
             } else if places.len() < 200 {
-                places.push(budget.line_up());
+                places.push(budget.queue_for_turn());
             }
         }
     }

@@ -15,7 +15,7 @@ const NOBODY: u64 = u64::MAX;
 
 /// The line of waiting holders.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct WaitQueue {
     places: Mutex<Places>,
     /// Copy of the first place, readable without the lock.
     first: AtomicU64,
@@ -29,13 +29,13 @@ struct Places {
     taken: BTreeSet<u64>,
 }
 
-impl Default for Line {
+impl Default for WaitQueue {
     fn default() -> Self {
         Self { places: Mutex::default(), first: AtomicU64::new(NOBODY), progress: AtomicU64::new(0) }
     }
 }
 
-impl Line {
+impl WaitQueue {
     fn change<T>(&self, change: impl FnOnce(&mut Places) -> T) -> T {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = change(&mut places);
@@ -46,7 +46,7 @@ impl Line {
 
 /// A place in the line, held until dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct QueuePosition {
     budget: Budget,
     number: u64,
 }
@@ -54,13 +54,13 @@ pub struct Place {
 impl Budget {
     /// Joins the end of the line.
     #[must_use]
-    pub fn line_up(&self) -> Place {
+    pub fn queue_for_turn(&self) -> QueuePosition {
         let number = self.line().change(|places| {
             places.next += 1;
             places.taken.insert(places.next);
             places.next
         });
-        Place { budget: self.clone(), number }
+        QueuePosition { budget: self.clone(), number }
     }
 
     /// Number of advances made by holders during their turns. As long as it grows, waiting is worthwhile.
@@ -70,7 +70,7 @@ impl Budget {
     }
 }
 
-impl Place {
+impl QueuePosition {
     /// Whether the holder has its turn: it may hold [`Budget::free_bytes`] more.
     #[must_use]
     pub fn is_first(&self) -> bool {
@@ -78,14 +78,14 @@ impl Place {
     }
 
     /// Records an advance of the holder, if it has its turn.
-    pub fn got_on(&self) {
+    pub fn record_progress(&self) {
         if self.is_first() {
             self.budget.line().progress.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePosition {
     fn drop(&mut self) {
         self.budget.line().change(|places| places.taken.remove(&self.number));
     }

@@ -139,7 +139,7 @@ impl Member {
 
     /// Stops taking leases, and returns the other nodes that would accept one, by a fresh answer of the table; by its
     /// last answer, if there is none within `within`. Leases already held are kept.
-    pub async fn look_for_relief(&self, within: Duration) -> Vec<NodeName> {
+    pub async fn stop_accepting_and_list_candidates(&self, within: Duration) -> Vec<NodeName> {
         let mut waiting = self.states.waiting.subscribe();
         self.stop_accepting();
         // An error means no answer in time, or that the task has ended.
@@ -185,7 +185,7 @@ impl Member {
 }
 
 /// Channels that inform the holder of a [`Membership`].
-struct Told {
+struct LeaseSenders {
     until: watch::Sender<Duration>,
     ended: watch::Sender<Option<Ended>>,
 }
@@ -197,7 +197,7 @@ struct Task {
     table: Arc<dyn LeaseTable>,
     elapsed: Elapsed,
     states: Arc<States>,
-    leases: BTreeMap<ShardId, Told>,
+    leases: BTreeMap<ShardId, LeaseSenders>,
     releasing: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
     was_failing: bool,
     name_taken: bool,
@@ -330,7 +330,7 @@ impl Task {
     }
 
     fn begin(&mut self, shard: ShardId, until: Duration) {
-        let told = Told { until: watch::Sender::new(until), ended: watch::Sender::new(None) };
+        let told = LeaseSenders { until: watch::Sender::new(until), ended: watch::Sender::new(None) };
         let tenure = Tenure::new(self.elapsed.clone(), told.until.subscribe());
         let membership = Membership { shard, tenure, ended: told.ended.subscribe() };
         self.leases.insert(shard, told);

@@ -13,7 +13,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use peeklock_engine::{
     MessageView, PropertyChanges, PropertyValue, QueueId, Received, SequenceNumber, TextProperty, Timestamp,
 };
-use peeklock_message::delivery::{Encoder, Origin, Way};
+use peeklock_message::delivery::{DeliveryFormat, Encoder, Origin};
 use peeklock_message::submission::{RequiredProperties, read_message};
 use peeklock_wire::Value;
 use peeklock_wire::message::{
@@ -80,7 +80,9 @@ fn writing(criterion: &mut Criterion) {
     for (name, changes) in [("unchanged", None), ("named", Some(named)), ("relabelled", Some(relabelled))] {
         let (received, mut encoder) = (received(changes), Encoder::default());
         group.bench_function(name, |bencher| {
-            bencher.iter(|| encoder.encode(black_box(&received), Way::Link, Origin::default()).unwrap());
+            bencher.iter(|| {
+                encoder.encode(black_box(&received), DeliveryFormat::Link, Origin::default()).unwrap()
+            });
         });
     }
     group.finish();

@@ -9,7 +9,7 @@
 use peeklock_wire::message::Sections;
 use peeklock_wire::{DecodeError, Value};
 
-use crate::Unfit;
+use crate::InvalidMessage;
 
 const BIAS_32: u128 = 101;
 const BIAS_64: u128 = 398;
@@ -114,8 +114,8 @@ fn in_service_form(bits: u128) -> Option<u128> {
 /// A decimal of any width, with or without descriptor, in the service's encoding; `None` for other values.
 ///
 /// # Errors
-/// [`Unfit::Argument`] for a decimal that clients of Service Bus can't read.
-pub fn as_service(value: &Value) -> Result<Option<Value>, Unfit> {
+/// [`InvalidMessage::Argument`] for a decimal that clients of Service Bus can't read.
+pub fn as_service(value: &Value) -> Result<Option<Value>, InvalidMessage> {
     let bits = match value {
         Value::Decimal32(bytes) => widen_32(u32::from_be_bytes(*bytes)),
         Value::Decimal64(bytes) => widen_64(u64::from_be_bytes(*bytes)),
@@ -127,7 +127,7 @@ pub fn as_service(value: &Value) -> Result<Option<Value>, Unfit> {
         _ => return Ok(None),
     };
     let written = in_service_form(bits).ok_or_else(|| {
-        Unfit::Argument(
+        InvalidMessage::Argument(
             "A decimal must have at most 28 digits after the point and a coefficient of at most 96 bits."
                 .to_owned(),
         )
@@ -138,9 +138,9 @@ pub fn as_service(value: &Value) -> Result<Option<Value>, Unfit> {
 /// A map section with its decimals in the service's encoding; `None` if no decimal changes.
 ///
 /// # Errors
-/// [`Unfit::Argument`] for a decimal that clients can't read; [`Unfit::Malformed`].
-pub(crate) fn with_service_form(section: &bytes::Bytes) -> Result<Option<bytes::Bytes>, Unfit> {
-    let malformed = |error: DecodeError| Unfit::Malformed(error.reason);
+/// [`InvalidMessage::Argument`] for a decimal that clients can't read; [`InvalidMessage::Malformed`].
+pub(crate) fn with_service_form(section: &bytes::Bytes) -> Result<Option<bytes::Bytes>, InvalidMessage> {
+    let malformed = |error: DecodeError| InvalidMessage::Malformed(error.reason);
     let mut changes = false;
     for entry in Sections::map_entries(section).map_err(malformed)? {
         let entry = entry.map_err(malformed)?;
@@ -239,7 +239,7 @@ mod tests {
         let no_number = 0x7c << 120;
         for bits in [wide(1, -29), wide(1 << 96, 0), wide(1, 29), wide(1, 6000), infinite, no_number] {
             let refused = as_service(&Value::Decimal128(bits.to_be_bytes()));
-            assert!(matches!(refused, Err(Unfit::Argument(_))), "{bits:#x}: {refused:?}");
+            assert!(matches!(refused, Err(InvalidMessage::Argument(_))), "{bits:#x}: {refused:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub type Encoded = SmallVec<[Bytes; 3]>;
 
 /// How a message is sent to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum DeliveryFormat {
     /// Over a receiver link.
     Link,
     /// Inside a management response to a receive by sequence number; or over HTTP.
@@ -86,7 +86,12 @@ impl Encoder {
     ///
     /// # Errors
     /// [`DecodeError`] when the stored body is not a message, which was checked on sending.
-    pub fn encode(&mut self, received: &Received, way: Way, origin: Origin) -> Result<Encoded, DecodeError> {
+    pub fn encode(
+        &mut self,
+        received: &Received,
+        way: DeliveryFormat,
+        origin: Origin,
+    ) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
         let (header, places) = header_and_places(&received.content)?;
         let stored = Stored { content: &received.content, places };
@@ -115,7 +120,7 @@ impl Encoder {
             self.application_properties(&stored, overlay)?;
             rest = stored.section(&places.body);
         }
-        if way == (Way::Browsed { omits_body: true }) {
+        if way == (DeliveryFormat::Browsed { omits_body: true }) {
             rest.truncate(rest.len().saturating_sub(places.body.len()));
         }
         let mut encoded: Encoded = smallvec![self.fresh.split().freeze(), rest];
@@ -132,7 +137,7 @@ impl Encoder {
     pub fn encode_whole(
         &mut self,
         received: &Received,
-        way: Way,
+        way: DeliveryFormat,
         origin: Origin,
     ) -> Result<Bytes, DecodeError> {
         let slices = self.encode(received, way, origin)?;
@@ -158,10 +163,10 @@ impl Encoder {
         &mut self,
         stored: &Stored<'_>,
         lock: Option<&Lock>,
-        way: Way,
+        way: DeliveryFormat,
     ) -> Result<(), DecodeError> {
         let sent = stored.section(&stored.places.delivery_annotations);
-        if way != Way::Link && lock.is_none() && sent.is_empty() {
+        if way != DeliveryFormat::Link && lock.is_none() && sent.is_empty() {
             return Ok(());
         }
         let mut section = MapSection::delivery_annotations(&mut self.fresh);
@@ -184,7 +189,7 @@ impl Encoder {
         &mut self,
         stored: &Stored<'_>,
         received: &Received,
-        way: Way,
+        way: DeliveryFormat,
         origin: Origin,
     ) -> Result<(), DecodeError> {
         let view = &received.view;
@@ -238,11 +243,15 @@ impl Encoder {
         }
         match (&received.lock, way) {
             (Some(lock), _) => section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0)),
-            (None, Way::Browsed { .. }) => section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS),
+            (None, DeliveryFormat::Browsed { .. }) => {
+                section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS)
+            }
             (None, _) => {}
         }
         match view.state {
-            MessageState::Active if way == Way::Link && was_scheduled(view, sent_schedule_ms, origin) => {
+            MessageState::Active
+                if way == DeliveryFormat::Link && was_scheduled(view, sent_schedule_ms, origin) =>
+            {
                 section.int(annotation::MESSAGE_STATE, 2);
             }
             MessageState::Active => {}
@@ -306,9 +315,9 @@ fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Orig
 
 /// Corrects the footer of a message: it is kept when the body is omitted, and earlier versions stored keys as strings,
 /// which crash Java's receivers.
-fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: Way) -> Result<(), DecodeError> {
+fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: DeliveryFormat) -> Result<(), DecodeError> {
     let Some(rest) = encoded.last_mut() else { return Ok(()) };
-    if way != (Way::Browsed { omits_body: true }) {
+    if way != (DeliveryFormat::Browsed { omits_body: true }) {
         // If it is in its canonical place, as ensured on sending, it is the last section.
         if !rest.ends_with(footer) {
             return Ok(());

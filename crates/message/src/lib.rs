@@ -14,4 +14,4 @@ pub mod submission;
 pub mod trace_context;
 mod unfit;
 
-pub use unfit::Unfit;
+pub use unfit::InvalidMessage;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use peeklock_engine::{EntityOptions, MessageKey, NewMessage, PartitionKey, Timestamp};
 use smallvec::{SmallVec, smallvec};
 
-use crate::Unfit;
+use crate::InvalidMessage;
 use crate::annotation::{self, Annotated};
 use crate::copy_blocks::CopyBlocks;
 use crate::{decimal, rule_properties};
@@ -49,18 +49,20 @@ impl RequiredProperties {
 /// an id assigned on acceptance is the same for every receiver. Such a message is copied into `blocks`.
 ///
 /// # Errors
-/// [`Unfit::Malformed`], [`Unfit::Argument`], [`Unfit::NotImplemented`] for unknown formats.
+/// [`InvalidMessage::Malformed`], [`InvalidMessage::Argument`], [`InvalidMessage::NotImplemented`] for unknown formats.
 pub fn read_transfer(
     message_format: u32,
     payload: &Bytes,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
     blocks: &mut CopyBlocks,
-) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
+) -> Result<SmallVec<[NewMessage; 1]>, InvalidMessage> {
     match message_format {
         0 => Ok(smallvec![read_one(payload, wanted, next_id, blocks)?]),
         BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id, blocks),
-        other => Err(Unfit::NotImplemented(format!("Messages of format {other:#x} are not understood."))),
+        other => {
+            Err(InvalidMessage::NotImplemented(format!("Messages of format {other:#x} are not understood.")))
+        }
     }
 }
 
@@ -69,14 +71,16 @@ fn read_batch(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
     blocks: &mut CopyBlocks,
-) -> Result<SmallVec<[NewMessage; 1]>, Unfit> {
+) -> Result<SmallVec<[NewMessage; 1]>, InvalidMessage> {
     let messages =
         Sections::split(payload).and_then(|envelope| envelope.batch_messages()).map_err(malformed)?;
     if messages.is_empty() {
-        return Err(Unfit::Malformed("a batch without messages".to_owned()));
+        return Err(InvalidMessage::Malformed("a batch without messages".to_owned()));
     }
     if messages.len() > BATCH_MESSAGES_MAX {
-        return Err(Unfit::Argument(format!("A batch holds at most {BATCH_MESSAGES_MAX} messages.")));
+        return Err(InvalidMessage::Argument(format!(
+            "A batch holds at most {BATCH_MESSAGES_MAX} messages."
+        )));
     }
     messages.iter().map(|message| read_one(message, wanted, next_id, blocks)).collect()
 }
@@ -89,7 +93,7 @@ pub fn read_message(
     payload: &Bytes,
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
-) -> Result<NewMessage, Unfit> {
+) -> Result<NewMessage, InvalidMessage> {
     read_one(payload, wanted, next_id, &mut CopyBlocks::default())
 }
 
@@ -98,9 +102,9 @@ fn read_one(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
     blocks: &mut CopyBlocks,
-) -> Result<NewMessage, Unfit> {
+) -> Result<NewMessage, InvalidMessage> {
     if payload.is_empty() {
-        return Err(Unfit::Malformed("it is empty".to_owned()));
+        return Err(InvalidMessage::Malformed("it is empty".to_owned()));
     }
     let mut summary = Summary::default();
     if summary.read_usual(payload) {
@@ -118,7 +122,7 @@ fn new_message(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
     blocks: &mut CopyBlocks,
-) -> Result<NewMessage, Unfit> {
+) -> Result<NewMessage, InvalidMessage> {
     let Summary { header, properties, places } = summary;
     check_ids(properties)?;
     let annotated = match places.message_annotations.clone() {
@@ -183,12 +187,12 @@ fn hexadecimal(number: u128) -> [u8; 32] {
     digits
 }
 
-fn malformed(error: DecodeError) -> Unfit {
-    Unfit::Malformed(error.reason)
+fn malformed(error: DecodeError) -> InvalidMessage {
+    InvalidMessage::Malformed(error.reason)
 }
 
 /// The message in canonical form, with decimals that clients can read; it is copied only if it changes.
-fn form_to_keep(payload: &Bytes) -> Result<Bytes, Unfit> {
+fn form_to_keep(payload: &Bytes) -> Result<Bytes, InvalidMessage> {
     let (payload, sections) = Sections::split_canonical(payload).map_err(malformed)?;
     let maps = [
         &sections.delivery_annotations,
@@ -219,11 +223,11 @@ fn form_to_keep(payload: &Bytes) -> Result<Bytes, Unfit> {
     Ok(Bytes::from(parts.concat()))
 }
 
-fn check_ids(properties: &PropertiesView<'_>) -> Result<(), Unfit> {
+fn check_ids(properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
     for (name, id) in [("message-id", properties.message_id), ("correlation-id", properties.correlation_id)] {
         // Part 3.2.11 to 3.2.14.
         if matches!(id, IdView::Other(_)) {
-            return Err(Unfit::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
+            return Err(InvalidMessage::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
         }
     }
     let is_id_too_long = match properties.message_id {
@@ -232,12 +236,12 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), Unfit> {
         _ => false,
     };
     if is_id_too_long {
-        return Err(Unfit::Argument(format!(
+        return Err(InvalidMessage::Argument(format!(
             "The message id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
     if properties.group_id.is_some_and(is_too_long) {
-        return Err(Unfit::Argument(format!(
+        return Err(InvalidMessage::Argument(format!(
             "The session id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
@@ -262,15 +266,15 @@ fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u
 
 /// Messages with a session are partitioned by the session, so the keys must be equal; the empty session is exempt
 /// (azure-sdk-for-js 31736 sends `""` with another key, and receives it from the session `""`).
-fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), Unfit> {
+fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
     if annotated.partition_key.as_deref().is_some_and(is_too_long) {
-        return Err(Unfit::Argument(format!(
+        return Err(InvalidMessage::Argument(format!(
             "The partition key is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
     match (annotated.partition_key.as_deref(), properties.group_id) {
         (Some(key), Some(session_id)) if !session_id.is_empty() && key != session_id => {
-            Err(Unfit::Argument("The partition key differs from the session id.".to_owned()))
+            Err(InvalidMessage::Argument("The partition key differs from the session id.".to_owned()))
         }
         _ => Ok(()),
     }
@@ -278,18 +282,18 @@ fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -
 
 /// The time when the message becomes available, in the annotation of Service Bus clients or else in that of JMS
 /// clients.
-fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, Unfit> {
+fn scheduled_enqueue_time(annotated: &Annotated) -> Result<Option<Timestamp>, InvalidMessage> {
     let instant = |at_ms: i64| u64::try_from(at_ms).ok().map(Timestamp);
     match (&annotated.scheduled_enqueue_time, &annotated.delivery_time) {
         (Value::Null, Value::Null) => Ok(None),
         (Value::Timestamp(at_ms), _) | (Value::Null, Value::Timestamp(at_ms) | Value::Long(at_ms)) => {
             Ok(instant(*at_ms))
         }
-        (Value::Null, _) => Err(Unfit::Argument(format!(
+        (Value::Null, _) => Err(InvalidMessage::Argument(format!(
             "The annotation {} must be a long or a timestamp.",
             annotation::DELIVERY_TIME
         ))),
-        _ => Err(Unfit::Argument(format!(
+        _ => Err(InvalidMessage::Argument(format!(
             "The annotation {} must be a timestamp.",
             annotation::SCHEDULED_ENQUEUE_TIME
         ))),

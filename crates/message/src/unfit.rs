@@ -2,7 +2,7 @@
 
 /// The reason for rejecting a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum InvalidMessage {
     /// Its encoding is broken.
     #[error("The message is malformed: {0}.")]
     Malformed(String),

@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::failure::Failure;
 use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, OptionsError};
-use crate::reach::{Means, reach, resolve};
+use crate::reach::{ConnectionContext, reach, resolve};
 use crate::schema;
 use crate::session::Session;
-use crate::stream::Patience;
+use crate::stream::SilenceTolerance;
 use crate::tls::connector;
 
 /// After one server that accepts writes is found, the time left for the others to prove that they do as well.
@@ -26,7 +26,7 @@ const OTHERS: Duration = Duration::from_millis(250);
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    means: Means,
+    means: ConnectionContext,
     /// Set once the tables exist. They are not created again, since missing tables mean lost data.
     has_tables: OnceCell<()>,
 }
@@ -44,7 +44,7 @@ impl Database {
     /// [`OptionsError::File`] for a certificate or key that can't be used.
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
         let tls = connector(&options.tls)?;
-        let means = Means { options, tls, metrics, patience: Patience::default() };
+        let means = ConnectionContext { options, tls, metrics, patience: SilenceTolerance::default() };
         Ok(Self(Arc::new(Inner { means, has_tables: OnceCell::new() })))
     }
 

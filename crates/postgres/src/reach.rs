@@ -16,7 +16,7 @@ use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, Endpoint};
 use crate::session::Session;
 use crate::settings;
-use crate::stream::{Patience, Watch, Watched};
+use crate::stream::{SilenceTolerance, Watch, Watched};
 
 /// A server at one address.
 #[derive(Debug, Clone)]
@@ -56,15 +56,19 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
 
 /// The parts shared by all connections to a database.
 #[derive(Clone)]
-pub(crate) struct Means {
+pub(crate) struct ConnectionContext {
     pub(crate) options: DatabaseOptions,
     pub(crate) tls: MakeRustlsConnect,
     pub(crate) metrics: PostgresMetrics,
-    pub(crate) patience: Patience,
+    pub(crate) patience: SilenceTolerance,
 }
 
 /// Connects and checks the session, within the time limit of the options.
-pub(crate) async fn reach(target: &Target, means: &Means, purpose: &str) -> Result<Session, String> {
+pub(crate) async fn reach(
+    target: &Target,
+    means: &ConnectionContext,
+    purpose: &str,
+) -> Result<Session, String> {
     let options = &means.options;
     let attempt = start(target, means, purpose);
     let failed = |reason: String| format!("{target}: {reason}");
@@ -74,8 +78,8 @@ pub(crate) async fn reach(target: &Target, means: &Means, purpose: &str) -> Resu
     }
 }
 
-async fn start(target: &Target, means: &Means, purpose: &str) -> Result<Session, String> {
-    let Means { options, metrics, .. } = means;
+async fn start(target: &Target, means: &ConnectionContext, purpose: &str) -> Result<Session, String> {
+    let ConnectionContext { options, metrics, .. } = means;
     let mut tls = means.tls.clone();
     let mut config = options.config.clone();
     let application = config.get_application_name().unwrap_or_default();

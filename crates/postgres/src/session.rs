@@ -80,7 +80,7 @@ impl Session {
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Failure> {
-        let _owed = self.watch.owe();
+        let _owed = self.watch.begin_request();
         request.await.map_err(|error| self.failure(error))
     }
 

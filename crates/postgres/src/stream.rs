@@ -25,16 +25,16 @@ pub(crate) struct Watch {
     /// Whether the tolerated silence grows, which is for appends only. Several sessions are lost together, and reads
     /// are small: if each loss doubled the time, the others would detect a dead link later.
     is_appending: AtomicBool,
-    patience: Patience,
+    patience: SilenceTolerance,
 }
 
 /// How often appending connections were abandoned for their silence since an append was last answered. Each time
 /// doubles the silence tolerated for appends: otherwise a server that needs longer for a large record could never
 /// complete it. All clones share the count.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Patience(Arc<AtomicU32>);
+pub(crate) struct SilenceTolerance(Arc<AtomicU32>);
 
-impl Patience {
+impl SilenceTolerance {
     /// The tolerated silence is multiplied by at most 2 to the power of this.
     const DOUBLINGS_MAX: u32 = 4;
 
@@ -52,7 +52,7 @@ impl Patience {
 }
 
 impl Watch {
-    pub(crate) fn new(patience: Patience) -> Self {
+    pub(crate) fn new(patience: SilenceTolerance) -> Self {
         Self { patience, ..Self::default() }
     }
 
@@ -87,9 +87,9 @@ impl Watch {
     }
 
     /// Records a pending answer until the result is dropped.
-    pub(crate) fn owe(&self) -> Owed<'_> {
+    pub(crate) fn begin_request(&self) -> PendingRequest<'_> {
         self.owed.fetch_add(1, Ordering::Relaxed);
-        Owed(self)
+        PendingRequest(self)
     }
 
     /// Sets the reason of the end; only the first one is kept.
@@ -102,11 +102,11 @@ impl Watch {
     }
 }
 
-/// A pending answer; see [`Watch::owe`].
+/// A pending answer; see [`Watch::begin_request`].
 #[derive(Debug)]
-pub(crate) struct Owed<'a>(&'a Watch);
+pub(crate) struct PendingRequest<'a>(&'a Watch);
 
-impl Drop for Owed<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         self.0.owed.fetch_sub(1, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_appends_that_were_given_up_are_waited_for_longer_and_until_one_is_answered() {
-        let patience = Patience::default();
+        let patience = SilenceTolerance::default();
         let session = || Watch::new(patience.clone());
         let (appending, reading, removing) = (session(), session(), session());
         appending.appends();

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use peeklock_storage::cluster::Surroundings;
+use peeklock_storage::cluster::Environment;
 
 /// Tasks and timers of the tokio runtime that the store is used in, and the system's randomness.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokioSurroundings;
 
-impl Surroundings for TokioSurroundings {
+impl Environment for TokioSurroundings {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }

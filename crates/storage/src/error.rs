@@ -91,7 +91,7 @@ impl Error {
 
     /// Whether the same request may succeed later without intervention.
     #[must_use]
-    pub const fn may_pass(&self) -> bool {
+    pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. })
     }
 }

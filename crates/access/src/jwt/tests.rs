@@ -339,10 +339,10 @@ fn unknown_keys_are_asked_for_and_refused_meanwhile() {
     access.set_issuer_keys(ISSUER, signer.keys());
     assert!(missed(&access));
     let grant = shown(&access, &token).unwrap();
-    assert!(access.stands(&grant) && !missed(&access));
+    assert!(access.is_still_valid(&grant) && !missed(&access));
     let changes = access.changes();
     access.set_issuer_keys(ISSUER, Signer::new().keys());
-    assert!(changes.has_changed().unwrap() && !access.stands(&grant), "the key is gone");
+    assert!(changes.has_changed().unwrap() && !access.is_still_valid(&grant), "the key is gone");
     assert_eq!(shown(&access, &token), Err(Denied::Signature), "another key of that id");
 }
 
@@ -354,7 +354,7 @@ fn grants_stand_as_long_as_what_gave_them() {
         let mut policy = policy();
         change(&mut policy);
         access.replace(Policy { json_web: Some(policy), ..Policy::default() });
-        access.stands(&grant)
+        access.is_still_valid(&grant)
     };
     assert!(changed(&|_| {}));
     assert!(changed(&|policy| policy.roles[1].rights = Rights::ALL));
@@ -366,7 +366,7 @@ fn grants_stand_as_long_as_what_gave_them() {
     assert!(!changed(&|policy| policy.keys = Some(Arc::new(Signer::new().keys()))));
     assert!(changed(&|policy| policy.keys = Some(Arc::new(signer.keys()))), "the same key, from a file");
     access.replace(Policy::default());
-    assert!(!access.stands(&grant));
+    assert!(!access.is_still_valid(&grant));
 }
 
 #[test]

@@ -108,7 +108,7 @@ async fn receive(
 async fn ended(access: &Access, grant: &Grant) -> Denied {
     let mut changes = access.changes();
     loop {
-        if !access.stands(grant) {
+        if !access.is_still_valid(grant) {
             return Denied::Signature;
         }
         let now = access.now();

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use peeklock_engine::{MessageState, Received, Timestamp};
 use peeklock_message::annotation;
-use peeklock_message::delivery::{Encoder, Way};
+use peeklock_message::delivery::{DeliveryFormat, Encoder};
 use peeklock_wire::message::{MessageProperties, Sections, lookup};
 use peeklock_wire::{DecodeError, Value};
 use serde_json::{Map, Value as Json, json};
@@ -56,7 +56,7 @@ pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> 
 
 fn show(received: &Received, place: &Place) -> Result<(HeaderMap, Bytes), DecodeError> {
     // The same properties as over AMQP: with changes of receivers, dead-letter reasons and the broker's annotations.
-    let encoded = Encoder::default().encode_whole(received, Way::Management, place.origin)?;
+    let encoded = Encoder::default().encode_whole(received, DeliveryFormat::Management, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
     let properties = sections.decode_properties()?;
     let annotations = Sections::decode_map(&sections.message_annotations)?;

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use peeklock_budget::turn::Place;
-use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
+use peeklock_budget::turn::QueuePosition;
+use peeklock_budget::{Budget, Owner, Share, UNREPORTED_BYTES_MAX, Waiting};
 use peeklock_engine::runtime::Account;
 
 use super::limits::{
@@ -61,7 +61,7 @@ pub(super) struct Memory {
     allowance: usize,
     waiting: Option<Waiting>,
     /// Position in the queue for a turn; set while parts of messages are held and the allowance is used up.
-    place: Option<Place>,
+    place: Option<QueuePosition>,
     /// The progress counter of all turns when this connection last checked.
     turn_progress: u64,
     /// Value of `moved` when this connection last reported progress during its turn.
@@ -107,7 +107,7 @@ impl Memory {
         self.allowance = self.budget.allowance();
         let is_over = self.held_bytes() >= self.allowance;
         if let Some(account) = &self.account {
-            account.set_full(is_over && held.outgoing >= FREE_OF_CHARGE_BYTES);
+            account.set_full(is_over && held.outgoing >= UNREPORTED_BYTES_MAX);
         }
         if !is_over {
             self.waiting = None;
@@ -116,21 +116,21 @@ impl Memory {
             return Verdict::Keep;
         }
         self.waiting.get_or_insert_with(|| self.budget.wait());
-        self.line_up(now);
+        self.queue_for_turn(now);
         self.judge(now)
     }
 
     /// Queues for a turn as long as a message is incomplete.
-    fn line_up(&mut self, now: NowMs) {
-        if self.held.partial + self.held.frame < FREE_OF_CHARGE_BYTES {
+    fn queue_for_turn(&mut self, now: NowMs) {
+        if self.held.partial + self.held.frame < UNREPORTED_BYTES_MAX {
             self.place = None;
             return;
         }
-        let place = self.place.get_or_insert_with(|| self.budget.line_up());
+        let place = self.place.get_or_insert_with(|| self.budget.queue_for_turn());
         if place.is_first() {
             if self.moved - self.turn_moved >= TURN_PROGRESS_BYTES_MIN {
                 self.turn_moved = self.moved;
-                place.got_on();
+                place.record_progress();
             }
         } else if self.budget.turn_progress() != self.turn_progress {
             self.turn_progress = self.budget.turn_progress();
@@ -139,7 +139,7 @@ impl Memory {
     }
 
     fn has_turn(&self) -> bool {
-        self.place.as_ref().is_some_and(Place::is_first)
+        self.place.as_ref().is_some_and(QueuePosition::is_first)
     }
 
     /// Decides about a connection that holds its allowance.
@@ -155,9 +155,9 @@ impl Memory {
         self.place = None;
         if self.held.partial + self.held.kept > 0 {
             Verdict::GiveUp
-        } else if self.held.frame >= FREE_OF_CHARGE_BYTES {
+        } else if self.held.frame >= UNREPORTED_BYTES_MAX {
             Verdict::GiveUpFrame
-        } else if self.held.outgoing >= FREE_OF_CHARGE_BYTES {
+        } else if self.held.outgoing >= UNREPORTED_BYTES_MAX {
             Verdict::Close
         } else {
             // Messages that wait for the engine leave without further action.
@@ -177,7 +177,7 @@ impl Memory {
         }
         match self.allowance.saturating_sub(self.held_bytes()) {
             0 => 0,
-            room => room.max(FREE_OF_CHARGE_BYTES),
+            room => room.max(UNREPORTED_BYTES_MAX),
         }
     }
 

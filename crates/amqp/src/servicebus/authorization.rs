@@ -188,8 +188,8 @@ impl Authorization {
         }
         self.changes.mark_unchanged();
         let access = &self.access;
-        self.identity = self.identity.take().filter(|grant| access.stands(grant));
-        self.tokens.retain(|_, grant| access.stands(grant));
+        self.identity = self.identity.take().filter(|grant| access.is_still_valid(grant));
+        self.tokens.retain(|_, grant| access.is_still_valid(grant));
         true
     }
 }

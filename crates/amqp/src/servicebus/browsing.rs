@@ -13,7 +13,7 @@ use peeklock_message::selection;
 use smallvec::SmallVec;
 
 use super::attach::not_implemented;
-use super::delivery::Way;
+use super::delivery::DeliveryFormat;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::receiving::number_tag;
@@ -152,7 +152,7 @@ impl ConnectionHandler {
                     .is_none_or(|selector| selection::matches(selector, &message.content, &message.view))
         };
         let origin = browser.entity.origin();
-        let way = Way::Browsed { omits_body: false };
+        let way = DeliveryFormat::Browsed { omits_body: false };
         for message in messages.iter().filter(is_shown) {
             let Ok(payload) = self.encoder.encode(message, way, origin) else { continue };
             let payload = SmallVec::from_iter(payload);

@@ -4,7 +4,7 @@ use peeklock_access::Denied;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
 use peeklock_errors::ErrorKind;
-use peeklock_message::Unfit;
+use peeklock_message::InvalidMessage;
 
 pub use peeklock_errors::condition;
 
@@ -130,12 +130,12 @@ pub enum Fault {
     Internal,
 }
 
-impl From<Unfit> for Fault {
-    fn from(unfit: Unfit) -> Self {
+impl From<InvalidMessage> for Fault {
+    fn from(unfit: InvalidMessage) -> Self {
         match unfit {
-            Unfit::Malformed(reason) => Self::MalformedMessage(reason),
-            Unfit::Argument(reason) => Self::Argument(reason),
-            Unfit::NotImplemented(reason) => Self::NotImplemented(reason),
+            InvalidMessage::Malformed(reason) => Self::MalformedMessage(reason),
+            InvalidMessage::Argument(reason) => Self::Argument(reason),
+            InvalidMessage::NotImplemented(reason) => Self::NotImplemented(reason),
         }
     }
 }

@@ -9,7 +9,7 @@ use peeklock_engine::{
 use peeklock_message::selection;
 use smallvec::SmallVec;
 
-use super::delivery::Way;
+use super::delivery::DeliveryFormat;
 use super::entities::Entity;
 use super::errors::Fault;
 use super::receiver::{Grant, Receiver, UNSETTLED_MAX};
@@ -62,7 +62,7 @@ impl ConnectionHandler {
         }
         let (link, settled) = (receiver.link, receiver.deletes);
         let origin = receiver.entity.origin();
-        let payload = self.encoder.encode(received, Way::Link, origin).unwrap_or_else(|error| {
+        let payload = self.encoder.encode(received, DeliveryFormat::Link, origin).unwrap_or_else(|error| {
             // The message was checked when it was sent; if it is unreadable now, its stored bytes are sent as they are.
             tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
             SmallVec::from_iter([received.content.clone()])

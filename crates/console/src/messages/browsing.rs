@@ -5,7 +5,7 @@ use std::time::Duration;
 use peeklock_admin::Error;
 use peeklock_admin::messages::{Place, refused};
 use peeklock_engine::{MessageState, Received, Refusal, Right};
-use peeklock_message::delivery::{Encoder, Way};
+use peeklock_message::delivery::{DeliveryFormat, Encoder};
 use serde_json::{Value as Json, json};
 use tokio::time::Instant;
 
@@ -132,7 +132,7 @@ pub(crate) async fn raw(console: &Console, call: &Call) -> Outcome {
     let message = received.first().filter(|message| message.view.shown_number().0 == number);
     let message = message.ok_or_else(|| refused(&Refusal::MessageNotFound(number)))?;
     let _room = console.admin.room_for_answer(message.content.len())?;
-    let way = Way::Browsed { omits_body: false };
+    let way = DeliveryFormat::Browsed { omits_body: false };
     let encoded = Encoder::default().encode_whole(message, way, place.origin);
     Ok(Answer::Bytes(encoded.map_err(|_| Error::internal())?))
 }

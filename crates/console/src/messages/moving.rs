@@ -8,7 +8,7 @@ use peeklock_engine::{
     Command, EntityOptions, MessageAction, NewMessage, PropertyChanges, Received, Refusal, SequenceNumber,
     SubQueue, TextProperty,
 };
-use peeklock_message::delivery::{Encoder, Way};
+use peeklock_message::delivery::{DeliveryFormat, Encoder};
 use peeklock_message::submission;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Target {
             let changes = view.changes.as_deref().cloned().unwrap_or_default();
             copy.view.changes = Some(Arc::new(changes.followed_by(id)));
         }
-        let encoded = Encoder::default().encode_whole(&copy, Way::Management, source.origin);
+        let encoded = Encoder::default().encode_whole(&copy, DeliveryFormat::Management, source.origin);
         encoded.map_err(|_| Error::internal())
     }
 }

@@ -6,7 +6,7 @@ use peeklock_admin::Error;
 use peeklock_admin::messages::{Place, payload};
 use peeklock_engine::{MessageState, Received};
 use peeklock_message::annotation;
-use peeklock_message::delivery::{Encoder, Way};
+use peeklock_message::delivery::{DeliveryFormat, Encoder};
 use peeklock_message::rule_properties::id_text;
 use peeklock_wire::message::{Body, MessageProperties, Sections, lookup};
 use peeklock_wire::{DecodeError, Value};
@@ -38,7 +38,7 @@ pub(crate) const fn state(state: MessageState) -> &'static str {
 
 fn show(received: &Received, place: &Place, body_bytes_max: usize) -> Result<Json, DecodeError> {
     // The same properties as over AMQP: with changes of receivers, dead-letter reasons and the broker's annotations.
-    let way = Way::Browsed { omits_body: false };
+    let way = DeliveryFormat::Browsed { omits_body: false };
     let encoded = Encoder::default().encode_whole(received, way, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
     let properties = sections.decode_properties()?;

@@ -23,7 +23,7 @@ impl RetryBackoff {
     /// Whether a request that failed with this error is repeated. Reading a message is given up after some pauses; a store
     /// that can't be reached is retried without end, since that says nothing about the message.
     pub(super) fn allows_for(self, error: &Error) -> bool {
-        matches!(error, Error::Unavailable { .. }) || error.may_pass() && !self.is_over()
+        matches!(error, Error::Unavailable { .. }) || error.is_transient() && !self.is_over()
     }
 
     /// Whether reading a single message is given up.
@@ -41,7 +41,7 @@ impl RetryBackoff {
 
 /// The error of the first entry of a page that may be readable later.
 pub(super) fn unread_now(page: &Page) -> Result<(), Error> {
-    let unread = page.damaged.iter().find(|damaged| damaged.error.may_pass());
+    let unread = page.damaged.iter().find(|damaged| damaged.error.is_transient());
     unread.map_or(Ok(()), |unread| Err(unread.error.clone()))
 }
 

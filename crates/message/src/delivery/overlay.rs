@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, changed};
 
 /// The topmost change of one property.
-enum Over<'a> {
+enum PropertyChange<'a> {
     Removed,
     /// Set by an action.
     Set(&'a PropertyValue),
@@ -28,7 +28,7 @@ const TABLE_MIN: usize = 32;
 
 /// The topmost change of each changed property.
 pub(super) struct Overlay<'a> {
-    layers: SmallVec<[(&'a str, Over<'a>); 4]>,
+    layers: SmallVec<[(&'a str, PropertyChange<'a>); 4]>,
     /// The index of each, if there are many. Used for look-ups only, so its order is unobservable.
     table: HashMap<&'a str, usize>,
 }
@@ -41,31 +41,31 @@ impl<'a> Overlay<'a> {
         }
         let mut overlay = Self { layers: SmallVec::new(), table: HashMap::new() };
         for (name, value) in view.changes.iter().flat_map(|changes| &changes.user) {
-            overlay.lay(name, value.as_ref().map_or(Over::Removed, Over::Set));
+            overlay.lay(name, value.as_ref().map_or(PropertyChange::Removed, PropertyChange::Set));
         }
         for property in view.modified.iter().flat_map(|modified| modified.iter()) {
-            overlay.lay(&property.name, Over::Modified(&property.value));
+            overlay.lay(&property.name, PropertyChange::Modified(&property.value));
         }
         if let Some(why) = &view.dead_letter {
             for (name, text) in
                 [(DEAD_LETTER_REASON, &why.reason), (DEAD_LETTER_DESCRIPTION, &why.description)]
             {
                 if let Some(text) = text {
-                    overlay.lay(name, Over::Stamp(text));
+                    overlay.lay(name, PropertyChange::Stamp(text));
                 }
             }
         }
         (!overlay.layers.is_empty()).then_some(overlay)
     }
 
-    fn lay(&mut self, name: &'a str, over: Over<'a>) {
+    fn lay(&mut self, name: &'a str, over: PropertyChange<'a>) {
         match self.find(name) {
             Some((_, below)) => *below = over,
             None => self.push(name, over),
         }
     }
 
-    fn push(&mut self, name: &'a str, over: Over<'a>) {
+    fn push(&mut self, name: &'a str, over: PropertyChange<'a>) {
         self.layers.push((name, over));
         if self.layers.len() == TABLE_MIN {
             self.table = self.layers.iter().zip(0..).map(|((name, _), place)| (*name, place)).collect();
@@ -74,7 +74,7 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    fn find(&mut self, name: &str) -> Option<&mut (&'a str, Over<'a>)> {
+    fn find(&mut self, name: &str) -> Option<&mut (&'a str, PropertyChange<'a>)> {
         if self.layers.len() < TABLE_MIN {
             return self.layers.iter_mut().find(|(known, _)| *known == name);
         }
@@ -99,12 +99,17 @@ impl<'a> Overlay<'a> {
 }
 
 /// Writes a property once; SDKs would read a second one of the same name instead of the first.
-fn write(section: &mut MapSection<'_>, name: &str, over: &mut Over<'_>, sent: Option<MapEntry<'_>>) {
+fn write(
+    section: &mut MapSection<'_>,
+    name: &str,
+    over: &mut PropertyChange<'_>,
+    sent: Option<MapEntry<'_>>,
+) {
     match over {
-        Over::Removed | Over::Written => return,
-        Over::Set(value) => section.value(name, &changed::as_sent(value, sent)),
-        Over::Modified(encoded) => section.encoded(name, encoded),
-        Over::Stamp(text) => section.string(name, text),
+        PropertyChange::Removed | PropertyChange::Written => return,
+        PropertyChange::Set(value) => section.value(name, &changed::as_sent(value, sent)),
+        PropertyChange::Modified(encoded) => section.encoded(name, encoded),
+        PropertyChange::Stamp(text) => section.string(name, text),
     }
-    *over = Over::Written;
+    *over = PropertyChange::Written;
 }

@@ -38,7 +38,7 @@ fn content(annotations: &[(Value, Value)], application_properties: &[(Value, Val
     output.freeze()
 }
 
-fn encode(received: &Received, way: Way) -> Sections {
+fn encode(received: &Received, way: DeliveryFormat) -> Sections {
     let slices = Encoder::default().encode(received, way, Origin::default()).unwrap();
     Sections::split(&Bytes::from(slices.concat())).unwrap()
 }
@@ -54,10 +54,10 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
     let content = content(&[], &[]);
     let original = Sections::split(&content).unwrap();
     let message = received(content.clone(), MessageView { delivery_count: 2, ..view() }, Some(LOCK));
-    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
+    let slices = Encoder::default().encode(&message, DeliveryFormat::Link, Origin::default()).unwrap();
     assert_eq!(slices.len(), 2);
     assert_eq!(slices[1].as_ptr_range().end, content.as_ptr_range().end, "the rest is not copied");
-    let sections = encode(&message, Way::Link);
+    let sections = encode(&message, DeliveryFormat::Link);
     assert_eq!(
         sections.decode_header().unwrap(),
         Header {
@@ -86,7 +86,7 @@ fn plain_messages_get_a_fresh_front_and_keep_the_rest_as_a_slice() {
 fn the_header_is_explicit_to_its_last_field() {
     let mut bare = BytesMut::new();
     encode_body_value(&Value::Null, &mut bare);
-    let sections = encode(&received(bare.freeze(), view(), None), Way::Link);
+    let sections = encode(&received(bare.freeze(), view(), None), DeliveryFormat::Link);
     // list8, size, five fields, the last one delivery-count 0 (uint0).
     assert_eq!(sections.header[..3], [0x00, 0x53, 0x70]);
     assert_eq!(sections.header[5], 5);
@@ -102,7 +102,7 @@ fn service_annotations_win_over_the_senders_and_others_stay() {
         (Value::symbol("mine"), Value::UByte(3)),
         (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
     ];
-    let sections = encode(&received(content(&annotations, &[]), view(), None), Way::Link);
+    let sections = encode(&received(content(&annotations, &[]), view(), None), DeliveryFormat::Link);
     let written = Sections::decode_map(&sections.message_annotations).unwrap();
     assert_eq!(lookup(&written, "x-opt-sequence-number"), Some(&Value::Long(5)));
     assert_eq!(lookup(&written, "x-opt-locked-until"), None);
@@ -117,7 +117,7 @@ fn the_number_at_the_first_entity_is_written_where_there_is_another() {
     let message = received(content(&[], &[]), MessageView { body: BodyRef(3), ..view() }, None);
     for (copies, expected) in [(false, None), (true, Some(&Value::Long(3)))] {
         let origin = Origin { copies, ..Origin::default() };
-        let slices = Encoder::default().encode(&message, Way::Link, origin).unwrap();
+        let slices = Encoder::default().encode(&message, DeliveryFormat::Link, origin).unwrap();
         let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
         assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), expected);
@@ -129,13 +129,13 @@ fn numbers_name_the_partition_where_there_are_any() {
     let partition = KeyPartition::new(7).unwrap();
     let message = received(content(&[], &[]), MessageView { body: BodyRef(3), partition, ..view() }, None);
     let origin = Origin { copies: true, partitioned: true, ..Origin::default() };
-    let slices = Encoder::default().encode(&message, Way::Link, origin).unwrap();
+    let slices = Encoder::default().encode(&message, DeliveryFormat::Link, origin).unwrap();
     let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
     let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
     assert_eq!(lookup(&annotations, "x-opt-sequence-number"), Some(&Value::Long(7 << 48 | 5)));
     assert_eq!(lookup(&annotations, "x-opt-enqueue-sequence-number"), Some(&Value::Long(7 << 48 | 3)));
     assert_eq!(lookup(&annotations, "x-opt-partition-id"), Some(&Value::Short(7)));
-    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
+    let slices = Encoder::default().encode(&message, DeliveryFormat::Link, Origin::default()).unwrap();
     let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
     let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
     assert_eq!(lookup(&annotations, "x-opt-partition-id"), None);
@@ -145,7 +145,7 @@ fn numbers_name_the_partition_where_there_are_any() {
 fn the_state_is_written_unless_it_is_active() {
     for (state, expected) in [(MessageState::Active, None), (MessageState::Scheduled, Some(&Value::Int(2)))] {
         let message = received(content(&[], &[]), MessageView { state, ..view() }, None);
-        let sections = encode(&message, Way::Management);
+        let sections = encode(&message, DeliveryFormat::Management);
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
         assert_eq!(lookup(&annotations, "x-opt-message-state"), expected);
         assert_eq!(lookup(&annotations, "x-opt-locked-until"), None);
@@ -155,7 +155,7 @@ fn the_state_is_written_unless_it_is_active() {
 #[test]
 fn s13_effective_ttl_and_instant_of_expiry_are_written() {
     let view = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
-    let sections = encode(&received(content(&[], &[]), view.clone(), None), Way::Link);
+    let sections = encode(&received(content(&[], &[]), view.clone(), None), DeliveryFormat::Link);
     assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(2000));
     let properties = sections.decode_properties().unwrap();
     assert_eq!(properties.absolute_expiry_time_ms, Some(3000));
@@ -163,7 +163,7 @@ fn s13_effective_ttl_and_instant_of_expiry_are_written() {
 
     let long =
         MessageView { expires_at: Timestamp(u64::MAX - 1), time_to_live_ms: Some(u64::MAX - 1), ..view };
-    let sections = encode(&received(content(&[], &[]), long, None), Way::Link);
+    let sections = encode(&received(content(&[], &[]), long, None), DeliveryFormat::Link);
     assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(u32::MAX));
     let expiry = sections.decode_properties().unwrap().absolute_expiry_time_ms;
     assert_eq!(expiry, Some(253_402_243_199_000));
@@ -176,7 +176,7 @@ fn s13_creation_time_is_the_beginning_of_the_life_whoever_gave_it() {
         let mut content = BytesMut::new();
         properties.encode(&mut content);
         let created_at = |view: MessageView| {
-            let sections = encode(&received(content.clone().freeze(), view, None), Way::Link);
+            let sections = encode(&received(content.clone().freeze(), view, None), DeliveryFormat::Link);
             sections.decode_properties().unwrap().creation_time_ms
         };
         let limited = MessageView { expires_at: Timestamp(3000), time_to_live_ms: Some(2000), ..view() };
@@ -201,7 +201,7 @@ fn s19_dead_letter_stamps_and_modified_properties_are_merged() {
         (Value::String("other".into()), Value::Symbol("x".into())),
     ];
     let content = content(&[], &sent);
-    let sections = encode(&received(content.clone(), view, None), Way::Link);
+    let sections = encode(&received(content.clone(), view, None), DeliveryFormat::Link);
     assert_eq!(
         Sections::decode_map(&sections.application_properties).unwrap(),
         [
@@ -231,7 +231,7 @@ fn the_senders_delivery_annotations_come_through_with_the_token_of_the_lock() {
     };
     let kept = [sent[0].clone(), sent[2].clone()];
     let token = (Value::symbol("x-opt-lock-token"), Value::Uuid(0x0102_u128.to_be_bytes()));
-    for way in [Way::Link, Way::Management] {
+    for way in [DeliveryFormat::Link, DeliveryFormat::Management] {
         assert_eq!(written(Some(LOCK), way), [kept[0].clone(), kept[1].clone(), token.clone()]);
         assert_eq!(written(None, way), kept);
     }
@@ -240,8 +240,8 @@ fn the_senders_delivery_annotations_come_through_with_the_token_of_the_lock() {
 #[test]
 fn without_a_lock_a_delivery_has_empty_delivery_annotations_and_a_browsed_message_none() {
     let message = received(content(&[], &[]), view(), None);
-    assert_eq!(encode(&message, Way::Link).delivery_annotations[3..], [0xc1, 1, 0]);
-    assert!(encode(&message, Way::Management).delivery_annotations.is_empty());
+    assert_eq!(encode(&message, DeliveryFormat::Link).delivery_annotations[3..], [0xc1, 1, 0]);
+    assert!(encode(&message, DeliveryFormat::Management).delivery_annotations.is_empty());
 }
 
 #[test]
@@ -252,7 +252,10 @@ fn the_first_acquirer_is_the_first_only() {
     let sent = sent.freeze();
     let first_acquirer = |delivery_count| {
         let view = MessageView { delivery_count, ..view() };
-        encode(&received(sent.clone(), view, None), Way::Link).decode_header().unwrap().first_acquirer
+        encode(&received(sent.clone(), view, None), DeliveryFormat::Link)
+            .decode_header()
+            .unwrap()
+            .first_acquirer
     };
     assert_eq!([first_acquirer(0), first_acquirer(1)], [Some(true), Some(false)]);
 }
@@ -261,7 +264,8 @@ fn the_first_acquirer_is_the_first_only() {
 fn management_deliveries_carry_the_token_where_go_reads_it() {
     let view = MessageView { state: MessageState::Deferred, ..view() };
     let message = received(content(&[], &[]), view, Some(LOCK));
-    let whole = Encoder::default().encode_whole(&message, Way::Management, Origin::default()).unwrap();
+    let whole =
+        Encoder::default().encode_whole(&message, DeliveryFormat::Management, Origin::default()).unwrap();
     let sections = Sections::split(&whole).unwrap();
     let delivery = Sections::decode_map(&sections.delivery_annotations).unwrap();
     assert_eq!(lookup(&delivery, "x-opt-lock-token"), Some(&Value::Uuid(0x0102_u128.to_be_bytes())));
@@ -273,14 +277,17 @@ fn management_deliveries_carry_the_token_where_go_reads_it() {
 fn one_encoder_serves_many_messages() {
     let mut encoder = Encoder::default();
     let message = received(content(&[], &[]), view(), Some(LOCK));
-    let first = encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat();
+    let first = encoder.encode(&message, DeliveryFormat::Link, Origin::default()).unwrap().concat();
     for _ in 0..1000 {
-        assert_eq!(encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(), first);
+        assert_eq!(
+            encoder.encode(&message, DeliveryFormat::Link, Origin::default()).unwrap().concat(),
+            first
+        );
     }
     let broken = received(Bytes::from_static(&[0x00, 0x53, 0x70, 0xc0, 200]), view(), None);
-    assert!(encoder.encode(&broken, Way::Link, Origin::default()).is_err());
+    assert!(encoder.encode(&broken, DeliveryFormat::Link, Origin::default()).is_err());
     assert_eq!(
-        encoder.encode(&message, Way::Link, Origin::default()).unwrap().concat(),
+        encoder.encode(&message, DeliveryFormat::Link, Origin::default()).unwrap().concat(),
         first,
         "nothing of a failure is left"
     );

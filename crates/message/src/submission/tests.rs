@@ -21,7 +21,7 @@ fn with_id(id: &str) -> MessageProperties {
     MessageProperties { message_id: Value::String(id.into()), ..MessageProperties::default() }
 }
 
-fn read(payload: &Bytes) -> Result<NewMessage, Unfit> {
+fn read(payload: &Bytes) -> Result<NewMessage, InvalidMessage> {
     read_message(payload, RequiredProperties::default(), &mut || 0xfeed)
 }
 
@@ -193,7 +193,7 @@ fn the_delivery_time_of_jms_is_a_scheduled_time() {
     assert_eq!(scheduled(&[delivery_time(Value::Long(-1))]).unwrap(), None);
     let own = (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(5));
     assert_eq!(scheduled(&[delivery_time(Value::Long(77)), own]).unwrap(), Some(Timestamp(5)));
-    assert!(matches!(scheduled(&[delivery_time("soon".into())]), Err(Unfit::Argument(_))));
+    assert!(matches!(scheduled(&[delivery_time("soon".into())]), Err(InvalidMessage::Argument(_))));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn scheduled_time_is_an_annotation() {
     assert_eq!(scheduled(Value::Timestamp(77)).unwrap(), Some(Timestamp(77)));
     assert_eq!(scheduled(Value::Timestamp(-1)).unwrap(), None);
     assert_eq!(scheduled(Value::Null).unwrap(), None);
-    assert!(matches!(scheduled(Value::String("soon".into())), Err(Unfit::Argument(_))));
+    assert!(matches!(scheduled(Value::String("soon".into())), Err(InvalidMessage::Argument(_))));
 }
 
 #[test]
@@ -213,12 +213,18 @@ fn ids_are_bounded_and_the_partition_key_agrees_with_the_session() {
     let long = "ä".repeat(ID_CHARACTERS_MAX + 1);
     let fits = "ä".repeat(ID_CHARACTERS_MAX);
     assert!(read(&message(Header::default(), &[], &with_id(&fits))).is_ok());
-    assert!(matches!(read(&message(Header::default(), &[], &with_id(&long))), Err(Unfit::Argument(_))));
+    assert!(matches!(
+        read(&message(Header::default(), &[], &with_id(&long))),
+        Err(InvalidMessage::Argument(_))
+    ));
     let session = MessageProperties { group_id: Some(long.into()), ..with_id("m") };
-    assert!(matches!(read(&message(Header::default(), &[], &session)), Err(Unfit::Argument(_))));
+    assert!(matches!(read(&message(Header::default(), &[], &session)), Err(InvalidMessage::Argument(_))));
     let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];
     let session = MessageProperties { group_id: Some("s".into()), ..with_id("m") };
-    assert!(matches!(read(&message(Header::default(), &annotations, &session)), Err(Unfit::Argument(_))));
+    assert!(matches!(
+        read(&message(Header::default(), &annotations, &session)),
+        Err(InvalidMessage::Argument(_))
+    ));
 }
 
 #[test]
@@ -239,7 +245,7 @@ fn ids_of_types_that_amqp_does_not_allow_are_refused() {
         let correlation_id = MessageProperties { correlation_id: id, ..with_id("m") };
         for properties in [message_id, correlation_id] {
             let refused = read(&message(Header::default(), &[], &properties));
-            assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
+            assert!(matches!(refused, Err(InvalidMessage::Malformed(_))), "{refused:?}");
         }
     }
     for id in [Value::Null, Value::ULong(1), Value::Uuid([1; 16]), Value::Binary("m".into()), "m".into()] {
@@ -289,7 +295,7 @@ fn a_decimal_that_no_client_could_read_is_refused() {
     let value = Value::Decimal128(((6176_u128 - 29) << 113 | 1).to_be_bytes());
     encode_application_properties(&[("d".into(), value)], &mut output);
     let refused = read(&output.freeze());
-    assert!(matches!(refused, Err(Unfit::Argument(_))), "{refused:?}");
+    assert!(matches!(refused, Err(InvalidMessage::Argument(_))), "{refused:?}");
 }
 
 #[test]
@@ -317,17 +323,17 @@ fn a_batch_is_taken_whole_or_not_at_all() {
     ] {
         let wanted = RequiredProperties::default();
         let refused = read_transfer(BATCH_MESSAGE_FORMAT, &bad, wanted, next, &mut CopyBlocks::default());
-        assert!(matches!(refused, Err(Unfit::Malformed(_))), "{refused:?}");
+        assert!(matches!(refused, Err(InvalidMessage::Malformed(_))), "{refused:?}");
     }
     assert!(matches!(
         read_transfer(7, &good, RequiredProperties::default(), next, &mut CopyBlocks::default()),
-        Err(Unfit::NotImplemented(_))
+        Err(InvalidMessage::NotImplemented(_))
     ));
 }
 
 #[test]
 fn an_empty_payload_is_no_message() {
-    assert!(matches!(read(&Bytes::new()), Err(Unfit::Malformed(_))));
+    assert!(matches!(read(&Bytes::new()), Err(InvalidMessage::Malformed(_))));
 }
 
 proptest! {

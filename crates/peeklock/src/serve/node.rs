@@ -105,7 +105,7 @@ impl Node<'_> {
                 }
             };
             match taken {
-                Err(error) if may_pass(&error) => {
+                Err(error) if is_transient(&error) => {
                     tracing::warn!(%error, "taking over failed; trying again");
                     self.cluster.store.abandon(SHARD);
                     sleep(RETRY_AFTER).await;
@@ -123,7 +123,7 @@ impl Node<'_> {
 }
 
 /// Whether a retry may succeed: the database could not be reached, or another node was faster.
-fn may_pass(error: &ServeError) -> bool {
+fn is_transient(error: &ServeError) -> bool {
     match error {
         ServeError::Cluster(error) | ServeError::Start(StartError::Storage(error)) => {
             !matches!(error, Error::Corrupt { .. } | Error::TooLarge { .. })

@@ -52,7 +52,7 @@ impl Standby {
 
     /// Whether another node would take the shard now. After this call this node takes no more leases.
     pub(super) async fn has_relief(&self) -> bool {
-        !self.0.look_for_relief(LOOK_WITHIN).await.is_empty()
+        !self.0.stop_accepting_and_list_candidates(LOOK_WITHIN).await.is_empty()
     }
 
     /// Removes the node from the table.

@@ -24,7 +24,7 @@ use peeklock_storage::{Epoch, Error, ShardId};
 use self::append::Appender;
 use self::read::{Reader, open};
 use self::remove::Remover;
-use self::side::Side;
+use self::side::AuxiliarySession;
 use crate::Database;
 use crate::failure::Failure;
 
@@ -57,8 +57,8 @@ impl Logs for PostgresLogs {
             shard,
             appender: Mutex::default(),
             acknowledged: Mutex::default(),
-            reader: Side::new(database.clone(), format!("shard {} read", shard.0)),
-            remover: Side::new(database.clone(), format!("shard {} remove", shard.0)),
+            reader: AuxiliarySession::new(database.clone(), format!("shard {} read", shard.0)),
+            remover: AuxiliarySession::new(database.clone(), format!("shard {} remove", shard.0)),
             database,
         })))
     }
@@ -73,8 +73,8 @@ struct Inner {
     appender: Mutex<Option<Arc<Appender>>>,
     /// The last record acknowledged here. Servers without it are not used for reading.
     acknowledged: Mutex<RecordId>,
-    reader: Side<Reader>,
-    remover: Side<Remover>,
+    reader: AuxiliarySession<Reader>,
+    remover: AuxiliarySession<Remover>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

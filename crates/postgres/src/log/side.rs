@@ -20,7 +20,7 @@ pub(super) trait Purpose: Sized + Send + Sync {
 }
 
 /// The session; see the module.
-pub(super) struct Side<P> {
+pub(super) struct AuxiliarySession<P> {
     database: Database,
     purpose: String,
     present: Mutex<Option<Arc<P>>>,
@@ -34,7 +34,7 @@ struct Attempts {
     failed: Option<(Instant, Error)>,
 }
 
-impl<P: Purpose> Side<P> {
+impl<P: Purpose> AuxiliarySession<P> {
     pub(super) fn new(database: Database, purpose: String) -> Self {
         Self { database, purpose, present: Mutex::default(), connecting: AsyncMutex::default() }
     }

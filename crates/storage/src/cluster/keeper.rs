@@ -19,7 +19,7 @@ use super::reserve::Reserve;
 use super::rows::Row;
 use super::shard::closed;
 use super::shared::Shared;
-use super::writer::{Errand, Request, Written};
+use super::writer::{MaintenanceWrite, Request, Written};
 use crate::{Epoch, Error};
 
 /// Most rows dropped by one call.
@@ -166,7 +166,7 @@ impl Keeper {
         let mut begins = None;
         let mut bytes = 0;
         while let Bound::Key(_) = from {
-            let written = self.patiently(|| Errand::Part(from)).await?;
+            let written = self.with_retries(|| MaintenanceWrite::Part(from)).await?;
             begins.get_or_insert((written.place, written.bytes_before));
             bytes += written.heads_bytes;
             from = written.next;
@@ -174,7 +174,7 @@ impl Keeper {
         }
         let Some((place, bytes_before)) = begins else { return Ok(()) };
         self.drop_dead().await?;
-        let mark = self.patiently(|| Errand::Mark(Mark { begins: place, bytes })).await?;
+        let mark = self.with_retries(|| MaintenanceWrite::Mark(Mark { begins: place, bytes })).await?;
         {
             let mut account = self.shared.account();
             account.checkpoint_at_bytes = bytes_before;
@@ -189,7 +189,7 @@ impl Keeper {
 
     /// Has a record written; repeats the attempt if the log could not be reached, but not if it has no room, since dead
     /// bodies must be dropped first then.
-    async fn patiently(&self, errand: impl Fn() -> Errand) -> Result<Written, Error> {
+    async fn with_retries(&self, errand: impl Fn() -> MaintenanceWrite) -> Result<Written, Error> {
         let mut attempt = 0;
         loop {
             match self.errand(errand()).await {
@@ -205,10 +205,10 @@ impl Keeper {
         }
     }
 
-    async fn errand(&self, errand: Errand) -> Result<Written, Error> {
+    async fn errand(&self, errand: MaintenanceWrite) -> Result<Written, Error> {
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.upgrade().ok_or_else(closed)?;
-        requests.send(Request::Errand(errand, reply)).map_err(|_| closed())?;
+        requests.send(Request::MaintenanceWrite(errand, reply)).map_err(|_| closed())?;
         drop(requests);
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
@@ -292,7 +292,7 @@ impl Keeper {
 
     async fn write_copies(&self, copies: &mut Vec<Copy>) -> Result<(), Error> {
         if !copies.is_empty() {
-            self.errand(Errand::Copy(std::mem::take(copies))).await?;
+            self.errand(MaintenanceWrite::Copy(std::mem::take(copies))).await?;
         }
         Ok(())
     }

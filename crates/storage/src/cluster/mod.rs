@@ -75,7 +75,7 @@ pub use log::{
     Answer, LogLimits, NewRecord, RecordId, RecordKind, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
 };
 pub use options::ClusterOptions;
-pub use port::Surroundings;
+pub use port::Environment;
 pub use store::{ClusterStore, Logs};
 
 #[cfg(test)]

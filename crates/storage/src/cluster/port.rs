@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 /// Runs the tasks of a store. Tests replace it to control the order of execution.
-pub trait Surroundings: fmt::Debug + Send + Sync + 'static {
+pub trait Environment: fmt::Debug + Send + Sync + 'static {
     /// Runs `task` until it ends.
     fn spawn(&self, task: BoxFuture<'static, ()>);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::log::{RecordId, RecordKind, RecordPlace, ReplicatedLog, StoredRecord, Tail};
 use super::part::Mark;
-use super::port::Surroundings;
+use super::port::Environment;
 use super::record::{Commit, unseal};
 use super::recovery::{epoch_after, pause_before};
 use super::shared::{Account, corrupt, fenced, lost_tail};
@@ -27,7 +27,7 @@ pub(super) struct Loaded {
 pub(super) struct TakeOver<'a> {
     pub(super) shard: ShardId,
     pub(super) log: &'a Arc<dyn ReplicatedLog>,
-    pub(super) surroundings: &'a dyn Surroundings,
+    pub(super) surroundings: &'a dyn Environment,
     /// The last record known to this process as acknowledged.
     pub(super) known: RecordId,
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::cache::Cache;
 use super::log::{RecordId, RecordPlace, ReplicatedLog};
 use super::options::ClusterOptions;
-use super::port::Surroundings;
+use super::port::Environment;
 use super::record::Commit;
 use super::replay::Loaded;
 use super::rows::Row;
@@ -50,7 +50,7 @@ pub(super) struct Shared {
     pub(super) shard: ShardId,
     pub(super) log: Arc<dyn ReplicatedLog>,
     pub(super) options: ClusterOptions,
-    pub(super) surroundings: Arc<dyn Surroundings>,
+    pub(super) surroundings: Arc<dyn Environment>,
     state: Mutex<State>,
     cache: Mutex<Cache>,
     account: Mutex<Account>,
@@ -77,7 +77,7 @@ impl Shared {
         shard: ShardId,
         log: Arc<dyn ReplicatedLog>,
         options: ClusterOptions,
-        surroundings: Arc<dyn Surroundings>,
+        surroundings: Arc<dyn Environment>,
         known: Known,
         loaded: Loaded,
     ) -> Self {
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     /// Marks the lease as lost: nothing is accepted any more. Only the first cause is kept.
-    pub(super) fn die(&self, cause: Error) {
+    pub(super) fn fail_handle(&self, cause: Error) {
         let cause = self.dead.get_or_init(|| cause).clone();
         let is_news =
             self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(cause.clone()).is_none());

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::figures::ClusterFigures;
 use super::log::{RecordId, ReplicatedLog};
 use super::options::{ClusterOptions, HEADS_BYTES_MIN};
-use super::port::Surroundings;
+use super::port::Environment;
 use super::replay::TakeOver;
 use super::shard::{ClusterShard, closed};
 use super::shared::{Known, Shared, fenced};
@@ -28,7 +28,7 @@ pub struct ClusterStore(Arc<Inner>);
 pub(super) struct Inner {
     logs: Arc<dyn Logs>,
     options: ClusterOptions,
-    surroundings: Arc<dyn Surroundings>,
+    surroundings: Arc<dyn Environment>,
     shards: Mutex<Shards>,
 }
 
@@ -62,7 +62,7 @@ impl ClusterStore {
     pub fn new(
         logs: Arc<dyn Logs>,
         options: ClusterOptions,
-        surroundings: Arc<dyn Surroundings>,
+        surroundings: Arc<dyn Environment>,
     ) -> Result<Self, Error> {
         options.check()?;
         let shards = Mutex::default();
@@ -89,7 +89,7 @@ impl ClusterStore {
     pub fn abandon(&self, shard: ShardId) {
         let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
         if let Some(current) = current {
-            current.shared.die(closed());
+            current.shared.fail_handle(closed());
         }
     }
 
@@ -136,7 +136,7 @@ impl Inner {
         }
         let slot = shards.by_id.entry(shard).or_default();
         if let Some(current) = slot.current.take() {
-            current.shared.die(again());
+            current.shared.fail_handle(again());
         }
         slot.acquisitions += 1;
         Ok((Arc::clone(&slot.known), slot.acquisitions))
@@ -190,7 +190,7 @@ impl Drop for Inner {
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         for slot in shards.by_id.values_mut() {
             if let Some(current) = slot.current.take() {
-                current.shared.die(closed());
+                current.shared.fail_handle(closed());
             }
         }
     }

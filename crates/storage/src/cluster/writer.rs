@@ -32,7 +32,7 @@ pub(super) enum Request {
     /// Accepts batches of this partition again; its owner has noticed the refusal and has no batch under way any more.
     Resume(PartitionId),
     /// The keeper has a record to be written.
-    Errand(Errand, Reply),
+    MaintenanceWrite(MaintenanceWrite, Reply),
     /// The log reported to the keeper that this epoch does not own it.
     Doubt(Epoch),
     /// Finish the submitted batches and end.
@@ -41,7 +41,7 @@ pub(super) enum Request {
 
 /// A record that the keeper wants to be written.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum MaintenanceWrite {
     Copy(Vec<Copy>),
     /// The part of a checkpoint that begins at this bound.
     Part(Bound),
@@ -83,7 +83,7 @@ pub(super) struct Writer {
     loss: watch::Receiver<Option<Error>>,
     pub(super) queue: Queue,
     halted: Halted,
-    errands: VecDeque<(Errand, Reply)>,
+    errands: VecDeque<(MaintenanceWrite, Reply)>,
     /// A [`Request::Resume`] or [`Request::Stop`], which waits until all earlier requests are answered.
     carried: Option<Request>,
     is_closed: bool,
@@ -126,7 +126,7 @@ impl Writer {
     pub(super) async fn run(mut self) {
         let _alarm = Alarm(Arc::clone(&self.shared));
         let end = self.work().await;
-        self.shared.die(end);
+        self.shared.fail_handle(end);
         self.refuse_all();
     }
 
@@ -186,7 +186,7 @@ impl Writer {
         while let Some(request) = next.take() {
             match request {
                 Request::Commit(batch, notifier) => self.queue.push(batch, notifier),
-                Request::Errand(errand, reply) => self.errands.push_back((errand, reply)),
+                Request::MaintenanceWrite(errand, reply) => self.errands.push_back((errand, reply)),
                 // The writer may have changed the epoch in the meantime.
                 Request::Doubt(epoch) => self.is_doubted |= epoch == self.last.epoch,
                 request @ (Request::Resume(_) | Request::Stop) => {
@@ -223,7 +223,7 @@ impl Writer {
         while self.under_way.len() < self.shared.options.records_under_way_max {
             match self.errands.front() {
                 // A part lists the live entries at its place, so no record may be under way before it.
-                Some((Errand::Part(_), _)) if !self.under_way.is_empty() => return,
+                Some((MaintenanceWrite::Part(_), _)) if !self.under_way.is_empty() => return,
                 Some(_) => self.run_errand(),
                 None if self.queue.is_empty() => return,
                 None => self.next_record(),
@@ -277,16 +277,18 @@ impl Writer {
     fn run_errand(&mut self) {
         let Some((errand, reply)) = self.errands.pop_front() else { return };
         match errand {
-            Errand::Copy(copies) => {
+            MaintenanceWrite::Copy(copies) => {
                 let mut builder = CommitBuilder::default();
                 copies.iter().for_each(|copy| builder.push_copy(copy));
                 self.send_commit(builder, Vec::new(), Some((Bound::End, reply)));
             }
-            Errand::Part(from) => {
+            MaintenanceWrite::Part(from) => {
                 let part = self.shared.state().part(from, self.shared.options.part_bytes);
                 self.send_other(RecordKind::Part, part.payload, (part.to, reply));
             }
-            Errand::Mark(mark) => self.send_other(RecordKind::Mark, mark.encode(), (Bound::End, reply)),
+            MaintenanceWrite::Mark(mark) => {
+                self.send_other(RecordKind::Mark, mark.encode(), (Bound::End, reply))
+            }
         }
     }
 
@@ -374,7 +376,7 @@ struct Alarm(Arc<Shared>);
 impl Drop for Alarm {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.die(Error::InDoubt { reason: "the writer of a shard panicked".to_owned() });
+            self.0.fail_handle(Error::InDoubt { reason: "the writer of a shard panicked".to_owned() });
         }
     }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::cluster::Surroundings;
+use crate::cluster::Environment;
 use crate::{Error, Key, Lease, PartitionId, Shard, ShardId, Space, Store, checksum};
 use batches::Batches;
 use marker::{MARKER, Marker};
@@ -179,10 +179,10 @@ pub async fn copy(
     source: &Lease,
     target: &dyn Store,
     options: &CopyOptions,
-    surroundings: &Arc<dyn Surroundings>,
+    surroundings: &Arc<dyn Environment>,
     watch: &mut (dyn FnMut(CopyProgress) + Send),
 ) -> Result<CopyReport, CopyError> {
-    let patience = Patience { options, surroundings };
+    let patience = RetryPolicy { options, surroundings };
     if let Some(name) = patience.ask(|| unfinished_copy(&**source)).await.map_err(CopyError::Source)? {
         return Err(CopyError::SourceUnfinished(name));
     }
@@ -202,7 +202,11 @@ pub async fn copy(
 }
 
 /// Decides whether to begin or to resume, and marks the target.
-async fn begin(source: &Lease, target: &Lease, patience: Patience<'_>) -> Result<(Marker, bool), CopyError> {
+async fn begin(
+    source: &Lease,
+    target: &Lease,
+    patience: RetryPolicy<'_>,
+) -> Result<(Marker, bool), CopyError> {
     if patience.ask(|| source.partitions()).await.map_err(CopyError::Source)?.is_empty() {
         return Err(CopyError::Empty);
     }
@@ -223,16 +227,16 @@ async fn begin(source: &Lease, target: &Lease, patience: Patience<'_>) -> Result
 
 /// Repeats requests that failed with a transient error.
 #[derive(Clone, Copy)]
-struct Patience<'a> {
+struct RetryPolicy<'a> {
     options: &'a CopyOptions,
-    surroundings: &'a Arc<dyn Surroundings>,
+    surroundings: &'a Arc<dyn Environment>,
 }
 
-impl Patience<'_> {
+impl RetryPolicy<'_> {
     async fn ask<T, F: Future<Output = Result<T, Error>>>(self, ask: impl Fn() -> F) -> Result<T, Error> {
         for _ in 1..self.options.attempts_max {
             match ask().await {
-                Err(error) if error.may_pass() => {
+                Err(error) if error.is_transient() => {
                     self.surroundings.pause(self.options.attempt_pause).await;
                 }
                 answer => return answer,
@@ -246,7 +250,7 @@ impl Patience<'_> {
 struct Run<'a> {
     source: Lease,
     target: Lease,
-    patience: Patience<'a>,
+    patience: RetryPolicy<'a>,
     watch: &'a mut (dyn FnMut(CopyProgress) + Send),
 }
 

@@ -17,7 +17,7 @@ use crate::{Batch, DamagedEntry, Limits, LocalOptions, LocalStore, MemoryStore, 
 #[derive(Debug)]
 struct TokioSurroundings;
 
-impl Surroundings for TokioSurroundings {
+impl Environment for TokioSurroundings {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }
@@ -31,7 +31,7 @@ impl Surroundings for TokioSurroundings {
     }
 }
 
-fn surroundings() -> Arc<dyn Surroundings> {
+fn surroundings() -> Arc<dyn Environment> {
     Arc::new(TokioSurroundings)
 }
 
@@ -160,7 +160,7 @@ fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
         let node = |node| {
             ClusterStore::new(engine.node(node), ClusterOptions::default(), stepper.node(node)).unwrap()
         };
-        let surroundings: Arc<dyn Surroundings> = stepper.node(9);
+        let surroundings: Arc<dyn Environment> = stepper.node(9);
         let mut watch = |_| {};
         let options = options();
         let first = node(0);

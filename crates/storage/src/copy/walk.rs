@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Patience;
+use super::RetryPolicy;
 use crate::{DamagedEntry, Entry, Error, Key, Lease, Page, PartitionId, Space};
 
 /// The catalogue comes last: until it is copied, the values copied so far belong to no entity.
@@ -25,7 +25,7 @@ pub(super) fn resume_at(done: Option<Key>, space: Space, partition: PartitionId)
 /// Reads one partition of one space.
 pub(super) struct Cursor<'a> {
     lease: &'a Lease,
-    patience: Patience<'a>,
+    patience: RetryPolicy<'a>,
     space: Space,
     partition: PartitionId,
     next: Option<u64>,
@@ -35,7 +35,7 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(
         lease: &'a Lease,
-        patience: Patience<'a>,
+        patience: RetryPolicy<'a>,
         space: Space,
         partition: PartitionId,
         from: u64,
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         let (lease, space, partition) = (self.lease, self.space, self.partition);
         let scan = || async move {
             let page = lease.scan(space, partition, from).await?;
-            match page.damaged.iter().find(|one| one.error.may_pass()) {
+            match page.damaged.iter().find(|one| one.error.is_transient()) {
                 Some(one) => Err(one.error.clone()),
                 None => Ok(page),
             }

@@ -26,8 +26,8 @@ use crate::index::Location;
 use crate::{Error, Key};
 
 mod choice;
-mod doomed;
 mod refresh;
+mod self_emptying;
 
 use choice::{Choice, choose};
 
@@ -41,7 +41,7 @@ const CLEAN: &str = "segments can't be cleaned";
 /// Runs until stopped.
 pub(super) fn run(shared: &Shared) {
     while !shared.is_stopping() {
-        shared.cleaner_bell.wait(Duration::from_millis(PATROL_MS));
+        shared.cleaner_wake.wait(Duration::from_millis(PATROL_MS));
         while !shared.is_stopping() && clean_once(shared, shared.is_full()) {}
     }
 }

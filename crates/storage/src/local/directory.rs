@@ -157,8 +157,8 @@ pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
 /// Like [`unread`], while the store is in use: errors of the device may be transient, and do not prove that the bytes
 /// are lost.
 pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
-    let may_pass = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
-    match may_pass {
+    let is_transient = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
+    match is_transient {
         true => Error::Unreadable { place: place(path, offset), reason: error.to_string() },
         false => unread(path, offset, error),
     }

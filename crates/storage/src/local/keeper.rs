@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::format::SEGMENT_HEADER_BYTES;
 use super::handover;
 use super::manifest::Manifest;
-use super::pool::{PREPARED_SEGMENTS, Rolled, SPARE_SEGMENTS_MAX, Spare};
+use super::pool::{FullSegment, PREPARED_SEGMENTS, SPARE_SEGMENTS_MAX, Spare};
 use super::prepare::prepare;
 use super::shared::Shared;
 use crate::{Error, Pressure};
@@ -44,7 +44,7 @@ pub(super) fn run(shared: &Shared) {
     let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
         let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
-        if !shared.keeper_bell.wait(Duration::from_millis(patrol_ms)) {
+        if !shared.keeper_wake.wait(Duration::from_millis(patrol_ms)) {
             shared.pool.lock().drop_buffers();
             shared.read_buffers.clear();
         }
@@ -97,7 +97,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         }
     } else {
         shared.announce(Pressure::Full);
-        shared.cleaner_bell.ring();
+        shared.cleaner_wake.wake();
     }
 }
 
@@ -170,15 +170,15 @@ impl Supplier {
     /// Prepares a segment if too few are ready, and rings the bell for the next one; returns false when that fails.
     fn supply(&mut self, shared: &Shared) -> bool {
         let Some((capacity, replaces_queue)) = demand(shared) else {
-            starve(shared, None);
+            report_supply(shared, None);
             return true;
         };
         if shared.is_stopping() {
             return true;
         }
         if self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at) {
-            let reason = shared.pool.lock().starved.clone();
-            starve(shared, reason);
+            let reason = shared.pool.lock().supply_error.clone();
+            report_supply(shared, reason);
             return false;
         }
         // A batch waits for a segment of unusual size, which will be used only once and immediately, so zeros are not
@@ -187,9 +187,9 @@ impl Supplier {
         let prepared = prepare(shared, capacity, replaces_queue, zeroed);
         self.note(shared, prepared.as_ref().err());
         let is_prepared = prepared.is_ok();
-        starve(shared, prepared.err().map(|error| error.to_string()));
+        report_supply(shared, prepared.err().map(|error| error.to_string()));
         if is_prepared {
-            shared.keeper_bell.ring();
+            shared.keeper_wake.wake();
         }
         is_prepared
     }
@@ -227,9 +227,9 @@ fn demand(shared: &Shared) -> Option<(u64, bool)> {
 }
 
 /// Informs a waiting writer whether segments can currently be prepared.
-fn starve(shared: &Shared, reason: Option<String>) {
+fn report_supply(shared: &Shared, reason: Option<String>) {
     let mut exchange = shared.pool.lock();
-    exchange.starved = reason;
+    exchange.supply_error = reason;
     exchange.rounds_done = exchange.rounds_begun;
     drop(exchange);
     shared.pool.notify();
@@ -237,7 +237,7 @@ fn starve(shared: &Shared, reason: Option<String>) {
 
 /// Records full segments as sealed in the manifest; returns true if there were any.
 pub(super) fn seal_rolled(shared: &Shared) -> bool {
-    let rolled: Vec<Rolled> = shared.pool.lock().rolled.iter().copied().collect();
+    let rolled: Vec<FullSegment> = shared.pool.lock().rolled.iter().copied().collect();
     if rolled.is_empty() {
         return false;
     }
@@ -259,11 +259,11 @@ pub(super) fn seal_rolled(shared: &Shared) -> bool {
         }
     }
     drop(state);
-    shared.cleaner_bell.ring();
+    shared.cleaner_wake.wake();
     true
 }
 
-fn seal(manifest: &mut Manifest, rolled: Rolled) {
+fn seal(manifest: &mut Manifest, rolled: FullSegment) {
     if let Some(listed) = manifest.segments.iter_mut().find(|listed| listed.id == rolled.id) {
         listed.seal = Some(rolled.seal);
     }

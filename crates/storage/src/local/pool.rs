@@ -38,7 +38,7 @@ pub(super) struct Need {
 
 /// A segment that is no longer appended to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rolled {
+pub(super) struct FullSegment {
     pub(super) id: u32,
     pub(super) seal: Seal,
 }
@@ -60,13 +60,13 @@ pub(super) struct Exchange {
     /// The minimum size of the segment that the writer waits for.
     pub(super) wanted_bytes: Option<u64>,
     /// The reason why no segment can be prepared, while that is so.
-    pub(super) starved: Option<String>,
+    pub(super) supply_error: Option<String>,
     /// Number of the last round that the keeper began, and of the last one it finished.
     pub(super) rounds_begun: u64,
     pub(super) rounds_done: u64,
-    pub(super) rolled: VecDeque<Rolled>,
+    pub(super) rolled: VecDeque<FullSegment>,
     /// Sealed segments without a hint yet.
-    pub(super) hints_due: VecDeque<Rolled>,
+    pub(super) hints_due: VecDeque<FullSegment>,
     /// Listings of some of them, and of segments that will be added to them soon.
     pub(super) listings: Vec<(u32, Listing)>,
     /// Buffers of finished listings and hints, kept for reuse: new memory costs a process more than filling it.
@@ -95,7 +95,7 @@ impl Exchange {
 
     /// The next segment whose hint is to be written, and its listing, if there is one. The youngest ones are delayed
     /// unless the store is idle.
-    pub(super) fn next_hint(&mut self, is_at_rest: bool) -> Option<(Rolled, Option<Listing>)> {
+    pub(super) fn next_hint(&mut self, is_at_rest: bool) -> Option<(FullSegment, Option<Listing>)> {
         let waiting = if is_at_rest { 0 } else { HINTS_WAITING };
         let due = if self.hints_due.len() > waiting { self.hints_due.pop_front()? } else { return None };
         let listing = self.take_listing(due.id);
@@ -163,7 +163,7 @@ impl Pool {
             }
             // Removals may have freed space since the keeper's last check: only a round begun after the request counts.
             let has_looked = exchange.rounds_done > asked_in_round;
-            let given_up = exchange.starved.clone().filter(|_| has_looked && Instant::now() >= deadline);
+            let given_up = exchange.supply_error.clone().filter(|_| has_looked && Instant::now() >= deadline);
             let stopped = exchange.is_stopped.then(|| "the store is closing".to_owned());
             if let Some(reason) = given_up.or(stopped) {
                 exchange.wanted_bytes = None;
@@ -220,23 +220,23 @@ impl std::fmt::Debug for Stepped {
 
 /// Wakes a background thread; a ring while the thread is working is not lost.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
-    rung: Mutex<bool>,
+pub(super) struct WakeFlag {
+    is_set: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
-    pub(super) fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+impl WakeFlag {
+    pub(super) fn wake(&self) {
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
-    /// Waits until rung or until `timeout` has passed; returns true when rung.
+    /// Waits until is_set or until `timeout` has passed; returns true when is_set.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(rung, timeout, |rung| !*rung);
-        let (mut rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *rung)
+        let is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(is_set, timeout, |is_set| !*is_set);
+        let (mut is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *is_set)
     }
 }
 

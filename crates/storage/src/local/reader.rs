@@ -85,20 +85,20 @@ pub(super) fn run(shared: &Shared, requests: &Arc<Mutex<Receiver<Request>>>) {
 /// Answers one request.
 pub(super) fn answer(shared: &Shared, request: Request) {
     match request {
-        Request::Read(keys, notifier) => notifier.resolve(patiently(shared, || read(shared, &keys))),
+        Request::Read(keys, notifier) => notifier.resolve(with_retries(shared, || read(shared, &keys))),
         Request::Scan(space, partition, from, notifier) => {
-            notifier.resolve(patiently(shared, || scan(shared, space, partition, from)));
+            notifier.resolve(with_retries(shared, || scan(shared, space, partition, from)));
         }
         Request::Stop => {}
     }
 }
 
 /// Retries while the system has no descriptors or memory left: the data exists, and no other request depends on it.
-fn patiently<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut failed = 0;
     let mut pause = *RETRY.start();
     loop {
-        if let Some(dead) = shared.dead.get() {
+        if let Some(dead) = shared.fatal_error.get() {
             return Err(dead.clone());
         }
         let result = answer();
@@ -136,7 +136,7 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
 /// The values of some keys, if they are available without waiting for the index or a disk. Reading from the page cache
 /// takes less time than waking a reader thread.
 pub(super) fn read_at_once(shared: &Shared, keys: &[Key]) -> Option<Vec<Option<Bytes>>> {
-    if keys.len() > LOOK_UPS_MAX || shared.dead.get().is_some() {
+    if keys.len() > LOOK_UPS_MAX || shared.fatal_error.get().is_some() {
         return None;
     }
     let mut wanted = Wanted::default();

@@ -12,14 +12,14 @@ use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeade
 use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
-use super::pool::Rolled;
+use super::pool::FullSegment;
 use super::replay::Replay;
 use super::salvage::check_unfinished;
 use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
 use super::state::State;
 use super::walk::{Damage, End, find_later_frame, rewrite_last_frame};
-use super::warm::{Warm, WarmValues};
+use super::warm::{StartupCache, StartupValues};
 use super::writer::Active;
 use crate::{Error, Space};
 
@@ -47,11 +47,11 @@ pub(super) struct Loaded {
     pub(super) descriptors: Arc<Descriptors>,
     pub(super) manifest: Manifest,
     pub(super) state: State,
-    pub(super) warm: Warm,
+    pub(super) warm: StartupCache,
     /// The segment to continue in, `None` when there is none yet.
     pub(super) active: Option<Active>,
     /// Segments that are full but not recorded as such.
-    pub(super) rolled: Vec<Rolled>,
+    pub(super) rolled: Vec<FullSegment>,
     /// Empty segments after the active one.
     pub(super) prepared: Vec<Arc<SegmentFile>>,
     pub(super) torn: Option<Torn>,
@@ -68,7 +68,7 @@ impl Loaded {
             descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
             manifest: Manifest { next_id: 1, ..Manifest::default() },
             state: State::default(),
-            warm: Warm::default(),
+            warm: StartupCache::default(),
             active: None,
             rolled: Vec::new(),
             prepared: Vec::new(),
@@ -113,7 +113,7 @@ pub(super) fn load_listed(
 ) -> Result<Loaded, Error> {
     std::thread::scope(|scope| {
         let mut loader = Loader::open(scope, directory, mode, manifest)?;
-        loader.loaded.warm = Warm::with_room(warm_bytes_max);
+        loader.loaded.warm = StartupCache::with_room(warm_bytes_max);
         loader.load_sealed()?;
         loader.load_open()?;
         Ok(loader.finish())
@@ -129,7 +129,7 @@ struct Loader<'scope> {
     replay: Replay<'scope>,
     loaded: Loaded,
     /// Buffer for the values of one hint at a time.
-    values: WarmValues,
+    values: StartupValues,
 }
 
 impl<'scope> Loader<'scope> {
@@ -150,7 +150,7 @@ impl<'scope> Loader<'scope> {
         }
         let replay = Replay::start(scope, &state.segments)?;
         let loaded = Loaded { descriptors, manifest, state, ..Loaded::empty(directory) };
-        Ok(Self { directory, mode, files, replay, loaded, values: WarmValues::default() })
+        Ok(Self { directory, mode, files, replay, loaded, values: StartupValues::default() })
     }
 
     fn finish(self) -> Loaded {
@@ -239,7 +239,7 @@ impl<'scope> Loader<'scope> {
                 self.go_on_in(file, seal, later);
                 return Ok(());
             };
-            self.loaded.rolled.push(Rolled { id: file.id, seal });
+            self.loaded.rolled.push(FullSegment { id: file.id, seal });
             // A segment is skipped, and stays without frames, when the next batch is too large for it.
             for passed_over in later.iter().take(next) {
                 let seal = Seal {
@@ -247,7 +247,7 @@ impl<'scope> Loader<'scope> {
                     first_sequence: end.next_sequence,
                     next_sequence: end.next_sequence,
                 };
-                self.loaded.rolled.push(Rolled { id: passed_over.id, seal });
+                self.loaded.rolled.push(FullSegment { id: passed_over.id, seal });
             }
             sequence = end.next_sequence;
             rest = later.get(next..).unwrap_or_default();

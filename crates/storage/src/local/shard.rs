@@ -12,7 +12,7 @@ use super::directory::{Directory, Name, unavailable};
 use super::leftovers::tidy_leftovers;
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool, Stepped};
+use super::pool::{Pool, Stepped, WakeFlag};
 use super::read_buffers::ReadBuffers;
 use super::recovery::{Loaded, Mode, load};
 use super::scrub::ScrubDamage;
@@ -146,18 +146,18 @@ impl LocalShard {
             let _ = self.reads.send(reader::Request::Stop);
         }
         self.shared.is_stopping.store(true, Ordering::Release);
-        self.shared.keeper_bell.ring();
-        self.shared.cleaner_bell.ring();
-        self.shared.scrub_bell.ring();
+        self.shared.keeper_wake.wake();
+        self.shared.cleaner_wake.wake();
+        self.shared.scrub_bell.wake();
         for thread in threads.readers.into_iter().chain(threads.housekeeping) {
             let _ = thread.join();
         }
         if let Ok(active) = active
-            && self.shared.dead.get().is_none()
+            && self.shared.fatal_error.get().is_none()
         {
             self.leave_closed(&active);
         }
-        let _ = self.shared.dead.set(reason);
+        let _ = self.shared.fatal_error.set(reason);
         self.shared.announce_loss();
         self.shared.pool.stop();
         self.shared.descriptors.clear();
@@ -243,7 +243,7 @@ impl Shard for LocalShard {
             all.sort_unstable();
             all
         };
-        notifier.resolve(self.shared.dead.get().cloned().map_or_else(|| Ok(found()), Err));
+        notifier.resolve(self.shared.fatal_error.get().cloned().map_or_else(|| Ok(found()), Err));
         answer
     }
 
@@ -258,7 +258,7 @@ impl Shard for LocalShard {
 
 impl LocalShard {
     fn cause(&self) -> Error {
-        self.shared.dead.get().cloned().unwrap_or_else(closed)
+        self.shared.fatal_error.get().cloned().unwrap_or_else(closed)
     }
 
     fn ask_reader(&self, request: reader::Request) {
@@ -293,7 +293,7 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
-            self.0.die(Error::InDoubt { reason: format!("the thread {name} panicked") });
+            self.0.fail_handle(Error::InDoubt { reason: format!("the thread {name} panicked") });
         }
     }
 }
@@ -335,20 +335,20 @@ fn begin(
         stepped: Stepped::default(),
         descriptors,
         warnings: Warnings::default(),
-        keeper_bell: Bell::default(),
-        cleaner_bell: Bell::default(),
-        scrub_bell: Bell::default(),
+        keeper_wake: WakeFlag::default(),
+        cleaner_wake: WakeFlag::default(),
+        scrub_bell: WakeFlag::default(),
         pressure: watch::Sender::new(Pressure::Normal),
         loss: watch::Sender::new(None),
         scrub_damage,
-        dead: OnceLock::new(),
+        fatal_error: OnceLock::new(),
         is_stopping: AtomicBool::new(false),
         is_write_refused: AtomicBool::new(false),
         copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
     // The keeper's first round determines whether there is room.
-    shared.keeper_bell.ring();
+    shared.keeper_wake.wake();
     Ok((shared, active))
 }
 

@@ -11,12 +11,12 @@ use super::descriptors::Descriptors;
 use super::directory::{Directory, is_full};
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
-use super::pool::{Bell, Pool, Stepped};
+use super::pool::{Pool, Stepped, WakeFlag};
 use super::read_buffers::ReadBuffers;
 use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
 use super::state::State;
-use super::warm::Warm;
+use super::warm::StartupCache;
 use super::warnings::Warnings;
 use crate::{Error, Pressure};
 
@@ -27,23 +27,23 @@ pub(super) struct Shared {
     pub(super) options: LocalOptions,
     pub(super) state: Mutex<State>,
     pub(super) manifest: Mutex<Manifest>,
-    pub(super) warm: Mutex<Warm>,
+    pub(super) warm: Mutex<StartupCache>,
     pub(super) read_buffers: ReadBuffers,
     pub(super) pool: Pool,
     /// Set when a test steps the store instead of threads.
     pub(super) stepped: Stepped,
     pub(super) descriptors: Arc<Descriptors>,
     pub(super) warnings: Warnings,
-    pub(super) keeper_bell: Bell,
-    pub(super) cleaner_bell: Bell,
-    pub(super) scrub_bell: Bell,
+    pub(super) keeper_wake: WakeFlag,
+    pub(super) cleaner_wake: WakeFlag,
+    pub(super) scrub_bell: WakeFlag,
     pub(super) pressure: watch::Sender<Pressure>,
     /// The reason why the lease is lost, once it is.
     pub(super) loss: watch::Sender<Option<Error>>,
     /// Damage found by the scrubber.
     pub(super) scrub_damage: watch::Sender<Vec<ScrubDamage>>,
     /// The reason why the handle is dead, once it is.
-    pub(super) dead: OnceLock<Error>,
+    pub(super) fatal_error: OnceLock<Error>,
     /// Set when the background threads must end.
     pub(super) is_stopping: AtomicBool,
     /// The disk refused a write since the keeper's last check.
@@ -57,7 +57,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn warm(&self) -> MutexGuard<'_, Warm> {
+    pub(super) fn warm(&self) -> MutexGuard<'_, StartupCache> {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::Acquire) || self.dead.get().is_some()
+        self.is_stopping.load(Ordering::Acquire) || self.fatal_error.get().is_some()
     }
 
     /// Announces `pressure` if it has changed.
@@ -79,29 +79,29 @@ impl Shared {
     }
 
     /// Marks the lease as lost: nothing is accepted any more.
-    pub(super) fn die(&self, error: Error) -> Error {
-        let cause = self.dead.get_or_init(|| error).clone();
+    pub(super) fn fail_handle(&self, error: Error) -> Error {
+        let cause = self.fatal_error.get_or_init(|| error).clone();
         if !matches!(cause, Error::Fenced { .. }) {
             tracing::error!(error = %cause, "the store stops");
         }
         self.announce_loss();
         self.pool.stop();
-        self.keeper_bell.ring();
-        self.cleaner_bell.ring();
-        self.scrub_bell.ring();
+        self.keeper_wake.wake();
+        self.cleaner_wake.wake();
+        self.scrub_bell.wake();
         cause
     }
 
     /// Notifies the owner if the lease is lost.
     pub(super) fn announce_loss(&self) {
-        if let Some(cause) = self.dead.get() {
+        if let Some(cause) = self.fatal_error.get() {
             self.loss.send_if_modified(|loss| loss.is_none() && loss.replace(cause.clone()).is_none());
         }
     }
 
     /// Kills the handle because of a file operation whose outcome is unknown.
-    pub(super) fn die_in_doubt(&self, what: &str, path: &Path, error: &io::Error) -> Error {
-        self.die(Error::InDoubt { reason: format!("{what} {} failed: {error}", path.display()) })
+    pub(super) fn fail_in_doubt(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+        self.fail_handle(Error::InDoubt { reason: format!("{what} {} failed: {error}", path.display()) })
     }
 
     /// Changes the manifest durably. After [`Error::InDoubt`] the handle is dead, and either the old or the new
@@ -109,7 +109,7 @@ impl Shared {
     /// unchanged.
     pub(super) fn update_manifest(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cause) = self.dead.get() {
+        if let Some(cause) = self.fatal_error.get() {
             return Err(Error::InDoubt { reason: format!("the store has stopped: {cause}") });
         }
         let mut changed = manifest.clone();
@@ -124,7 +124,7 @@ impl Shared {
                 Err(if is_full(&error) { Error::Full { reason } } else { Error::Unavailable { reason } })
             }
             Err(NotStored::InDoubt(error)) => {
-                self.die_in_doubt("replacing", &self.directory.manifest_path(), &error);
+                self.fail_in_doubt("replacing", &self.directory.manifest_path(), &error);
                 Err(Error::InDoubt { reason: format!("the manifest's replacement failed: {error}") })
             }
         }
@@ -148,6 +148,6 @@ impl Shared {
     pub(super) fn retire(&self, segment: Arc<SegmentFile>) {
         self.directory.discard(&self.directory.hint_path(segment.id));
         self.pool.lock().retired.push(segment);
-        self.keeper_bell.ring();
+        self.keeper_wake.wake();
     }
 }

@@ -114,7 +114,7 @@ impl SteppedStore {
     /// The reason why the handle is dead, if it is.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
-        self.workers().shared.dead.get().cloned()
+        self.workers().shared.fatal_error.get().cloned()
     }
 
     /// Disk usage of the segments.
@@ -169,7 +169,7 @@ impl SteppedStore {
     pub fn close(self) {
         while self.write(usize::MAX) > 0 {}
         let workers = self.workers();
-        if workers.shared.dead.get().is_none() {
+        if workers.shared.fatal_error.get().is_none() {
             self.shard.leave_closed(workers.writer.active());
         }
     }

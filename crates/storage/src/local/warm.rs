@@ -9,8 +9,8 @@ use crate::{PartitionId, Space};
 
 /// Values of the spaces read at start, by segment, until every partition was scanned once.
 #[derive(Debug, Default)]
-pub(super) struct Warm {
-    segments: HashMap<u32, WarmSegment>,
+pub(super) struct StartupCache {
+    segments: HashMap<u32, StartupSegment>,
     bytes: usize,
     bytes_max: usize,
     /// Whether a value was looked up since the last call of [`Self::take_used`].
@@ -20,7 +20,7 @@ pub(super) struct Warm {
 }
 
 #[derive(Debug)]
-struct WarmSegment {
+struct StartupSegment {
     bytes: Bytes,
     /// Record offset in the segment → value offset in `bytes`, ascending.
     places: Box<[(u32, u32)]>,
@@ -28,12 +28,12 @@ struct WarmSegment {
 
 /// Values of one segment to be kept, without the other data of its hint.
 #[derive(Debug, Default)]
-pub(super) struct WarmValues {
+pub(super) struct StartupValues {
     bytes: Vec<u8>,
     places: Vec<(u32, u32)>,
 }
 
-impl WarmValues {
+impl StartupValues {
     /// Removes all values, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
@@ -49,20 +49,20 @@ impl WarmValues {
     }
 }
 
-impl Warm {
+impl StartupCache {
     /// An empty collection with a limit of this many bytes.
     pub(super) fn with_room(bytes_max: usize) -> Self {
         Self { bytes_max, ..Self::default() }
     }
 
     /// Keeps the values of a segment.
-    pub(super) fn add(&mut self, id: u32, values: &WarmValues) {
-        let WarmValues { bytes, places } = values;
+    pub(super) fn add(&mut self, id: u32, values: &StartupValues) {
+        let StartupValues { bytes, places } = values;
         let len = bytes.len() + places.len() * size_of::<(u32, u32)>();
         if !places.is_empty() && self.bytes + len <= self.bytes_max {
             self.bytes += len;
             let segment =
-                WarmSegment { bytes: Bytes::copy_from_slice(bytes), places: places.as_slice().into() };
+                StartupSegment { bytes: Bytes::copy_from_slice(bytes), places: places.as_slice().into() };
             self.segments.insert(id, segment);
         }
     }
@@ -110,9 +110,9 @@ impl Warm {
 /// Finds values; fast when consecutive look-ups have increasing offsets.
 #[derive(Debug)]
 pub(super) struct LookUp<'a> {
-    warm: &'a Warm,
+    warm: &'a StartupCache,
     /// Position of the last value found, or of its place.
-    segment: Option<(u32, &'a WarmSegment)>,
+    segment: Option<(u32, &'a StartupSegment)>,
     next: usize,
 }
 
@@ -162,11 +162,11 @@ mod tests {
 
     #[test]
     fn values_are_found_by_their_place() {
-        let mut values = WarmValues::default();
+        let mut values = StartupValues::default();
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
             values.push(offset, value);
         }
-        let mut warm = Warm::with_room(1 << 20);
+        let mut warm = StartupCache::with_room(1 << 20);
         warm.add(7, &values);
         let mut look_up = warm.look_up();
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
@@ -184,9 +184,9 @@ mod tests {
             kept in vec(btree_set(0_u32..400, 0..60), 1..4),
             asked in vec((0_usize..4, 0_u32..400), 0..200),
         ) {
-            let mut warm = Warm::with_room(1 << 20);
+            let mut warm = StartupCache::with_room(1 << 20);
             for (id, offsets) in kept.iter().enumerate() {
-                let mut values = WarmValues::default();
+                let mut values = StartupValues::default();
                 offsets.iter().for_each(|offset| values.push(*offset, &offset.to_le_bytes()));
                 warm.add(id as u32, &values);
             }

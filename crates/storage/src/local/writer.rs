@@ -23,7 +23,7 @@ use crate::waiting::{Halted, Waiting, full, refuse};
 use crate::{Batch, CommitNotifier, Error, Key, Operation, PartitionId, Pressure};
 
 mod roll;
-mod witness;
+mod trailing_frame;
 
 /// A frame accepts no further batch beyond this many operations, which bounds the time for which the index is locked.
 const FRAME_OPERATIONS_MAX: usize = 16 << 10;
@@ -90,12 +90,12 @@ pub(super) struct Writer {
     last_batches: usize,
     last_write: Duration,
     /// The last frame is not empty and no frame follows it yet.
-    is_unwitnessed: bool,
+    needs_trailing_frame: bool,
 }
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, active: Active) -> Self {
-        let is_unwitnessed = active.sequence > active.first_sequence;
+        let needs_trailing_frame = active.sequence > active.first_sequence;
         // Records already in the segment were listed by an earlier owner, if at all.
         let is_empty = active.offset == u64::from(SEGMENT_HEADER_BYTES);
         let listing = if is_empty { Listing::new(Vec::new()) } else { Listing::default() };
@@ -111,7 +111,7 @@ impl Writer {
             halted: Halted::default(),
             last_batches: 0,
             last_write: Duration::ZERO,
-            is_unwitnessed,
+            needs_trailing_frame,
         }
     }
 
@@ -218,7 +218,7 @@ impl Writer {
     fn commit(&mut self, waiting: &mut Vec<Waiting>) {
         let started = Instant::now();
         self.last_batches = waiting.len();
-        if let Some(error) = self.shared.dead.get() {
+        if let Some(error) = self.shared.fatal_error.get() {
             refuse(waiting, error, |_| true);
         } else {
             let limits = self.shared.options.limits();
@@ -278,7 +278,7 @@ impl Writer {
         self.write_frame()?;
         self.count(accepted().count(), started.elapsed());
         self.apply();
-        self.is_unwitnessed = true;
+        self.needs_trailing_frame = true;
         Ok(())
     }
 
@@ -310,15 +310,15 @@ impl Writer {
                 let is_unwritten = blanked.as_ref().is_err_and(is_full);
                 return match blanked.and_then(|()| segment.file.sync_data()) {
                     Err(error) if !is_unwritten => {
-                        Err(self.shared.die_in_doubt("writing", &segment.path, &error))
+                        Err(self.shared.fail_in_doubt("writing", &segment.path, &error))
                     }
                     _ => Err(full(&error.to_string())),
                 };
             }
-            Err(error) => return Err(self.shared.die_in_doubt("writing", &segment.path, &error)),
+            Err(error) => return Err(self.shared.fail_in_doubt("writing", &segment.path, &error)),
         }
         // After a failed sync the state of earlier writes is unknown too: the process must stop.
-        segment.file.sync_data().map_err(|error| self.shared.die_in_doubt("syncing", &segment.path, &error))
+        segment.file.sync_data().map_err(|error| self.shared.fail_in_doubt("syncing", &segment.path, &error))
     }
 
     fn apply(&mut self) {
@@ -332,7 +332,7 @@ impl Writer {
             state.apply_all(id, self.frame.records())
         };
         if is_segment_dead {
-            self.shared.keeper_bell.ring();
+            self.shared.keeper_wake.wake();
         }
     }
 

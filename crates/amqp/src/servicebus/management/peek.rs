@@ -4,7 +4,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, SequenceNumber};
 
 use super::{Arguments, Context, Prepared};
-use crate::servicebus::delivery::{Encoder, Origin, Way};
+use crate::servicebus::delivery::{DeliveryFormat, Encoder, Origin};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -38,13 +38,18 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
         session: arguments.text("session-id")?.map(Into::into),
     };
     let origin = entity.origin();
-    let way = Way::Browsed { omits_body: arguments.flag("omit-message-body")? };
+    let way = DeliveryFormat::Browsed { omits_body: arguments.flag("omit-message-body")? };
     let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, way, origin));
     Ok(prepared.answering(answer_bytes))
 }
 
 /// 204 without messages: J expects `messages` in a response with any other status.
-fn finish(response: Response, encoder: &mut Encoder, way: Way, origin: Origin) -> Result<Answer, Fault> {
+fn finish(
+    response: Response,
+    encoder: &mut Encoder,
+    way: DeliveryFormat,
+    origin: Origin,
+) -> Result<Answer, Fault> {
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),

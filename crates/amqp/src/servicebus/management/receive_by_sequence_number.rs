@@ -4,7 +4,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, RECEIVE_DEFERRED_BYTES_MAX, ReceiveMode};
 
 use super::{Arguments, Context, Prepared};
-use crate::servicebus::delivery::{Encoder, Origin, Way};
+use crate::servicebus::delivery::{DeliveryFormat, Encoder, Origin};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
 use crate::servicebus::errors::unexpected;
@@ -46,7 +46,8 @@ fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<A
     };
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {
-        let whole = encoder.encode_whole(message, Way::Management, origin).map_err(|_| Fault::Internal)?;
+        let whole =
+            encoder.encode_whole(message, DeliveryFormat::Management, origin).map_err(|_| Fault::Internal)?;
         let mut entry = vec![(Value::String("message".into()), Value::Binary(whole))];
         if let Some(lock) = &message.lock {
             let token = Value::Uuid(lock_token::to_uuid(lock.token));

@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::task::Context;
 
-use peeklock_budget::turn::Place;
-use peeklock_budget::{Budget, FREE_OF_CHARGE_BYTES, Owner, Share, Waiting};
+use peeklock_budget::turn::QueuePosition;
+use peeklock_budget::{Budget, Owner, Share, UNREPORTED_BYTES_MAX, Waiting};
 use peeklock_storage::{Error, PartitionId, Shard};
 
 use super::commits::CommitNumber;
@@ -74,7 +74,7 @@ pub(super) struct DeliveryQueue {
     /// Set while reads can't start because other tasks hold the memory.
     short: Option<Waiting>,
     /// Set while the next body is larger than the allowance.
-    place: Option<Place>,
+    place: Option<QueuePosition>,
     arrived: Vec<Content>,
 }
 
@@ -162,7 +162,7 @@ impl DeliveryQueue {
             self.place = None;
             return false;
         }
-        let place = self.place.get_or_insert_with(|| self.budget.line_up());
+        let place = self.place.get_or_insert_with(|| self.budget.queue_for_turn());
         place.is_first() && content_bytes <= self.budget.free_bytes()
     }
 
@@ -244,7 +244,7 @@ impl DeliveryQueue {
         let bytes = delivery.message.view.content_bytes as usize;
         self.held_bytes -= bytes;
         self.share.set(self.held_bytes);
-        (bytes >= FREE_OF_CHARGE_BYTES).then(|| {
+        (bytes >= UNREPORTED_BYTES_MAX).then(|| {
             let mut share = self.budget.share(Owner::Deliveries);
             share.set(bytes);
             share

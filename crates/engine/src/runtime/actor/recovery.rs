@@ -39,7 +39,7 @@ impl Actor {
         }
         tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
         let settled = self.commits.settle().await;
-        let refusal = if error.may_pass() { Refusal::Unavailable } else { Refusal::StorageFull };
+        let refusal = if error.is_transient() { Refusal::Unavailable } else { Refusal::StorageFull };
         self.read_back(&refusal, settled).await
     }
 
@@ -115,7 +115,7 @@ impl Actor {
             let reading = restore(shard, subject, options, credible, first, damages, backoff);
             match refusing_loans(&mut self.loans, reading).await {
                 Ok(restored) => return Ok(restored),
-                Err(StartError::Storage(error)) if error.may_pass() => {
+                Err(StartError::Storage(error)) if error.is_transient() => {
                     if backoff.is_fresh() {
                         let (entity, error) = (&self.owned.name, &error);
                         tracing::warn!(entity, %error, "the entity is not available until it can be read back");

@@ -21,7 +21,7 @@ fn user(user: &[(&str, Option<PropertyValue>)]) -> PropertyChanges {
 }
 
 fn properties_of(content: Bytes, changes: PropertyChanges) -> Vec<(Value, Value)> {
-    let sections = encode(&received(content, changed(changes), None), Way::Link);
+    let sections = encode(&received(content, changed(changes), None), DeliveryFormat::Link);
     Sections::decode_map(&sections.application_properties).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn a_copy_with_a_rule_s_name_is_these_bytes() {
         ..user(&[("RuleName", Some(PropertyValue::Text("r".into())))])
     };
     let message = received(sent.clone(), changed(changes), None);
-    let slices = Encoder::default().encode(&message, Way::Link, Origin::default()).unwrap();
+    let slices = Encoder::default().encode(&message, DeliveryFormat::Link, Origin::default()).unwrap();
     let fresh: [&[u8]; 5] = [
         b"\x00\x53\x70\xc0\x07\x05\x41\x50\x07\x40\x40\x43",
         b"\x00\x53\x71\xc1\x01\x00",
@@ -72,7 +72,7 @@ fn every_system_text_is_set_and_removed_where_it_was() {
     encode_body_value(&Value::Null, &mut content);
     let content = content.freeze();
     let shown = |changes| {
-        let sections = encode(&received(content.clone(), changed(changes), None), Way::Link);
+        let sections = encode(&received(content.clone(), changed(changes), None), DeliveryFormat::Link);
         sections.decode_properties().unwrap()
     };
     let expected = MessageProperties {
@@ -98,7 +98,7 @@ fn s13_changed_properties_show_the_instant_of_expiry_too() {
         time_to_live_ms: Some(2000),
         ..changed(texts(&[(TextProperty::To, Some("x"))]))
     };
-    let sections = encode(&received(content(&[], &[]), limited, None), Way::Link);
+    let sections = encode(&received(content(&[], &[]), limited, None), DeliveryFormat::Link);
     let properties = sections.decode_properties().unwrap();
     assert_eq!((properties.to.as_deref(), properties.absolute_expiry_time_ms), (Some("x"), Some(3000)));
     assert_eq!(sections.decode_header().unwrap().ttl_ms, Some(2000));
@@ -112,7 +112,7 @@ fn partition_key_and_schedule_are_annotations() {
         (Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(12)),
     ];
     let shown = |changes: PropertyChanges| {
-        let sections = encode(&received(content(&sent, &[]), changed(changes), None), Way::Link);
+        let sections = encode(&received(content(&sent, &[]), changed(changes), None), DeliveryFormat::Link);
         assert_eq!(sections.properties, Sections::split(&content(&sent, &[])).unwrap().properties);
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
         let of = |key| lookup(&annotations, key).cloned();
@@ -136,7 +136,7 @@ fn the_session_s_partition_key_is_that_of_the_changed_session() {
     let shown = |annotations: &[(Value, Value)], changes| {
         let message = received(content(annotations, &[]), changed(changes), None);
         let origin = Origin { sessions: true, copies: true, partitioned: false };
-        let whole = Encoder::default().encode_whole(&message, Way::Management, origin).unwrap();
+        let whole = Encoder::default().encode_whole(&message, DeliveryFormat::Management, origin).unwrap();
         let sections = Sections::split(&whole).unwrap();
         let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
         lookup(&annotations, "x-opt-partition-key").cloned()
@@ -224,7 +224,7 @@ fn each_layer_lies_over_the_one_below() {
         ..changed(changes)
     };
     let sent = [("gone".into(), Value::Int(1)), ("kept".into(), Value::Int(1))];
-    let sections = encode(&received(content(&[], &sent), view, None), Way::Management);
+    let sections = encode(&received(content(&[], &sent), view, None), DeliveryFormat::Management);
     assert_eq!(
         Sections::decode_map(&sections.application_properties).unwrap(),
         [
@@ -262,7 +262,7 @@ fn many_changes_lie_over_what_was_sent_as_few_do() {
             modified: Some(Arc::new((0..=count).rev().step_by(2).map(modified).collect())),
             ..changed(PropertyChanges { user: changes, ..PropertyChanges::default() })
         };
-        let sections = encode(&received(content(&[], &sent), view, None), Way::Management);
+        let sections = encode(&received(content(&[], &sent), view, None), DeliveryFormat::Management);
         let shown = |number: i64| (count - number) % 2 == 0;
         let expected: Vec<(Value, Value)> = (0..=count)
             .filter(|number| *number < count || shown(*number))
@@ -351,7 +351,7 @@ proptest! {
         let content = content(&annotations, &sent);
 
         let view = changed(changes.clone());
-        let whole = |view| Encoder::default().encode_whole(&received(content.clone(), view, None), Way::Management, Origin::default()).unwrap();
+        let whole = |view| Encoder::default().encode_whole(&received(content.clone(), view, None), DeliveryFormat::Management, Origin::default()).unwrap();
         let delivered = rule_properties_of(whole(view.clone()));
         let mut applied = rule_properties_of(content.clone());
         changes.apply(&mut applied);

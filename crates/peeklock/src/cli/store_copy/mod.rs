@@ -12,7 +12,7 @@ use clap::Args;
 use peeklock_engine::runtime::inspect::StoredNames;
 use peeklock_engine::runtime::is_entity;
 use peeklock_postgres::TokioSurroundings;
-use peeklock_storage::cluster::Surroundings;
+use peeklock_storage::cluster::Environment;
 use peeklock_storage::copy::{CopyError, CopyOptions, CopyReport, copy};
 use peeklock_storage::{Error, Key, Lease, ShardId, Space};
 use serde_json::json;
@@ -95,7 +95,7 @@ async fn between(args: &CopyArgs, source: &Open, target: &Open) -> Result<Copied
         read_meta(&lease).await.map_err(|error| text::explain(args, None, CopyError::Source(error)))?;
     let names =
         StoredNames::read(&meta.keys().copied().collect::<Vec<_>>(), &|key| meta.get(&key).cloned().map(Ok));
-    let surroundings: Arc<dyn Surroundings> = Arc::new(TokioSurroundings);
+    let surroundings: Arc<dyn Environment> = Arc::new(TokioSurroundings);
     let mut bar = Bar::new(source.live_bytes());
     let options = CopyOptions::from(args.from.to_string());
     let watch = &mut |progress| bar.show(progress);

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::cluster::Surroundings;
+use crate::cluster::Environment;
 
 /// Runs the tasks of all nodes in one thread; the test decides which one is polled, and when time passes.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ impl Stepper {
 
     /// The surroundings of a store on this node.
     #[must_use]
-    pub fn node(&self, node: u32) -> Arc<dyn Surroundings> {
+    pub fn node(&self, node: u32) -> Arc<dyn Environment> {
         Arc::new(NodeSurroundings { stepper: self.clone(), node })
     }
 
@@ -150,7 +150,7 @@ fn pick(able: &[u64], choice: u64) -> Option<u64> {
     able.get(usize::try_from(at).ok()?).copied()
 }
 
-impl Surroundings for NodeSurroundings {
+impl Environment for NodeSurroundings {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         let mut tasks = self.stepper.tasks();
         tasks.next += 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::*;
-use crate::cluster::Surroundings;
+use crate::cluster::Environment;
 use crate::conformance::Subject;
 use crate::{Lease, Limits};
 
@@ -14,7 +14,7 @@ use crate::{Lease, Limits};
 #[derive(Debug)]
 struct TokioSurroundings;
 
-impl Surroundings for TokioSurroundings {
+impl Environment for TokioSurroundings {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }

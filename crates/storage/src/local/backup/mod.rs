@@ -142,7 +142,7 @@ impl PinnedPlan {
             std::thread::sleep(CUT_PAUSE);
         }
         let reason = "the store is closing or too busy for a backup".to_owned();
-        Err(shared.dead.get().cloned().unwrap_or(Error::Unavailable { reason }))
+        Err(shared.fatal_error.get().cloned().unwrap_or(Error::Unavailable { reason }))
     }
 
     /// Locks the data directory at `path`, which must not be in use, and reads all of it.

@@ -12,16 +12,16 @@
 //! the bytes written by the cleaner stay in proportion to those submitted.
 //!
 //! Segments that become empty without cleaning are left to the keeper, and only the beginning of a run is copied if
-//! that frees most of its garbage (see `doomed.rs`). A copy of the whole run would also cover the ranks of the emptied
+//! that frees most of its garbage (see `self_emptying.rs`). A copy of the whole run would also cover the ranks of the emptied
 //! segments: it would keep the removals in the segment after it, and thus the next chain.
 
 use std::collections::BTreeSet;
 
 use super::super::options::LocalOptions;
 use super::super::segments::{Ranks, Segment, Segments};
-use super::doomed::doomed;
 use super::garbage;
 use super::refresh::pinned_bytes;
+use super::self_emptying::self_emptying;
 
 /// Garbage is tolerated up to this many segments' worth, or half of the live data if that is more.
 const TOLERATED_SEGMENTS: u64 = 4;
@@ -71,7 +71,7 @@ impl Candidate {
 pub(super) fn choose(segments: &mut Segments, options: &LocalOptions, is_eager: bool) -> Option<Choice> {
     let segment_bytes = u64::from(options.segment_bytes);
     let cutoff = segments.first_open_rank();
-    let dying = doomed(segments, &[], cutoff);
+    let dying = self_emptying(segments, &[], cutoff);
     let candidates: Vec<Candidate> =
         segments.in_order().map(|segment| candidate(segments, segment, &dying)).collect();
     let garbage: u64 = candidates.iter().filter(|one| one.is_free).map(|one| one.garbage).sum();
@@ -129,7 +129,7 @@ fn beginning<'a>(
     let wanted = run.iter().map(|one| one.garbage).sum::<u64>() / 2;
     let is_enough = |start: &&[Candidate]| {
         let ids: Vec<u32> = start.iter().map(|one| one.id).collect();
-        let dying = doomed(segments, &ids, cutoff);
+        let dying = self_emptying(segments, &ids, cutoff);
         let freed = candidates.iter().filter(|one| one.is_free && dying.contains(&one.id));
         let freed: u64 = freed.map(|one| one.end).sum();
         let read: u64 = start.iter().map(|one| one.end).sum();

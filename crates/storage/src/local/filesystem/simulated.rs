@@ -12,7 +12,7 @@ mod mount;
 mod names;
 mod plan;
 
-use inode::{Change, Dice, Inode};
+use inode::{Change, Inode, SeededRandom};
 use mount::Mount;
 use names::{NameChange, Names};
 use plan::Plan;
@@ -224,7 +224,7 @@ impl SimulatedDisk {
 
 impl Disk {
     fn crash(&mut self, seed: u64) {
-        let mut dice = Dice(seed);
+        let mut dice = SeededRandom(seed);
         self.end_mounts();
         self.clear_faults();
         self.names.crash(&mut dice);

@@ -49,7 +49,7 @@ impl Rest {
 /// Writes the hint of one sealed segment that is still alive, and rings the bell for the next.
 pub(super) fn write_one_hint(shared: &Shared, is_at_rest: bool) {
     let Some((due, listing)) = shared.pool.lock().next_hint(is_at_rest) else { return };
-    shared.keeper_bell.ring();
+    shared.keeper_wake.wake();
     let file = {
         let state = shared.state();
         let living = state.segments.get(due.id).filter(|segment| segment.live_bytes > 0);

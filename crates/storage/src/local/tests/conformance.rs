@@ -30,13 +30,13 @@ impl Subject for LocalSubject {
 
     async fn fill(&self, lease: &Lease) {
         self.disk.set_size_bytes_max(Some(self.disk.size_bytes() + (10 << 10)));
-        self.store.current().shared().keeper_bell.ring();
+        self.store.current().shared().keeper_wake.wake();
         lease.pressure().wait_for(|pressure| *pressure == Pressure::Full).await.unwrap();
     }
 
     async fn make_room(&self, _: &Lease) {
         self.disk.set_size_bytes_max(None);
-        self.store.current().shared().keeper_bell.ring();
+        self.store.current().shared().keeper_wake.wake();
     }
 }
 

@@ -203,7 +203,7 @@ async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
     const EREMOTEIO: i32 = 121;
     const ENODATA: i32 = 61;
     const EUCLEAN: i32 = 117;
-    for (errno, may_pass) in [(EIO, true), (EREMOTEIO, true), (ENODATA, false), (EUCLEAN, false)] {
+    for (errno, is_transient) in [(EIO, true), (EREMOTEIO, true), (ENODATA, false), (EUCLEAN, false)] {
         let disk = SimulatedDisk::new();
         let (_store, shard) = open(&disk);
         for number in 1..=3 {
@@ -212,7 +212,7 @@ async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
         let fail = || disk.plan(Some(Call::Read), ".segment", 0, Event::Fail(errno));
         fail();
         let read = shard.read(vec![body(2)]).await;
-        match may_pass {
+        match is_transient {
             true => assert!(matches!(read, Err(Error::Unreadable { .. })), "{errno}: {read:?}"),
             false => assert!(matches!(read, Err(Error::Corrupt { .. })), "{errno}: {read:?}"),
         }
@@ -221,7 +221,7 @@ async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
         let page = shard.scan(Space::Body, QUEUE, 0).await.unwrap();
         assert_eq!((page.entries.len(), page.damaged.len()), (0, 3), "{errno}");
         let all_may_pass = page.damaged.iter().all(|one| matches!(one.error, Error::Unreadable { .. }));
-        assert_eq!(all_may_pass, may_pass, "{errno}");
+        assert_eq!(all_may_pass, is_transient, "{errno}");
         assert_eq!(shard.read(vec![body(2)]).await, Ok(vec![Some(value(2, 300))]), "{errno}");
     }
 }

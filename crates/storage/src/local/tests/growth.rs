@@ -23,7 +23,7 @@ pub(super) fn settle(store: &LocalStore) {
         assert!(std::time::Instant::now() < deadline, "the cleaner never came to rest");
         let round = shared.pool.lock().rounds_begun;
         while shared.pool.lock().rounds_done <= round {
-            shared.keeper_bell.ring();
+            shared.keeper_wake.wake();
             std::thread::yield_now();
         }
         if crate::local::cleaner::clean_once(shared, false) {

@@ -81,7 +81,7 @@ async fn a_disk_filled_by_others_is_noticed_and_so_is_its_recovery() {
     shard.submit(send(1)).await.unwrap();
     let mut pressure = shard.pressure();
     disk.set_size_bytes_max(Some(disk.size_bytes() + (10 << 10)));
-    store.current().shared().keeper_bell.ring();
+    store.current().shared().keeper_wake.wake();
     pressure.wait_for(|pressure| *pressure == Pressure::Full).await.unwrap();
     assert!(matches!(shard.submit(send(2)).await, Err(Error::Full { .. })));
     shard.resume(QUEUE);

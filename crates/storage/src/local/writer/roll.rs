@@ -6,7 +6,7 @@ use super::{Active, Writer};
 use crate::Error;
 use crate::local::format::SEGMENT_HEADER_BYTES;
 use crate::local::hint::Listing;
-use crate::local::pool::{Need, PREPARED_SEGMENTS, Rolled};
+use crate::local::pool::{FullSegment, Need, PREPARED_SEGMENTS};
 use crate::waiting::full;
 
 /// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
@@ -20,10 +20,11 @@ impl Writer {
         let is_large = bytes > u64::from(self.shared.options.segment_bytes);
         let left = usize::from(does_grow && !is_large);
         let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
-        let ask = || self.shared.keeper_bell.ring();
+        let ask = || self.shared.keeper_wake.wake();
         let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
-        let next = next.map_err(|reason| self.shared.dead.get().cloned().unwrap_or_else(|| full(&reason)))?;
-        let rolled = Rolled { id: self.active.segment.id, seal: self.active.seal() };
+        let next =
+            next.map_err(|reason| self.shared.fatal_error.get().cloned().unwrap_or_else(|| full(&reason)))?;
+        let rolled = FullSegment { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
         self.active = Active {
             segment: next,
@@ -36,7 +37,7 @@ impl Writer {
         exchange.keep_listing(rolled.id, listing);
         exchange.rolled.push_back(rolled);
         drop(exchange);
-        self.shared.keeper_bell.ring();
+        self.shared.keeper_wake.wake();
         Ok(())
     }
 
@@ -47,7 +48,7 @@ impl Writer {
             if exchange.prepared_target < PREPARED_SEGMENTS {
                 exchange.prepared_target = PREPARED_SEGMENTS;
                 drop(exchange);
-                self.shared.keeper_bell.ring();
+                self.shared.keeper_wake.wake();
             }
         }
     }

@@ -35,7 +35,7 @@ impl Change {
 
     /// The part that reaches the disk in a power cut: all, nothing, a part down to single bytes, or any subset of its
     /// sectors.
-    fn torn(self, dice: &mut Dice) -> Vec<Self> {
+    fn torn(self, dice: &mut SeededRandom) -> Vec<Self> {
         match (dice.below(5), self) {
             (0, _) => Vec::new(),
             (1, change) => vec![change],
@@ -84,7 +84,7 @@ impl Inode {
 
     /// A failed sync as in ext4 and XFS: the pages count as clean, later syncs don't write them again, and they can be
     /// read until the next power cut.
-    pub(super) fn lose(&mut self, dice: Option<&mut Dice>) {
+    pub(super) fn lose(&mut self, dice: Option<&mut SeededRandom>) {
         let changes = std::mem::take(&mut self.unsynced);
         if let Some(dice) = dice {
             for change in changes.into_iter().flat_map(|change| change.torn(dice)) {
@@ -102,16 +102,16 @@ impl Inode {
     }
 
     /// Keeps a part of each unsynced change, as determined by [`Change::torn`].
-    pub(super) fn crash(&mut self, dice: &mut Dice) {
+    pub(super) fn crash(&mut self, dice: &mut SeededRandom) {
         self.lose(Some(dice));
         self.bytes = self.synced.clone();
     }
 }
 
 /// SplitMix64 generator: its seed determines all losses of a crash.
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct SeededRandom(pub(super) u64);
 
-impl Dice {
+impl SeededRandom {
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
 use super::super::{File, Filesystem, Lock, OpenDirectory};
-use super::inode::{Change, Dice};
+use super::inode::{Change, SeededRandom};
 use super::names::NameChange;
 use super::plan::{Call, Event};
 use super::{Disk, Fault, SimulatedDisk};
@@ -177,7 +177,7 @@ impl Filesystem for Mount {
     fn draw_salt(&self) -> u64 {
         let mut disk = self.disk.disk();
         disk.salts += 1;
-        Dice(disk.salts).below(u64::MAX)
+        SeededRandom(disk.salts).below(u64::MAX)
     }
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
@@ -283,7 +283,7 @@ impl File for SimulatedFile {
     fn sync_data(&self) -> io::Result<()> {
         let (mut disk, late) = self.enter(Call::Sync)?;
         let fault = disk.fault(&self.path, |fault| !fault.is_of_a_write());
-        let mut dice = Dice(disk.plan.calls);
+        let mut dice = SeededRandom(disk.plan.calls);
         let inode = disk.inode(self.inode)?;
         if late.is_some() {
             inode.lose(Some(&mut dice));

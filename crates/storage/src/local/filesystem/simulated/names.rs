@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::inode::Dice;
+use super::inode::SeededRandom;
 
 /// The names on the disk.
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Names {
     }
 
     /// Keeps either the first or any of the unsynced changes.
-    pub(super) fn crash(&mut self, dice: &mut Dice) {
+    pub(super) fn crash(&mut self, dice: &mut SeededRandom) {
         let changes = std::mem::take(&mut self.unsynced);
         let is_ordered = dice.below(2) == 0;
         let kept = dice.below(changes.len() as u64 + 1);

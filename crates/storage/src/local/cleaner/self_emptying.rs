@@ -11,8 +11,8 @@ use super::super::segments::Segments;
 
 /// The segments that the keeper frees, now or once earlier ones are freed, if the segments `copied` were replaced by a
 /// copy with this cutoff.
-pub(super) fn doomed(segments: &Segments, copied: &[u32], cutoff: u32) -> BTreeSet<u32> {
-    let mut doomed = BTreeSet::new();
+pub(super) fn self_emptying(segments: &Segments, copied: &[u32], cutoff: u32) -> BTreeSet<u32> {
+    let mut self_emptying = BTreeSet::new();
     // A removal depends on older segments only, so one pass in the order of replay finds whole chains.
     for segment in segments.in_order() {
         let (id, written) = (segment.file.id, segment.ranks.high);
@@ -20,12 +20,12 @@ pub(super) fn doomed(segments: &Segments, copied: &[u32], cutoff: u32) -> BTreeS
         let is_needed = |shadows: &Shadows| {
             segments.holders(*shadows, segment.ranks, written).any(|holder| {
                 let holder = holder.file.id;
-                !doomed.contains(&holder) && (!copied.contains(&holder) || cutoff <= written)
+                !self_emptying.contains(&holder) && (!copied.contains(&holder) || cutoff <= written)
             })
         };
         if is_settled && segment.live_bytes == 0 && !segment.removals.keys().any(is_needed) {
-            doomed.insert(id);
+            self_emptying.insert(id);
         }
     }
-    doomed
+    self_emptying
 }

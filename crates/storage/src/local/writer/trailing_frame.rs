@@ -12,9 +12,9 @@ const IDLE_MS: u64 = 1000;
 impl Writer {
     /// Waits for a request; after a time without one, writes the witness.
     pub(super) fn wait(&mut self, requests: &Receiver<Request>) -> Result<Request, TryRecvError> {
-        if self.is_unwitnessed {
+        if self.needs_trailing_frame {
             match requests.recv_timeout(Duration::from_millis(IDLE_MS)) {
-                Err(RecvTimeoutError::Timeout) => self.witness(),
+                Err(RecvTimeoutError::Timeout) => self.write_trailing_frame(),
                 received => return received.map_err(|_| TryRecvError::Disconnected),
             }
         }
@@ -24,16 +24,16 @@ impl Writer {
     /// Does the writer's work after a time without requests.
     #[cfg(any(test, feature = "testing"))]
     pub(in crate::local) fn idle(&mut self) {
-        if self.is_unwitnessed {
-            self.witness();
+        if self.needs_trailing_frame {
+            self.write_trailing_frame();
         }
     }
 
     /// Writes an empty frame, so that damage of the previous frame can be distinguished from a torn write.
-    fn witness(&mut self) {
-        self.is_unwitnessed = false;
+    fn write_trailing_frame(&mut self) {
+        self.needs_trailing_frame = false;
         let has_room = self.active.offset + u64::from(FRAME_HEADER_BYTES) <= self.active.segment.capacity;
-        if !has_room || self.shared.dead.get().is_some() {
+        if !has_room || self.shared.fatal_error.get().is_some() {
             return;
         }
         self.frame.clear();
