@@ -1,16 +1,16 @@
 #   docker build -t peeklock .
 #   docker run --rm -p 127.0.0.1:5672:5672 -p 127.0.0.1:5300:5300 -v peeklock:/data peeklock
 #
-# For several platforms at once, each compiled on the machine at hand (needs QEMU or a builder of each kind):
+# For several platforms at once (needs QEMU or a builder for each platform):
 #   docker buildx build --platform linux/amd64,linux/arm64 -t registry.example/peeklock --push .
 #
-# The image is one static binary and nothing else. Where no image can be pulled, it is built around a binary compiled
-# before: BINARY_FROM=prebuilt takes `peeklock`, an empty directory `data` and the licences from the build context.
+# The image contains only a static binary. Where no base image can be pulled, use a binary compiled before:
+# BINARY_FROM=prebuilt copies `peeklock`, an empty directory `data` and the licences from the build context.
 # tests/image.sh does that, with buildah and without a container engine.
 
-# Compiles; a mirror can be named instead.
+# The image that compiles; may be a mirror.
 ARG BUILD_IMAGE=rust:1.95-alpine
-# What the image starts from; any that has /etc/passwd and a shell makes looking around inside easier.
+# The base image; one with /etc/passwd and a shell makes inspection easier.
 ARG FINAL_IMAGE=scratch
 # `compiled` or `prebuilt`.
 ARG BINARY_FROM=compiled
@@ -22,7 +22,7 @@ WORKDIR /src
 ARG REVISION=unknown
 ENV PEEKLOCK_REVISION=${REVISION}
 COPY . .
-# On Alpine the binary is static: it needs nothing of the image that it runs in.
+# On Alpine the binary is static, so it needs no files of the image.
 RUN cargo build --locked --release -p peeklock && \
     install -D target/release/peeklock /out/peeklock && \
     install -d -m 0750 /out/data
@@ -43,15 +43,15 @@ LABEL org.opencontainers.image.title="Peeklock" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=binary /out/peeklock /usr/local/bin/peeklock
 COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/peeklock/
-# Owned by the broker, and so will be new volumes that are mounted there: messages, and backups of them.
+# Messages, and their backups. Owned by the broker's user, as are new volumes that are mounted there.
 COPY --from=binary --chown=65532:65532 /out/data /data
 COPY --from=binary --chown=65532:65532 /out/data /backups
-# Where tests and compose files for the Service Bus emulator put its file; some tools copy only into directories that exist.
+# Tests and compose files for the Service Bus emulator put its file here; some tools copy only into existing directories.
 WORKDIR /ServiceBus_Emulator/ConfigFiles
 WORKDIR /
-# Numbers, because there are no names in an empty image.
+# Numbers, because an empty image has no user names.
 USER 65532:65532
-# On every interface of the container, which is reached only through the ports that are published.
+# On every interface of the container, which is reachable only through published ports.
 ENV PEEKLOCK_DATA_DIR=/data \
     PEEKLOCK_AMQP=0.0.0.0:5672 \
     PEEKLOCK_HTTP=0.0.0.0:5300 \

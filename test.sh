@@ -12,8 +12,8 @@
 #                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing
 #   ./test.sh cluster-suites  python and js again with brokers on PostgreSQL; only if named
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
-#   ./test.sh image           the container image, built by buildah and used; skipped where that can't be done
-#   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped, and say so
+#   ./test.sh image           the container image, built by buildah and used; skipped where that is not possible
+#   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped with a message
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later; the tests of the console need Chromium as well. Writes
 # only into target/, tests/js/node_modules and crates/console/web/node_modules.
@@ -33,8 +33,8 @@ stage_lint() {
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 }
 
-# With the daemon that the same command builds for the tests of its own package: without one named, tests of other packages would
-# build it, and what it depends on, again.
+# With the daemon that the same command builds for the tests of its own package: otherwise tests of other packages would
+# build it and its dependencies again.
 stage_rust() {
     PEEKLOCK_BIN="$(realpath -m "${PEEKLOCK_BIN:-$target/debug/peeklock}")" cargo test --locked --workspace --no-fail-fast
 }
@@ -59,8 +59,8 @@ stage_build() {
     fi
 }
 
-# Builds what later stages need, one after the other and only while processors idle: most tests wait for disks, clocks and peers.
-# What fails here is built again by its stage, which then says why.
+# Builds the files of later stages, one after the other and only while processors are idle: most tests wait for disks, clocks and peers.
+# A failed build is repeated by its stage, which then reports the error.
 build_ahead() {
     local stage triple
     triple="$(uname -m)-unknown-linux-musl"
@@ -75,7 +75,7 @@ build_ahead() {
     done
 }
 
-# Starts `build_ahead` as a group of processes that ends with this one.
+# Starts `build_ahead` as a process group that ends with this process.
 start_ahead() {
     local musl=""
     rm -f "$logs"/ahead-*
@@ -90,14 +90,14 @@ start_ahead() {
     trap 'exit 130' INT TERM
 }
 
-# Waits until the build for this stage is over, where it was started; whether it is there then.
+# Waits until the build for this stage has ended, if it was started; returns whether its result exists.
 built_ahead() {
     [ -n "${ahead:-}" ] || return 1
     while [ ! -e "$logs/ahead-$1.status" ] && kill -0 "$ahead" 2>/dev/null; do sleep 0.5; done
     [ "$(cat "$logs/ahead-$1.status" 2>/dev/null)" = 0 ]
 }
 
-# A virtual environment with what the Python suite needs.
+# A virtual environment with the packages of the Python suite.
 prepare_python() {
     if [ ! -x "$venv/bin/python" ]; then
         python3 -m venv "$venv" || {
@@ -208,7 +208,7 @@ for name in "${@:-all}"; do
 done
 
 daemon="$(realpath -m "${PEEKLOCK_BIN:-$target/release/peeklock}")"
-# Only for everything: who names a stage or two waits for them.
+# Only for a full run: named stages run without it.
 [ "${*:-all}" != all ] || start_ahead
 status=0
 summary=""
@@ -223,7 +223,7 @@ for name in "${stages[@]}"; do
         status=1
     fi
     summary+="$(printf '%-14s %-7s %5ds  %s' "$name" "$verdict" $((SECONDS - began)) "$(counts "$logs/$name.log")")"$'\n'
-    # A daemon that does not build leaves nothing for the SDKs to talk to.
+    # Without a daemon the later stages can't run.
     if [ "$name" = build ] && [ "$verdict" = FAILED ]; then
         break
     fi

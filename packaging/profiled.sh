@@ -3,13 +3,13 @@
 #
 #   packaging/profiled.sh cargo build --locked --release -p peeklock
 #
-# Runs that command twice. The first build is instrumented, in a directory of its own: it counts what runs how often while cases of the
-# benchmark `end_to_end` send and receive with it. The second build has these counts: the compiler inlines what is called often and lays out together
-# what runs together. Its result is where the command puts it.
+# Runs that command twice. The first build, in a directory of its own, is instrumented: it counts executions of code while cases of the
+# benchmark `end_to_end` send and receive with it. With these counts, the compiler of the second build inlines frequent calls and places
+# code that runs together next to each other. The result is in the command's usual directory.
 #
-# The program has to run on this machine, for whatever target it is built. A profile fits one source, target and compiler, so it is made
-# anew each time: 12 minutes on two cores, most of them for compiling. Needs the component llvm-tools of rustup, which is
-# installed if it is missing; exit code 77 if that fails.
+# The program must run on this machine. A profile is valid for one source, target and compiler only, so it is made each time:
+# 12 minutes on two cores, most of them for compiling. Needs the component llvm-tools of rustup, which is installed if it is
+# missing; exit code 77 if that fails.
 set -euo pipefail
 [ $# -gt 0 ] || {
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
@@ -21,7 +21,7 @@ export CARGO_TARGET_DIR
 work="$CARGO_TARGET_DIR/profiled"
 cd "$source"
 
-# Each has paths through the broker that the others don't have.
+# Each case uses code paths that the others don't.
 cases=(1KB-16-queues 1KB-one-connection 100B-16-queues 64KB-one-connection one-at-a-time together tls websocket
     topic-100-copies topic-2000-subjects 100000-sessions)
 
@@ -42,7 +42,7 @@ built="$(RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$work/counts" CARGO_TARGET
 [ -x "$built" ] || fail "this builds no program: $*"
 
 echo "==> the instrumented build at work"
-# Each process writes its counts when it ends.
+# Each process writes its counts at its end.
 LLVM_PROFILE_FILE="$work/counts/%p-%m.profraw" PEEKLOCK_BIN="$built" \
     cargo bench --locked -p peeklock-tests --bench end_to_end -- --runs 1 "${cases[@]}" >"$work/work.log" 2>&1 ||
     fail "the benchmark failed: $(tail -5 "$work/work.log")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release from a tag: packaging/release.sh v0.2.0 [STEP...]
 #
-# Everything is built from a clean checkout of the tag, into target/release-TAG/. Steps, all of them unless some are named:
+# Builds all files from a clean checkout of the tag, into target/release-TAG/. Without STEP, all steps are run:
 #   binaries    static, for x86_64 and aarch64 (cargo-zigbuild, or musl-gcc and aarch64-linux-gnu-gcc); that of this machine's
 #               architecture with profile-guided optimization (profiled.sh)
 #   tarballs    with licences, configuration, unit, completions
@@ -11,8 +11,8 @@
 #   formula     the Homebrew formula with URL and checksum of the source archive
 #   sbom        CycloneDX
 #   notes       the changelog's section of this version
-# A step whose tool is missing ends the script, unless PEEKLOCK_RELEASE_PARTIAL=1: then it is left out, and said so at the end.
-# SHA256SUMS comes last. Nothing is uploaded or signed.
+# A missing tool ends the script, unless PEEKLOCK_RELEASE_PARTIAL=1: then the step is skipped, and listed at the end.
+# SHA256SUMS is written last. Nothing is uploaded or signed.
 set -euo pipefail
 tag="${1:?a tag, such as v0.2.0}"
 shift
@@ -57,7 +57,7 @@ binary() {
     echo "$work/build/$1-unknown-linux-musl/release/peeklock"
 }
 
-# C code (ring, mimalloc) needs a compiler for the target; zig is one for all, without a sysroot.
+# C code (ring, mimalloc) needs a compiler for the target; zig supports all targets without a sysroot.
 compile() {
     local architecture="$1" triple="$1-unknown-linux-musl" build=(cargo build)
     rustup target add "$triple" >/dev/null 2>&1 || {
@@ -69,7 +69,7 @@ compile() {
     elif [ "$architecture" = "$(uname -m)" ] && command -v musl-gcc >/dev/null; then
         build=(cargo build)
     elif [ "$architecture" = aarch64 ] && command -v aarch64-linux-gnu-gcc >/dev/null; then
-        # Fortified calls are glibc's.
+        # Fortified calls exist only in glibc.
         build=(env CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc CFLAGS_aarch64_unknown_linux_musl="-U_FORTIFY_SOURCE"
             CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=aarch64-linux-gnu-gcc cargo build)
     else
@@ -81,7 +81,7 @@ compile() {
     check_runs "$architecture"
 }
 
-# Builds with profile-guided optimization where the binary runs on this machine, which is how the profile is made.
+# Builds with profile-guided optimization if the binary runs on this machine, because making the profile runs it.
 build_profiled() {
     local architecture="$1" status=0
     shift

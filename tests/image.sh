@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the container image around a static binary and proves it: size, nothing dynamic, not root, healthy, and an SDK
-# sends and receives through it in the emulator's place. Needs buildah, but no container engine and no registry.
+# Builds the container image around a static binary and tests it: size, nothing dynamic, not root, healthy, and an SDK
+# sends and receives through it as through the emulator. Needs buildah, but no container engine and no registry.
 #
 #   tests/image.sh DIRECTORY PYTHON
 #
-# writes into DIRECTORY only and runs the SDK of PYTHON. Ends with 77 and says why where it can't be done.
+# writes into DIRECTORY only and runs the SDK of PYTHON. Ends with 77 and the reason where this is not possible.
 set -euo pipefail
 work="$(realpath -m "${1:?a directory to write into}")"
 python="${2:?a Python with azure-servicebus}"
@@ -37,7 +37,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# The same code for the image as for everybody, without a C library that the image would have to bring.
+# The image contains the same code as other builds, without a C library.
 compile() {
     local machine triple
     machine="$(uname -m)"
@@ -76,8 +76,8 @@ buildah inspect --type image --format '{{.Docker.Config.Healthcheck}}' peeklock 
 
 [ -d "$root/ServiceBus_Emulator/ConfigFiles" ] || fail "the emulator's directory is not in the image"
 
-# In the emulator's place: its file where it looks for it, its variables. A port that nobody uses and that the system gives
-# to nobody who asks for any: the emulator's variable has no port 0.
+# As the emulator: its file at its path, its variables. A port that is free and outside of the system's range of free ports,
+# because the emulator's variable does not allow port 0.
 port=$((10000 + $$ % 20000))
 while (: </dev/tcp/127.0.0.1/$port) 2>/dev/null; do port=$((port + 1)); done
 chown "$user" "$work/shared"

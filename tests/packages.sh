@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Proves the packages: the unit is hardened, the .deb is installed, started, upgraded and purged, also by systemd itself, the .rpm holds
+# Tests the packages: the unit is hardened, the .deb is installed, started, upgraded and purged, also by systemd itself, the .rpm holds
 # the same files, the Helm chart renders.
 #
 #   tests/packages.sh DIRECTORY PYTHON [BINARY]
 #
-# writes into DIRECTORY only. BINARY is a Peeklock of this machine; without it a static one is built. Parts that can't be done here are
-# skipped loudly; ends with 77 if that was all.
+# writes into DIRECTORY only. BINARY is a Peeklock for this machine; without it a static one is built. Parts that are not possible here
+# are skipped with a message; ends with 77 if all were skipped.
 set -euo pipefail
 work="$(realpath -m "${1:?a directory to write into}")"
 python="$(realpath -s "${2:?a Python with azure-servicebus}")"
@@ -32,7 +32,7 @@ fail() {
 rm -rf "$work"
 mkdir -p "$work/out"
 
-# A rating of the unit beyond this is a step back; 10 is no protection at all.
+# The maximum rating of the unit; 10 is no protection at all.
 exposure_max=20
 check_unit() {
     command -v systemd-analyze >/dev/null || { skip "the unit: systemd-analyze is not installed"; return; }
@@ -42,7 +42,7 @@ check_unit() {
     rating="$(sed -n 's/.*Overall exposure level.*: \([0-9]*\)\.\([0-9]\).*/\1\2/p' <<<"$report")"
     [ -n "$rating" ] || fail "no rating of the unit: $report"
     [ "$rating" -le "$exposure_max" ] || fail "the unit's exposure is $rating/100"
-    # The program is not installed here; everything else has to be right.
+    # The program is not installed here; everything else must be correct.
     local complaints
     complaints="$(systemd-analyze verify --man=no packaging/systemd/peeklock.service 2>&1 |
         grep -v -e 'is not executable' -e '^$' || true)"
@@ -58,7 +58,7 @@ build_binary() {
     binary="${CARGO_TARGET_DIR:-$PWD/target}/$triple/release/peeklock"
 }
 
-# The .deb in a copy of this system: an overlay whose changes are thrown away.
+# The .deb in a copy of this system: an overlay whose changes are discarded.
 check_deb() {
     for tool in dpkg-deb unshare setpriv; do
         command -v "$tool" >/dev/null || { skip "the .deb: $tool is not installed"; return; }
@@ -122,14 +122,14 @@ check_rpm() {
     pass "the .rpm holds the files with their owners"
 }
 
-# Tools that few have are built from Go's module proxy, once, into target/tools: 2 minutes on two cores for helm, seconds for the other.
+# Uncommon tools are built from Go's module proxy, once, into target/tools: 2 minutes on two cores for helm, seconds for the other.
 helm_version=v3.18.6
 kubeconform_version=v0.8.0
 kubernetes_version=v1.30.14
 tools="${CARGO_TARGET_DIR:-$PWD/target}/tools"
 PATH="$PATH:$tools"
 
-# What Go downloads and builds on the way is large, and not kept.
+# Go's downloads and intermediate files are large, and deleted.
 go_once() {
     local directory="$tools/go" status=0
     GOFLAGS=-modcacherw GOMODCACHE="$directory/modules" GOCACHE="$directory/build" GOBIN="$tools" go "$@" || status=$?
@@ -165,7 +165,7 @@ check_chart() {
     helm template broker "$chart" --kube-version 1.30.0 --set serviceMonitor.enabled=true --set metrics.token=0123456789abcdef --set persistence.storageClass=fast \
         --set-json 'keys=[{"name":"shop","rights":["Send","Listen"],"key":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]' \
         >"$rendered" || fail "helm template"
-    # The configuration in the Secret is one that the broker takes.
+    # The broker accepts the configuration in the Secret.
     "$python" - "$rendered" >"$work/out/chart.toml" <<'PYTHON'
 import sys
 text = open(sys.argv[1]).read().split("  peeklock.toml: |\n")[1]
@@ -184,7 +184,7 @@ PYTHON
 check_objects() {
     go_tool kubeconform "github.com/yannh/kubeconform/cmd/kubeconform@$kubeconform_version" || return 0
     kubernetes_schemas || return 0
-    # A ServiceMonitor is the Prometheus operator's.
+    # ServiceMonitor is defined by the Prometheus operator.
     local check=(kubeconform -strict -summary -skip ServiceMonitor
         -schema-location "$tools/kubernetes-$kubernetes_version/{{ .ResourceKind }}{{ .KindSuffix }}.json")
     "${check[@]}" "$1" >"$work/out/kubeconform" 2>&1 || fail "kubeconform: $(cat "$work/out/kubeconform")"
@@ -192,7 +192,7 @@ check_objects() {
     pass "kubeconform, Kubernetes $kubernetes_version: $(tail -1 "$work/out/kubeconform")"
 }
 
-# What packaging/release.sh makes of a tag, around the binary that is there; installed as docs/install.md says.
+# The release that packaging/release.sh makes from a tag, with the existing binary; installed as in docs/install.md.
 check_release() {
     command -v git >/dev/null && [ -e .git ] || { skip "the release: no git repository"; return; }
     local clone="$work/release" version machine

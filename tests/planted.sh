@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Plants one fault after the other in a copy of the tree and demands that the test named beside it fails.
+# Applies one fault after the other to a copy of the tree and requires that the test named in the patch fails.
 #
 #   tests/planted.sh              every fault of tests/planted/
 #   tests/planted.sh cutoff hint  those whose file names contain one of these words
 #
-# Each file there holds the fault in words, the arguments of `cargo test` and the test that must notice it, and a
+# Each file there contains a description of the fault, the arguments of `cargo test` and the test that must detect it, and a
 # unified diff. A patch that doesn't apply, a fault that doesn't compile, and a test that doesn't exist or fails without
-# the fault are errors of the list. Everything is written below target/planted; the working tree stays as it is.
+# the fault are errors. All output is below target/planted; the working tree is not changed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,9 +15,9 @@ place="${CARGO_TARGET_DIR:-$root/target}/planted"
 tree="$place/tree"
 export CARGO_TARGET_DIR="$place/target"
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
-# Enough random histories to meet the fault.
+# Enough random histories to hit the fault.
 export PEEKLOCK_STORAGE_CASES="${PEEKLOCK_STORAGE_CASES:-256}"
-# A fault may keep a test from ever ending; that is noticed, too.
+# A fault may prevent a test from ending; that counts as detected, too.
 seconds_max=300
 
 fail() {
@@ -56,7 +56,7 @@ done
 
 mkdir -p "$tree"
 git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C "$tree"
-# An interrupted run may have left a fault compiled.
+# An interrupted run may have left a compiled fault.
 sed -n 's/^+++ b\///p' tests/planted/*.patch | sort -u | (cd "$tree" && xargs touch -c)
 
 for file in "${patches[@]}"; do

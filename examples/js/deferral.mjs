@@ -1,7 +1,7 @@
-// The steps of an order arrive in the wrong order. What comes too early is deferred and fetched when its turn comes.
+// The steps of an order arrive in the wrong order. A step that arrives too early is deferred and received in its turn.
 //
-// A deferred message stays in the queue, but only who knows its sequence number gets it. The session's state remembers
-// the numbers, so that another worker could go on where this one stopped.
+// A deferred message stays in the queue, but can be received only by its sequence number. The session's state stores
+// the numbers, so that another worker could continue where this one stopped.
 
 import { ServiceBusClient } from "@azure/service-bus";
 import Long from "long";
@@ -54,7 +54,7 @@ class Order {
   }
 
   async defer(message) {
-    // The number first: a deferred message whose number is forgotten would be out of reach. As text: it has 64 bits.
+    // The number first: a deferred message whose number is lost can't be received. As a string, because it has 64 bits.
     this.deferred[message.subject] = message.sequenceNumber.toString();
     await this.save();
     await this.receiver.deferMessage(message);

@@ -1,4 +1,4 @@
-// Offers that nobody takes in time end in the dead-letter queue. Triage there gives one of them a second chance.
+// Offers that expire go to the dead-letter queue. A triage step there sends one of them again.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
@@ -51,7 +51,7 @@ async function triage(client) {
   for await (const message of messagesOf(deadLetters)) {
     const { body, contentType, deadLetterReason } = message;
     const again = deadLetterReason === "TTLExpiredException" && body.percent >= 20;
-    // A new message with the old content. The old time-to-live would start anew as well: this one has none.
+    // A new message with the old body. The old time-to-live would begin again as well, so this one has none.
     if (again) await sender.sendMessages({ body, contentType });
     // Last, so that a crash in between leaves the offer twice rather than not at all.
     await deadLetters.completeMessage(message);
@@ -65,7 +65,7 @@ const client = new ServiceBusClient(CONNECTION);
 try {
   await sendOffers(client);
   await sleep(2_000);
-  // Offers expire when somebody comes for them: the first receiver after their time finds none.
+  // Messages expire when a receiver arrives: the first receiver after their time gets none.
   await takeOffers(client);
   await triage(client);
   await takeOffers(client);

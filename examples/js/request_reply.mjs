@@ -1,6 +1,6 @@
-// A requester asks questions and gets the answers on a queue of its own, which is deleted when nobody uses it any more.
+// A requester sends questions and gets the answers on a queue of its own, which is deleted when it is idle.
 //
-// `replyTo` says where an answer goes, `correlationId` which question it answers. Requesters that share a reply queue
+// `replyTo` names the queue for the answer, `correlationId` its question. Requesters that share a reply queue
 // would use one with sessions instead and set `replyToSessionId` as well.
 
 import { randomUUID } from "node:crypto";

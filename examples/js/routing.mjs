@@ -1,6 +1,6 @@
-// Shipments go to whom they concern: the rules of a topic's subscriptions decide, and write what they know on the copy.
+// Routing of shipments: the rules of a topic's subscriptions select messages, and set properties on the copies.
 //
-// The sender knows nobody but the topic. `peeklock.toml` has the rules: filters and actions in SQL.
+// The sender only knows the topic. `peeklock.toml` has the rules: filters and actions in SQL.
 
 import { ServiceBusClient } from "@azure/service-bus";
 
@@ -39,7 +39,7 @@ async function receiveCopies(client, subscription) {
   await receiver.close();
 }
 
-/** What the action of a rule wrote on this copy; the broker adds the name of the rule. */
+/** The properties that a rule's action set on this copy; the broker adds the name of the rule. */
 function remarks({ subject, applicationProperties: { RuleName, cost } }) {
   return RuleName ? `, ${subject} by rule ${RuleName}: costs ${cost}` : "";
 }

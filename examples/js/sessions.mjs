@@ -1,6 +1,6 @@
 // Three workers share the accounts of a bank. Each account is a session: one worker at a time, bookings in order.
 //
-// A worker takes the next account that has something to do, carries out two bookings and lets go, so that no account
+// A worker accepts the next account with a booking, processes two bookings and releases it, so that no account
 // waits long for another. The balance is in the session's state, where the next worker finds it.
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -52,7 +52,7 @@ async function takeTurn(worker, session) {
     if (booking === "close") {
       say(`closed with ${balance}`);
       await session.setSessionState(null);
-      // A booking that is in the balance comes again if a worker stopped before it completed the message.
+      // A booking that is in the balance is delivered again if a worker stopped before it completed the message.
     } else if (message.sequenceNumber.greaterThan(Long.fromString(last))) {
       if (booking >= 1_000) {
         const heldUntil = session.sessionLockedUntilUtc;
@@ -83,7 +83,7 @@ async function work(worker, client) {
   }
 }
 
-// No retries: when no account has anything to do, the worker wants to know and not to try again.
+// No retries: when no account has a booking, the worker ends instead of trying again.
 const client = new ServiceBusClient(CONNECTION, { retryOptions: { timeoutInMs: PATIENCE_MS, maxRetries: 0 } });
 try {
   await sendBookings(client);

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Makes a primary of the standby whose log goes furthest, and standbys of it of the others.
+# Promotes the standby with the longest log, and makes the other standbys follow it.
 #
 #   promote.sh HOST:PORT HOST:PORT ...
 #
-# Name every standby that synchronous_standby_names counts. With 'ANY 1 (...)', an acknowledged commit is on the disk of one of
-# them, and nobody knows which: so all have to answer, or nothing is changed and the exit code is 1. From the moment on at which no
-# standby follows the old primary, nobody confirms its commits; only then are the logs compared.
+# Name every standby in synchronous_standby_names. With 'ANY 1 (...)', an acknowledged commit is on the disk of an unknown one of
+# them: so all must answer, otherwise nothing is changed and the exit code is 1. Once no standby follows the old primary, none
+# confirms its commits; only then are the logs compared.
 #
 # psql connects as PGUSER, a superuser, with PGPASSWORD or ~/.pgpass. Each standby's own primary_conninfo is kept, with another
-# host and port. The old primary comes back as a standby by pg_rewind or pg_basebackup: docs/cluster.md.
+# host and port. Add the old primary again as a standby by pg_rewind or pg_basebackup: docs/cluster.md.
 set -eu
 
 # For a standby that does not answer at all.
@@ -53,7 +53,7 @@ for standby in "$@"; do
     until_true "$standby" "select count(*) = 0 from pg_stat_wal_receiver" "still listens to the old primary"
 done
 
-# A standby that was started anew and never reached the primary knows its log only as far as it has replayed it.
+# A standby that was restarted and never reached the primary reports its log only as far as it has replayed it.
 received() {
     ask "$1" "select greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'"
 }
@@ -76,7 +76,7 @@ until_true "$chosen" "select not pg_is_in_recovery()" "is not promoted"
 
 for standby in "$@"; do
     [ "$standby" != "$chosen" ] || continue
-    # Of a word that is there twice, the last one counts.
+    # If a keyword occurs twice, the last one is used.
     conninfo="$(cat "$directory/$standby") host=${chosen%:*} port=${chosen##*:}"
     quoted=$(printf %s "$conninfo" | sed "s/'/''/g")
     ask "$standby" "alter system set primary_conninfo = '$quoted'"

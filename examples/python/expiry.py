@@ -1,4 +1,4 @@
-"""Offers that nobody takes in time end in the dead-letter queue. Triage there gives one of them a second chance."""
+"""Offers that expire go to the dead-letter queue. A triage step there sends one of them again."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ CONNECTION = os.environ.get(
     "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;",
 )
 QUEUE = "offers"
-#: Each as long as it is good: a second.
+#: Each is valid for one second.
 OFFERS = [{"to": "Ada", "percent": 5}, {"to": "Bob", "percent": 20}, {"to": "Cleo", "percent": 10}]
 
 
@@ -30,7 +30,7 @@ def send_offers(client: ServiceBusClient):
 
 
 def take_offers(client: ServiceBusClient):
-    """Receives what is there, and ends when nothing has come for two seconds."""
+    """Receives all waiting messages, and ends when none has arrived for two seconds."""
     count = 0
     with client.get_queue_receiver(QUEUE, max_wait_time=2) as receiver:
         for message in receiver:
@@ -49,7 +49,7 @@ def triage(client: ServiceBusClient):
             offer = json.loads(str(message))
             again = message.dead_letter_reason == "TTLExpiredException" and offer["percent"] >= 20
             if again:
-                # A new message with the old content. The old time-to-live would start anew as well: this one has none.
+                # A new message with the old body. The old time-to-live would begin again as well, so this one has none.
                 sender.send_messages(ServiceBusMessage(str(message), content_type=message.content_type))
             # Last, so that a crash in between leaves the offer twice rather than not at all.
             dead_letters.complete_message(message)
@@ -59,7 +59,7 @@ def triage(client: ServiceBusClient):
 with ServiceBusClient.from_connection_string(CONNECTION) as client:
     send_offers(client)
     time.sleep(2)
-    # Offers expire when somebody comes for them: the first receiver after their time finds none.
+    # Messages expire when a receiver arrives: the first receiver after their time gets none.
     take_offers(client)
     triage(client)
     take_offers(client)

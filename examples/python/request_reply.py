@@ -1,6 +1,6 @@
-"""A requester asks questions and gets the answers on a queue of its own, which is deleted when nobody uses it any more.
+"""A requester sends questions and gets the answers on a queue of its own, which is deleted when it is idle.
 
-`reply_to` says where an answer goes, `correlation_id` which question it answers. Requesters that share a reply queue
+`reply_to` names the queue for the answer, `correlation_id` its question. Requesters that share a reply queue
 would use one with sessions instead and set `reply_to_session_id` as well.
 """
 
@@ -18,7 +18,7 @@ CONNECTION = os.environ.get(
     "Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;"
     "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;",
 )
-#: Where the broker serves HTTP, for time travel; the broker itself knows the same variable.
+#: The broker's HTTP address, for time travel; the broker reads the same variable.
 HTTP = os.environ.get("PEEKLOCK_HTTP", "127.0.0.1:5300")
 QUESTIONS = "questions"
 ANSWERS = "answers"
@@ -30,7 +30,7 @@ def connect() -> ServiceBusClient:
 
 
 def answer_questions(count: int):
-    """The responder: it knows no requester, only what each question says about its answer."""
+    """The responder: it knows no requester, only the `reply_to` of each question."""
     with connect() as client, client.get_queue_receiver(QUESTIONS, max_wait_time=30) as questions:
         for question in questions:
             with client.get_queue_sender(question.reply_to) as answers:

@@ -1,6 +1,6 @@
-"""Shipments go to whom they concern: the rules of a topic's subscriptions decide, and write what they know on the copy.
+"""Routing of shipments: the rules of a topic's subscriptions select messages, and set properties on the copies.
 
-The sender knows nobody but the topic. `peeklock.toml` has the rules: filters and actions in SQL.
+The sender only knows the topic. `peeklock.toml` has the rules: filters and actions in SQL.
 """
 
 import os
@@ -23,7 +23,7 @@ SHIPMENTS = {
 
 
 def send_shipments(client: ServiceBusClient):
-    """Rules look at properties, never into a body."""
+    """Rules depend on properties, never on bodies."""
     with client.get_topic_sender(TOPIC) as sender:
         for name, properties in SHIPMENTS.items():
             sender.send_messages(ServiceBusMessage(name, application_properties=properties))
@@ -31,7 +31,7 @@ def send_shipments(client: ServiceBusClient):
 
 
 def receive_copies(client: ServiceBusClient, subscription: str):
-    """Receives what is there, and ends when nothing has come for two seconds."""
+    """Receives all waiting messages, and ends when none has arrived for two seconds."""
     with client.get_subscription_receiver(TOPIC, subscription, max_wait_time=2) as receiver:
         for message in receiver:
             print(f"{subscription}: {message}{remarks(message)}")
@@ -39,7 +39,7 @@ def receive_copies(client: ServiceBusClient, subscription: str):
 
 
 def remarks(message) -> str:
-    """What the action of a rule wrote on this copy; the broker adds the name of the rule."""
+    """The properties that a rule's action set on this copy; the broker adds the name of the rule."""
     properties = message.application_properties
     if b"RuleName" not in properties:
         return ""

@@ -1,6 +1,6 @@
 """Three workers share the accounts of a bank. Each account is a session: one worker at a time, bookings in order.
 
-A worker takes the next account that has something to do, carries out two bookings and lets go, so that no account waits
+A worker accepts the next account with a booking, processes two bookings and releases it, so that no account waits
 long for another. The balance is in the session's state, where the next worker finds it.
 """
 
@@ -22,12 +22,12 @@ ACCOUNTS = ["Ada", "Bob", "Cleo", "Dan"]
 BOOKINGS = [100, -30, 5000, "close"]
 WORKERS = 3
 BOOKINGS_PER_TURN = 2
-#: How long a worker waits for an account before it goes home.
+#: How long a worker waits for an account before it ends.
 PATIENCE_SECS = 5
 
 
 async def send_bookings(client: ServiceBusClient):
-    """One booking of each account after the other, as they would come in: accounts mixed, each in its order."""
+    """Sends one booking of each account in turn: accounts are mixed, each in its own order."""
     async with client.get_queue_sender(QUEUE) as sender:
         for booking in BOOKINGS:
             for account in ACCOUNTS:
@@ -35,7 +35,7 @@ async def send_bookings(client: ServiceBusClient):
 
 
 async def look_closely(session: ServiceBusSession):
-    """Work that may take longer than the account's lock lasts, and therefore renews it on the way."""
+    """Work that may take longer than the account's lock, and therefore renews it."""
     for _ in range(3):
         await asyncio.sleep(0.1)
         await session.renew_lock()

@@ -1,4 +1,4 @@
-# For a tap. packaging/release.sh writes the version's URL and checksum into the copy that belongs to a release.
+# For a tap. packaging/release.sh writes the URL and checksum of the version into the copy for a release.
 class Peeklock < Formula
   desc "Durable message broker that speaks Azure Service Bus"
   homepage "https://github.com/OWNER/peeklock"

@@ -12,11 +12,11 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 install -D -m 0755 "$binary" "$work/root/usr/bin/peeklock"
 packaging/common.sh "$work/root" "$binary"
-# The others look for zsh's completions elsewhere than Debian.
+# Other distributions have zsh's completions in another directory than Debian.
 if [ -d "$work/root/usr/share/zsh/vendor-completions" ]; then
     mv "$work/root/usr/share/zsh/vendor-completions" "$work/root/usr/share/zsh/site-functions"
 fi
-# What a binary for another machine could not be asked for may be missing. rpm wants at least one file in a list.
+# Files that a binary for another machine can't generate may be missing. rpm requires at least one file in a list.
 (
     echo /usr/lib/sysusers.d/peeklock.conf
     cd "$work/root/usr/share" && find . -type f ! -path './doc/*' -printf '/usr/share/%P\n'

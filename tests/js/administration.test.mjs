@@ -1,4 +1,4 @@
-// Entities made, changed, listed and deleted by the SDK's administration client.
+// Entities created, changed, listed and deleted by the SDK's administration client.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Bad input: each mistake comes back as the SDK's own error with its code, and costs nothing else.
+// Bad input: each mistake is reported by the SDK's own error with its code, and has no other effect.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -12,12 +12,12 @@ const SETTLEMENTS = ["completeMessage", "abandonMessage", "deferMessage", "deadL
 const LARGEST = Long.MAX_VALUE;
 const number = (n) => Long.fromNumber(n);
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
-/** No retries: they would hide faults of the broker, and slow down the errors that tests ask for. */
+/** No retries: they would hide faults of the broker, and slow down expected errors. */
 const impatient = { retryOptions: { maxRetries: 0, timeoutInMs: 10_000 } };
 
-/** The SDK's error for what the broker refused, by its code and text. */
+/** The SDK's error for a refusal by the broker, by its code and text. */
 const refused = (promise, code, text = /./) => assert.rejects(promise, { name: "ServiceBusError", code, message: text });
-/** What the SDK refuses by itself, without asking the broker. */
+/** A refusal by the SDK itself, without a request to the broker. */
 const refusedBySdk = (promise, text, name = "Error") => assert.rejects(promise, { name, message: text });
 
 const receive = (client, ...source) => client.createReceiver(...source).receiveMessages(1, { maxWaitTimeInMs: 1_000 });
@@ -52,10 +52,10 @@ describe("bad input", { concurrency: 8 }, () => {
     const topic = daemon.topic("topic_sessions");
     for (const source of [[queue], [topic, "plain"]]) {
       await refused(client.acceptNextSession(...source), "GeneralError", /does not require sessions/);
-      // The SDK says so of every refused session that has a name.
+      // The SDK reports this for every refused session with a name.
       await refused(client.acceptSession(...source, "s"), "SessionCannotBeLocked");
     }
-    // The client goes on.
+    // The client continues.
     await send(client, queue, { body: "fine" });
     assert.deepEqual(bodies(await drain(client, queue, 1)), ["fine"]);
   }));
@@ -121,7 +121,7 @@ describe("bad input", { concurrency: 8 }, () => {
     for (const messages of [long, [{ body: "fine", sessionId: "s" }, long]]) await refusedBySdk(sender.sendMessages(messages), text);
     await refusedBySdk(sender.scheduleMessages(long, soon()), text);
     await refused(client.acceptSession(queue, TOO_LONG), "SessionCannotBeLocked");
-    // 128 characters are enough, whatever their bytes.
+    // 128 characters are allowed, regardless of their bytes.
     const longest = "ä".repeat(128);
     await sender.sendMessages({ body: "fits", sessionId: longest });
     assert.equal((await one(await client.acceptSession(queue, longest))).body, "fits");
@@ -136,14 +136,14 @@ describe("bad input", { concurrency: 8 }, () => {
       await refused(sender.sendMessages(messages), "GeneralError", text);
       await refused(sender.scheduleMessages(messages, soon()), "GeneralError", text);
     }
-    // The empty id is one, although this SDK can't accept it; and the sender goes on.
+    // The empty id is valid, although this SDK can't accept it; and the sender continues.
     await sender.sendMessages([{ body: "empty", sessionId: "" }, named]);
     assert.deepEqual((await peek(client, queue)).map((m) => [m.body, m.sessionId]), [["empty", ""], ["named", "s"]]);
     await refused(client.acceptSession(queue, ""), "SessionCannotBeLocked");
   }, "session"));
 
   it("settling twice", withQueue(async (client, queue) => {
-    // What came on a link, the SDK knows by itself; what came by number, the broker tells.
+    // The SDK itself refuses for messages of a link; the broker refuses for those received by number.
     await send(client, queue, { body: 1 }, { body: 2 });
     const receiver = client.createReceiver(queue, noRenewal);
     const [first, second] = await take(receiver, 2);
@@ -162,7 +162,7 @@ describe("bad input", { concurrency: 8 }, () => {
     for (const target of [queue, elsewhere, topic]) await send(client, target, { body: "m" });
     const receiver = client.createReceiver(queue, noRenewal);
     const message = await one(receiver);
-    // Another client: on its own connection the SDK would find the link that the message came on.
+    // Another client: on the same connection the SDK would find the link that delivered the message.
     await withClient(daemon, async (other) => {
       for (const source of [[elsewhere], [topic, "one"]]) {
         const foreign = other.createReceiver(...source, noRenewal);
@@ -170,7 +170,7 @@ describe("bad input", { concurrency: 8 }, () => {
         await refused(foreign.renewMessageLock(message), "MessageLockLost");
       }
     }, impatient);
-    // Nothing happened, here or there.
+    // No message was affected, here or there.
     await receiver.completeMessage(message);
     assert.deepEqual(await peek(client, queue), []);
     for (const source of [elsewhere, [topic, "one"]]) assert.deepEqual(await states(client, source), ["active"]);
@@ -255,12 +255,12 @@ describe("bad input", { concurrency: 8 }, () => {
   }));
 });
 
-// One after the other: each moves the clock for all.
+// One after the other, because each moves the clock for all.
 describe("bad input as time passes", () => {
   let daemon;
   before(async () => {
     daemon = await new Daemon({ timeTravel: true }).start();
-    // Far from the SDK's own clock, by which it would not ask.
+    // Far from the SDK's own clock, by which it would send no request.
     await daemon.advance("P1D");
   });
   after(() => daemon.close());

@@ -1,4 +1,4 @@
-// Attacks on the console: script in everything that clients can write, other sites' pages, requests without a token.
+// Attacks on the console: script in all texts of clients, other sites' pages, requests without a token.
 
 import assert from "node:assert/strict";
 import http from "node:http";
@@ -35,7 +35,7 @@ const ROUTES = [
   ["POST", "clock"],
 ];
 
-/** Bodies that say what they are about. */
+/** Bodies that describe themselves. */
 const BODIES = {
   "POST entities": JSON.stringify({ path: "made", kind: "queue" }),
   "POST rules/test": JSON.stringify({ topic: "news", message: {} }),
@@ -83,7 +83,7 @@ describe("console: attacks", { skip: SKIPPED }, () => {
       }
       await visit(page, "#/dead-letters", "Dead letters");
       await shows(page, SCRIPT);
-      // A name from the address, and one that an error repeats.
+      // A name in the address, and one in an error message.
       await visit(page, entityRoute(SCRIPT), SCRIPT);
       await page.getByRole("alert").waitFor();
       assert.equal(await page.evaluate(() => window.hit), undefined);

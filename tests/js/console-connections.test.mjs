@@ -1,4 +1,4 @@
-// The console in a browser: who is connected, the links of one, the end of one.
+// The console in a browser: connections, their links, closing a connection.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -24,7 +24,7 @@ describe("console: connections", { skip: SKIPPED }, () => {
     await daemon?.close();
   });
 
-  /** Runs `test` while a client that says this of itself is connected. */
+  /** Runs `test` while a client with these properties is connected. */
   async function withGeneric(options, test) {
     const connection = rhea.create_container({ id: options.container_id }).connect({
       host: "127.0.0.1",
@@ -52,7 +52,7 @@ describe("console: connections", { skip: SKIPPED }, () => {
         const line = row(page, "MSJSClient");
         await shows(line, "RootManageSharedAccessKey");
         await shows(line, "rule");
-        // What happens while the page is open appears by itself.
+        // Events while the page is open appear without a reload.
         await until(async () => (await line.locator("td").nth(8).textContent()) === "2", "two unsettled messages");
         await receiver.completeMessage(first);
         await until(async () => (await line.locator("td").nth(8).textContent()) === "1", "one unsettled message");

@@ -1,4 +1,4 @@
-// The console in a browser: who holds what, rules and their tester, log, clock; accessibility of all screens.
+// The console in a browser: holders of locks and sessions, rules and their tester, log, clock; accessibility of all screens.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -110,7 +110,7 @@ describe("console: live", { skip: SKIPPED }, () => {
       await page.getByRole("link", { name: "Audit" }).click();
       await page.getByRole("heading", { name: "Audit", level: 1 }).waitFor();
       await row(page, "made-for-the-audit").first().waitFor();
-      // What happens while the page is open appears by itself.
+      // Events while the page is open appear without a reload.
       const lines = await row(page, "made-for-the-audit").count();
       await administrationClient(daemon).deleteQueue("made-for-the-audit");
       await until(async () => (await row(page, "made-for-the-audit").count()) > lines, "another line");

@@ -21,7 +21,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
     await daemon?.close();
   });
 
-  /** Sends so many messages and dead-letters all of them for one reason. */
+  /** Sends the given number of messages and dead-letters all of them with one reason. */
   async function deadLetter(queue, count, reason, description) {
     await withClient(daemon, async (client) => {
       await send(client, queue, range(count).map((n) => ({ body: `${reason} ${n}`, messageId: `${queue}-${reason}-${n}`, applicationProperties: { n } })));
@@ -189,7 +189,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
   it("long work is stopped, and what is done stays done", () =>
     browser.page(async (page) => {
       await withClient(daemon, (client) => client.createSender("large").sendMessages(range(1_200).map((n) => ({ body: n }))));
-      // The second request waits until work was stopped.
+      // The second request waits until the operation is stopped.
       let release;
       const held = new Promise((resolve) => (release = resolve));
       let requests = 0;

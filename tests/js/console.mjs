@@ -14,13 +14,13 @@ const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const AXE = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** Where screenshots are written. */
+/** The directory of screenshots. */
 export const SHOTS = path.join(process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target"), "console");
 
-/** Debian's Chromium, or what PEEKLOCK_CHROMIUM names; undefined where there is none. */
+/** Debian's Chromium, or the browser in PEEKLOCK_CHROMIUM; undefined if there is none. */
 export const CHROMIUM = process.env.PEEKLOCK_CHROMIUM ?? ["chromium", "google-chrome"].map(which).find(Boolean);
 
-/** The reason to skip, for `describe`; false where there is a browser. */
+/** The reason to skip, for `describe`; false if there is a browser. */
 export const SKIPPED = CHROMIUM ? false : "NOT TESTED: no browser; install chromium or set PEEKLOCK_CHROMIUM";
 if (SKIPPED) console.error(`\n${SKIPPED}\n`);
 
@@ -48,8 +48,8 @@ export class Browser {
   }
 
   /**
-   * Runs `test` with a new page, signed in with the development key unless `signedIn` is false, at the route. What the page
-   * throws, or its policy refuses, fails the test.
+   * Runs `test` with a new page, signed in with the development key unless `signedIn` is false, at the route. Exceptions
+   * of the page, and violations of its policy, fail the test.
    */
   async page(test, { route = "", signedIn = true, scheme = "light", width = 1280, height = 860 } = {}) {
     const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: scheme, acceptDownloads: true });
@@ -75,7 +75,7 @@ export class Browser {
   }
 }
 
-/** A shared access signature of the development key, good for an hour. */
+/** A shared access signature of the development key, valid for an hour. */
 export function token(origin) {
   const resource = encodeURIComponent(`${origin}/`);
   const expirySecs = Math.floor(Date.now() / 1000) + 3600;
@@ -99,7 +99,7 @@ export function shows(place, text) {
   return place.getByText(text).first().waitFor();
 }
 
-/** The row of a table with this text, that of the headings apart. */
+/** The row of a table with this text, except that of the headings. */
 export function row(page, text) {
   return page.getByRole("row").filter({ has: page.getByRole("cell") }).filter({ hasText: text });
 }

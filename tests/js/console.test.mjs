@@ -78,7 +78,7 @@ describe("console", { skip: SKIPPED }, () => {
           const authorization = request.headers().authorization;
           if (authorization) ends.push(Number(/&se=(\d+)&/.exec(authorization)[1]));
         });
-        // The page's clock runs ahead, and the broker's seems to.
+        // The page's clock runs ahead, and the broker's appears to.
         await page.clock.install();
         await page.route("**/$api/**", async (route) => {
           const response = await route.fetch();

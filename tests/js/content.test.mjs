@@ -1,4 +1,4 @@
-// What comes back of a message where Service Bus does not return the sender's bytes, and what it refuses to take.
+// Parts of a message that Service Bus does not return as the sender wrote them, and messages that it refuses.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -8,7 +8,7 @@ import { DEAD_LETTER, Daemon, drain, one, peek, send, withClient } from "./harne
 
 const { types } = rhea;
 const HOUR_MS = 3_600_000;
-/** No retries: they would hide faults of the broker, and slow down the errors that tests ask for. */
+/** No retries: they would hide faults of the broker, and slow down expected errors. */
 const impatient = { retryOptions: { maxRetries: 0, timeoutInMs: 10_000 } };
 
 describe("content", { concurrency: 6 }, () => {

@@ -1,4 +1,4 @@
-// Duplicate detection: a message whose id was accepted lately is accepted and dropped.
+// Duplicate detection: a message whose id was accepted recently is accepted and dropped.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -7,7 +7,7 @@ import { Daemon, bodies, entitiesText, peek, send, withClient } from "./harness.
 const message = (body, messageId = "id", more = {}) => ({ body, messageId, ...more });
 const shown = async (client, source) => bodies(await peek(client, source));
 
-// One after the other: each moves the clock for all.
+// One after the other, because each moves the clock for all.
 describe("duplicate detection", () => {
   let daemon;
   before(async () => {
@@ -24,7 +24,7 @@ describe("duplicate detection", () => {
 
   it("tells ids by what they look like", withQueue(async (client, queue) => {
     await send(client, queue, message("number", 7), message("text", "7"));
-    // The SDK sends a buffer as a UUID, whatever it holds.
+    // The SDK sends a buffer as a UUID, regardless of its content.
     const uuid = "00112233-4455-6677-8899-aabbccddeeff";
     await send(client, queue, message("uuid", Buffer.from(uuid.replaceAll("-", ""), "hex")), message("text", uuid));
     assert.deepEqual(await shown(client, queue), ["number", "uuid"]);

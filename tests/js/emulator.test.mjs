@@ -1,4 +1,4 @@
-// A daemon in the place of the Service Bus emulator, with its Config.json and its connection string.
+// A daemon as a replacement of the Service Bus emulator, with its Config.json and its connection string.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { DEAD_LETTER, Daemon, bodies, drain, one, peek, send, until, withClient } from "./harness.mjs";
 
 const config = (more = "") => `{
-  // As the emulator reads it.
+  // In the emulator's format.
   "UserConfig": {
     "Namespaces": [{
       "Name": "sbemulatorns",

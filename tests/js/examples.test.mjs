@@ -26,7 +26,7 @@ function lines(output) {
   return output.trimEnd().split("\n");
 }
 
-/** What was said of each account, by whichever worker. */
+/** The output for each account, of any worker. */
 function byAccount(printed) {
   const saidOf = (account) => printed.flatMap((line) => line.match(`^worker [123], ${account}: (.*)$`)?.[1] ?? []);
   return ACCOUNTS.map(saidOf);
@@ -35,7 +35,7 @@ function byAccount(printed) {
 describe("the examples", { concurrency: 4 }, () => {
   let directory;
   before(() => {
-    // Beside the packages that are tested: where Node looks for them.
+    // Next to the tested packages, so that Node finds them.
     directory = fs.mkdtempSync(path.join(os.tmpdir(), "peeklock-examples-"));
     fs.cpSync(path.join(EXAMPLES, "js"), directory, { recursive: true, filter: (file) => !file.includes("node_modules") });
     fs.symlinkSync(path.join(HERE, "node_modules"), path.join(directory, "node_modules"));
@@ -63,7 +63,7 @@ describe("the examples", { concurrency: 4 }, () => {
     return lines(stdout);
   }
 
-  /** Browsing shows nothing there, whatever its state; sessions have no state either. */
+  /** Browsing shows no message in any state there; sessions have no state either. */
   async function assertLeftEmpty(broker, queue, sessions = []) {
     await withClient(broker, async (client) => {
       assert.deepEqual(await peek(client, queue), []);

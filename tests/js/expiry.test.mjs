@@ -12,10 +12,10 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
 
-/** The end of its life as the broker told it, in ms; `expiresAtUtc` is what the SDK makes of other properties. */
+/** The message's expiry as sent by the broker, in ms; the SDK computes `expiresAtUtc` from other properties. */
 const toldEnd = (message) => message._rawAmqpMessage.properties.absoluteExpiryTime;
 
-/** Moves the clock to the end of life of the first message, as the broker announces it. */
+/** Moves the clock to the expiry of the first message, as sent by the broker. */
 async function expire(client, daemon, source) {
   const [message] = await peek(client, source);
   await daemon.advanceTo(message.expiresAtUtc);
@@ -23,12 +23,12 @@ async function expire(client, daemon, source) {
 
 const states = async (client, source, options) => (await peek(client, source, options)).map((m) => [m.state, m.deadLetterReason]);
 
-// One after the other: each moves the clock for all.
+// One after the other, because each moves the clock for all.
 describe("expiry", () => {
   let daemon;
   before(async () => {
     daemon = await new Daemon({ timeTravel: true }).start();
-    // Far from the SDK's own clock, which plays no part.
+    // Far from the SDK's own clock, which has no effect.
     await daemon.advance("P1D");
   });
   after(() => daemon.close());
@@ -36,7 +36,7 @@ describe("expiry", () => {
   const withTopic = (test) => () => withClient(daemon, (client) => test(client, daemon.topic("topic_ttl")));
 
   it("the end of a life is told by the broker's clock", withQueue(async (client, queue) => {
-    // S-1, S-2: a duration when sent, an instant once enqueued.
+    // S-1, S-2: a duration when sent, a time of expiry once enqueued.
     const before = await daemon.now();
     await send(client, queue, { body: "m", timeToLive: HOUR_MS });
     const [seen] = await peek(client, queue);
@@ -96,7 +96,7 @@ describe("expiry", () => {
     const find = async () => (await receiver.receiveDeferredMessages(sequenceNumber))[0];
     const found = await find();
     assert.equal(found.body, "aside");
-    // Nor when its lock ends, one way or the other.
+    // Nor when its lock ends, in either way.
     await receiver.abandonMessage(found);
     await find();
     await daemon.advance("PT2M");
@@ -106,7 +106,7 @@ describe("expiry", () => {
   }, "dead_letter_on_expiry"));
 
   it("a scheduled message's life begins when it is due", withQueue(async (client, queue) => {
-    // S-9: a life of half a minute does not run while the message waits for an hour.
+    // S-9: a time-to-live of half a minute does not run while the message waits for an hour.
     const due = new Date(+(await daemon.now()) + HOUR_MS);
     await client.createSender(queue).scheduleMessages({ body: "m", timeToLive: MINUTE_MS / 2 }, due);
     const [waiting] = await peek(client, queue);
@@ -122,7 +122,7 @@ describe("expiry", () => {
   }));
 
   it("the default makes messages expire", withQueue(async (client, queue) => {
-    // S-10, S-12, S-13: also one that asks for longer.
+    // S-10, S-12, S-13: also a message with a longer time.
     await send(client, queue, { body: "none" }, { body: "longer", timeToLive: 25 * HOUR_MS });
     await daemon.advance("PT1H");
     assert(await nothing(client.createReceiver(queue)));
@@ -130,7 +130,7 @@ describe("expiry", () => {
   }, "default_ttl"));
 
   it("without a time to live a message does not end", withQueue(async (client, queue) => {
-    // S-14, S-15. The SDK adds the maximum to the time of enqueuing by itself.
+    // S-14, S-15. The SDK itself adds the maximum to the enqueued time.
     await send(client, queue, { body: "old" });
     const [seen] = await peek(client, queue);
     assert(seen.expiresAtUtc.getUTCFullYear() > 9_999);
@@ -178,7 +178,7 @@ describe("expiry", () => {
 
   for (const [kind, reasons] of [["session", []], ["session_dead_letter_on_expiry", Array(2).fill(["active", "TTLExpiredException"])]]) {
     it(`one expired message expires its session: ${kind}`, withQueue(async (client, queue) => {
-      // S-23, and S-24: not while nobody listens to that session.
+      // S-23, and S-24: not without a receiver of that session.
       const message = (body, sessionId, timeToLive) => ({ body, sessionId, timeToLive });
       await send(client, queue, message("long", "s"), message("short", "s", HOUR_MS), message("other", "o"));
       await daemon.advance("PT2H");
@@ -195,7 +195,7 @@ describe("expiry", () => {
 
 describe("expiry and restarts", { concurrency: 3 }, () => {
   it("a changed default counts for later messages", async () => {
-    // S-11: by the file, until there is an administration interface.
+    // S-11: by the file and a restart.
     const config = (life) => entitiesText({ queues: { q: { default_message_time_to_live: life } } });
     const daemon = await new Daemon({ config: config("PT1H") }).start();
     try {

@@ -1,5 +1,5 @@
-// docs/first-steps.md as its reader walks it: messages from the command line, a receiver that gives up on two, the console in a browser
-// to find out why, to mend one and to send the others again, and the Grafana board's metrics that show all of it.
+// docs/first-steps.md as a reader follows it: messages from the command line, a receiver that dead-letters two, the console in a browser
+// to find out why, to repair one and to resubmit the others, and the Grafana board's metrics that show all of it.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,10 +14,10 @@ const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..")
 const PAGE = fs.readFileSync(path.join(ROOT, "docs/first-steps.md"), "utf8");
 const BOARD = JSON.parse(fs.readFileSync(path.join(ROOT, "packaging/grafana/peeklock.json"), "utf8"));
 
-/** What the page calls a screen, a button or a panel: `*Resubmit all…*`. */
+/** The page's names of screens, buttons and panels: `*Resubmit all…*`. */
 const NAMED = [...PAGE.matchAll(/(?<!\*)\*([^*\n]+)\*(?!\*)/g)].map(([, name]) => name);
 
-/** The values of a panel's first expression, by `entity` and the rest of their labels. */
+/** The values of a panel's first expression, by `entity` and their other labels. */
 function panel(title, metrics) {
   const [target] = BOARD.panels.flatMap((one) => [one, ...(one.panels ?? [])]).find((one) => one.title === title && one.type === "timeseries").targets;
   const [, metric, labels] = target.expr.match(/(peeklock_\w+)\{([^}]*)\}/);
@@ -43,7 +43,7 @@ describe("the first steps", { skip: SKIPPED }, () => {
 
   const metrics = async () => (await fetch(`http://127.0.0.1:${daemon.httpPort}/metrics`)).text();
 
-  /** The page's commands that begin so, run as they stand. */
+  /** Runs the page's commands with this beginning, unchanged. */
   function run(beginning) {
     const commands = PAGE.split("\n").filter((line) => line.startsWith(beginning));
     assert(commands.length > 0, `docs/first-steps.md has no ${beginning}`);
@@ -53,7 +53,7 @@ describe("the first steps", { skip: SKIPPED }, () => {
     }
   }
 
-  /** The page's worker, in JavaScript: `stock` is what it can deliver. The ids of messages and what became of them. */
+  /** The page's worker, in JavaScript: `stock` has the items that it can deliver. Returns the outcome for each message id. */
   async function worker(...stock) {
     return withClient(daemon, async (client) => {
       const receiver = client.createReceiver("orders");
@@ -88,7 +88,7 @@ describe("the first steps", { skip: SKIPPED }, () => {
       const dialog = page.getByRole("dialog", { name: /^Message / });
       await shows(dialog, '"two"');
 
-      // Mend and resubmit.
+      // Repair and resubmit.
       await dialog.getByRole("button", { name: "Edit and send again…" }).click();
       const body = page.getByRole("textbox", { name: "Body" });
       await body.fill((await body.inputValue()).replace('"two"', "2"));
@@ -106,7 +106,7 @@ describe("the first steps", { skip: SKIPPED }, () => {
       await page.getByRole("button", { name: "Done" }).click();
       await withClient(daemon, async (client) => assert.deepEqual(bodies(await peek(client, "orders", DEAD_LETTER)), []));
 
-      // What the board shows then.
+      // The board's values after that.
       assert.deepEqual(Object.values(await worker("tea", "coffee")), ["done", "done"]);
       const shown = await metrics();
       assert.equal(sum(panel("Dead letters", shown)), 0);

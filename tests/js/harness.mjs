@@ -1,4 +1,4 @@
-// Starts a Peeklock daemon on its own ports and data directory, and hands out fresh queues.
+// Starts a Peeklock daemon on its own ports and data directory, and provides fresh queues.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -14,12 +14,12 @@ import Long from "long";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** How long a condition may take to come true on a busy machine. */
+/** Time-out for a condition on a busy machine. */
 export const PATIENCE_MS = 40_000;
 
 const DUPLICATES = { requires_duplicate_detection: true, duplicate_detection_history_time_window: "PT1H" };
 
-/** Queues of a kind share their options: `[options, how many]`. */
+/** Queues of a kind share their options: `[options, count]`. */
 const KINDS = {
   plain: [{}, 120],
   brief_lock: [{ lock_duration: "PT5S" }, 20],
@@ -35,7 +35,7 @@ const KINDS = {
   session_brief_lock: [{ requires_session: true, lock_duration: "PT5S" }, 4],
 };
 
-/** As `KINDS`, for topics; no key `rules` is the rule that matches everything. */
+/** As `KINDS`, for topics; without a key `rules` the rule matches every message. */
 const TOPIC_KINDS = {
   topic: [{ subscriptions: [{ name: "one" }, { name: "two" }] }, 30],
   topic_duplicates: [{ ...DUPLICATES, subscriptions: [{ name: "one" }, { name: "two" }] }, 2],
@@ -83,7 +83,7 @@ function configText() {
 }
 
 /**
- * The TOML of a daemon of one's own: options by name of queue or topic, and `[limits]`. A short life needs
+ * The TOML of a test's own daemon: options by name of queue or topic, and `[limits]`. A short idle time needs
  * `limits: { auto_delete_on_idle_min: "PT0.1S" }`.
  */
 export function entitiesText({ queues = {}, topics = {}, limits = {} }) {
@@ -104,10 +104,10 @@ function tomlValue(value) {
   return typeof value === "object" ? `{ ${tomlLines(value).join(", ")} }` : JSON.stringify(value);
 }
 
-/** The server on which brokers keep their messages in this run, instead of in files; see tests/python/postgres.py. */
+/** The server on which brokers store their messages in this run, instead of files; see tests/python/postgres.py. */
 const SERVER = process.env.PEEKLOCK_TEST_POSTGRES;
 
-/** A new database there; its URL. */
+/** Creates a database there and returns its URL. */
 function createDatabase() {
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   runSql(`create database ${name}`);
@@ -120,17 +120,17 @@ function runSql(statement) {
   execFileSync(process.env.PEEKLOCK_TEST_PSQL, ["-Xq", `${SERVER}postgres`, "-c", statement], { stdio: "pipe" });
 }
 
-/** Daemons that must not outlive a test run that is cut short. */
+/** Daemons that must be ended with an interrupted test run. */
 const started = new Set();
 process.on("exit", () => started.forEach((daemon) => daemon.kill("SIGKILL")));
 process.once("SIGTERM", () => process.exit(143));
 
-/** One daemon; its data outlives `kill` and comes back with `start`. */
+/** One daemon; its data remains after `kill` and is served again after `start`. */
 export class Daemon {
   #taken = {};
 
   /**
-   * With `timeTravel`, `now`, `advance` and `advanceTo` tell and move the daemon's clock. `config` is the file's text,
+   * With `timeTravel`, `now`, `advance` and `advanceTo` read and move the daemon's clock. `config` is the file's text,
    * such as `entitiesText` gives; without it every kind of entity is declared. `emulator` is the text of a Config.json,
    * which declares them instead.
    */
@@ -146,7 +146,7 @@ export class Daemon {
   /** Returns when connections are accepted, on a port that the system chose. */
   async start(amqpPort = 0) {
     const file = (name) => path.join(this.directory, name);
-    // What a killed daemon left would pass for the new one's.
+    // The file of a killed daemon would be mistaken for the new one's.
     fs.rmSync(file("ready.json"), { force: true });
     const log = fs.openSync(file("daemon.log"), "a");
     const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("PEEKLOCK_"));
@@ -176,7 +176,7 @@ export class Daemon {
     return Object.assign(daemon.find(file), { close: () => {} });
   }
 
-  /** Learns from the ready file where the daemon is. */
+  /** Reads the daemon's addresses from the ready file. */
   find(readyFile) {
     const addresses = JSON.parse(fs.readFileSync(readyFile));
     this.readyFile = readyFile;
@@ -194,12 +194,12 @@ export class Daemon {
     await this.start(this.amqpPort);
   }
 
-  /** The time by the daemon's clock. */
+  /** The time of the daemon's clock. */
   async now() {
     return told(await fetch(this.clock));
   }
 
-  /** Moves the clock by an ISO 8601 duration; what is due then has happened. The new time. */
+  /** Moves the clock by an ISO 8601 duration and returns the new time; all due events have happened then. */
   async advance(duration) {
     return told(await fetch(this.clock, { method: "POST", body: JSON.stringify({ advance: duration }) }));
   }
@@ -225,7 +225,7 @@ export class Daemon {
     return new ServiceBusClient(this.connectionString, options);
   }
 
-  /** A queue of the kind that no other test of this daemon has seen. */
+  /** A queue of the kind that no other test of this daemon has used. */
   queue(kind = "plain") {
     return this.#take(kind, KINDS);
   }
@@ -247,7 +247,7 @@ export class Daemon {
     await this.exited;
   }
 
-  /** Ends the daemon and complains about what it must never do. */
+  /** Ends the daemon; fails if it had died or panicked. */
   async close() {
     const alive = this.process.exitCode === null && this.process.signalCode === null;
     if (alive) await this.kill();
@@ -280,7 +280,7 @@ async function told(response) {
   return new Date(JSON.parse(text).now);
 }
 
-/** Runs `test` with an own client, and closes it whatever happens. */
+/** Runs `test` with an own client, and closes it in any case. */
 export async function withClient(daemon, test, options) {
   const client = daemon.client(options);
   try {
@@ -302,7 +302,7 @@ export async function send(client, queue, ...messages) {
   await sender.close();
 }
 
-/** Exactly `count` messages, however many calls that takes. */
+/** Exactly `count` messages, by as many calls as needed. */
 export async function take(receiver, count) {
   const messages = [];
   const deadline = Date.now() + PATIENCE_MS;
@@ -331,7 +331,7 @@ export async function drain(client, source, count, options = {}) {
   return messages;
 }
 
-/** Everything that browsing shows. Opens no receiver link, only `$management`. */
+/** All messages that browsing shows. Opens no receiver link, only `$management`. */
 export async function peek(client, source, options = {}) {
   const receiver = createReceiver(client, source, options);
   const found = [];
@@ -363,7 +363,7 @@ export const numbers = (messages) => messages.map((message) => message.sequenceN
 export const range = (count) => Array.from({ length: count }, (_, n) => n);
 export { delay };
 
-/** With NODE_EXTRA_CA_CERTS the client works as it is. It insists on https; a policy in its pipeline leads it to plain HTTP. */
+/** With NODE_EXTRA_CA_CERTS the client works unchanged. It insists on https; a policy in its pipeline redirects it to plain HTTP. */
 export function administrationClient(daemon, connectionString = daemon.connectionStringTls) {
   const client = new ServiceBusAdministrationClient(connectionString, { retryOptions: { maxRetries: 0 } });
   if (isTrusting) return client;

@@ -1,4 +1,4 @@
-// What clients for JMS ask for by attaching links, from a generic client: dynamic nodes, the anonymous relay, consumers of topics.
+// Features that JMS clients request by attaching links, from a generic client: dynamic nodes, the anonymous relay, consumers of topics.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ const IDENTITY = { username: "RootManageSharedAccessKey", password: "SAS_KEY_VAL
 const QUEUE = ["temporary-queue"];
 const DELETE_ON_CLOSE = types.wrap_described([], 0x2b);
 const lifetime = (descriptor) => ({ "lifetime-policy": types.wrap_described([], descriptor) });
-/** As many as one connection may have. */
+/** The maximum for one connection. */
 const HELD_MAX = 1000;
 /** Terminus durability and expiry of durable consumers. */
 const DURABLE = { durable: 2, expiry_policy: "never", capabilities: ["topic"] };
@@ -184,7 +184,7 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
   it("client ids that no subscription can have are refused", connected(async (connection) => {
     const refused = await consumer(connection, "s", daemon.topic(), DURABLE).catch((error) => error);
     assert.equal(refused.condition, "com.microsoft:argument-error");
-    // One without a name needs no client id.
+    // An unnamed one needs no client id.
     await consumer(connection, "s2", daemon.topic(), VOLATILE);
   }, { container_id: "host/path?" }));
 
@@ -297,7 +297,7 @@ describe("rights on what clients for JMS attach", () => {
       assert.equal(await send(relay, { to: "news", body: "m" }), "accepted");
       assert.equal(await send(await sender(reader, {}), { to: "q", body: "m" }), "amqp:unauthorized-access");
       assert.deepEqual(await take(await consumer(reader, "s", "news", DURABLE), 1), ["m"]);
-      // Another selector would make it anew.
+      // Another selector would recreate it.
       const another = await connect(daemon, { username: "reader", password: "reader-key", container_id: "c" });
       const unsubscribing = another.open_receiver({ name: "s", source: null });
       assert.equal((await refusal(unsubscribing, "receiver")).condition, "amqp:unauthorized-access");

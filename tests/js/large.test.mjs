@@ -1,4 +1,4 @@
-// Messages of 100 MB, with every setting but their size as it is by default, and batches of one megabyte.
+// Messages of 100 MB, with the default of every setting except their size, and batches of one megabyte.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";

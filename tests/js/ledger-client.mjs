@@ -1,9 +1,9 @@
-// A client with the SDK's own settings that sends to a queue and receives from it, and tells on its standard output what it saw, one
-// JSON object per line: see tests/python/unmodified.py. It stops sending when its standard input ends, and itself when nothing happens any more.
+// A client with the SDK's own settings that sends to a queue and receives from it, and writes its observations to standard output, one
+// JSON object per line: see tests/python/unmodified.py. It stops sending when its standard input ends, and exits when nothing happens any more.
 //
 //   node ledger-client.mjs CONNECTION_STRING QUEUE [OPTIONS]
 //
-// OPTIONS, in JSON: `retryOptions` in the place of the SDK's own, `workMs` from the receipt of a message to its settlement.
+// OPTIONS, in JSON: `retryOptions` instead of the SDK's own, `workMs` from the receipt of a message to its settlement.
 
 import { once } from "node:events";
 import { randomUUID } from "node:crypto";
@@ -22,7 +22,7 @@ function tell(kind, record) {
   console.log(JSON.stringify({ kind, ...record }));
 }
 const textOf = (error) => `${error.name} ${error.code ?? ""}: ${error.message}`;
-/** The SDK ends its retries with an AggregateError without a text, which holds what each attempt came to. */
+/** The SDK ends its retries with an AggregateError without a text, which contains the error of each attempt. */
 const textsOf = (error) => (error.errors ?? [error]).map(textOf);
 const tellError = (who, error) => tell("error", { who, text: textsOf(error).join("; ") });
 
@@ -62,7 +62,7 @@ receiver.subscribe(
       tell("settlement", { ...delivery, began, ended: now(), confirmed: !error, errors: error ? textsOf(error) : [] });
       if (!error) settled.add(id);
     },
-    // The SDK goes on by itself.
+    // The SDK continues by itself.
     processError: async ({ error }) => tellError("subscribe", error),
   },
   { autoCompleteMessages: false, maxConcurrentCalls: 4 },

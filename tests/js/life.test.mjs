@@ -98,7 +98,7 @@ describe("the life of a message", { concurrency: 12 }, () => {
       assert.equal(error.name, "ServiceBusError");
       return true;
     });
-    // The client goes on.
+    // The client continues.
     await send(client, queue, { body: "fine" });
     assert.deepEqual(bodies(await drain(client, queue, 1)), ["fine"]);
   }));
@@ -135,20 +135,20 @@ describe("the life of a message", { concurrency: 12 }, () => {
     const dead = client.createReceiver(queue, DEAD_LETTER);
     const message = await one(dead);
     await assert.rejects(dead.deadLetterMessage(message), { name: "ServiceBusError" });
-    // The lock is kept: nobody gets the message, and it is still there.
+    // The lock is kept: the message is not delivered, and still exists.
     assert(await nothing(client.createReceiver(queue, DEAD_LETTER)));
     assert.deepEqual(numbers(await peek(client, queue, DEAD_LETTER)), numbers([message]));
   }));
 });
 
-// One after the other: each moves the clock for all.
+// One after the other, because each moves the clock for all.
 describe("as time passes", () => {
   let daemon;
   before(async () => (daemon = await new Daemon({ timeTravel: true }).start()));
   after(() => daemon.close());
   const withQueue = (test, kind) => () => withClient(daemon, (client) => test(client, daemon.queue(kind)));
 
-  // The time limit of a test is shorter than either, so nothing here is waited for.
+  // The time limit of a test is shorter than either, so the test does not really wait.
   it("a time to live of an hour and a lock of five minutes pass at once", withQueue(async (client, queue) => {
     await send(client, queue, { body: "slow" }, { body: "short", timeToLive: HOUR_MS });
     const receiver = client.createReceiver(queue, noRenewal);
@@ -165,7 +165,7 @@ describe("as time passes", () => {
   }, "long_lock_dead_letter_on_expiry"));
 
   it("connections do not notice", withQueue(async (client, queue) => {
-    // A day passes for messages, but no client was silent for a day.
+    // A day passes for messages, but not for the idle time-outs of clients.
     const sender = client.createSender(queue);
     const receiver = client.createReceiver(queue);
     for (const body of ["before", "after"]) {

@@ -1,4 +1,4 @@
-// Partitioned entities: the topmost 16 bits of a sequence number name the partition of the message's key.
+// Partitioned entities: the upper 16 bits of a sequence number are the partition of the message's key.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// Abandoning a message until a time: an extension, which the SDK can ask for by a property to modify.
+// Abandoning a message until a time: an extension, which the SDK can request by a property to modify.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// Receiving in every manner the SDK has, and every way to settle.
+// Receiving by every method of the SDK, and every way to settle.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -19,7 +19,7 @@ describe("rhea", { concurrency: 6 }, () => {
   before(async () => (daemon = await new Daemon().start()));
   after(() => daemon.close());
 
-  /** Runs `test` with an own connection; SASL PLAIN as the emulator's rule unless the options say otherwise. */
+  /** Runs `test` with an own connection; by default SASL PLAIN with the emulator's rule. */
   const connected = (test, options = {}) => async () => {
     const container = rhea.create_container();
     const connection = container.connect({ host: "127.0.0.1", port: daemon.amqpPort, reconnect: false, ...IDENTITY, ...options });
@@ -48,7 +48,7 @@ describe("rhea", { concurrency: 6 }, () => {
     sender.close();
   }
 
-  /** Takes `count` deliveries and does `settle` to each. */
+  /** Receives `count` deliveries and calls `settle` for each. */
   async function receive(connection, queue, count, settle = (delivery) => delivery.accept(), options = {}) {
     const receiver = connection.open_receiver({ source: queue, credit_window: 0, autoaccept: false, ...options });
     receiver.add_credit(count);

@@ -1,7 +1,7 @@
 // Which copies a subscription gets for which rules: a matrix of rules and messages, as JavaScript sends and sees them.
 //
-// All messages come in one batch, the last of them the end: the rule with the last word matches nothing else, so what has
-// not come before its copy never will.
+// All messages are sent in one batch. Only the last rule matches the last message, so copies that have not arrived before
+// its copy never will.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -28,12 +28,12 @@ const MESSAGES = [
 ];
 const ALL = MESSAGES.map(({ body }) => body);
 const but = (...bodies) => ALL.filter((body) => !bodies.includes(body));
-/** The copy that a rule with an action makes: what is set where, `undefined` for what is removed. */
+/** The copy that a rule with an action makes: the properties set, `undefined` for removed ones. */
 const by = (rule, body, user = {}, system = {}) => ({ rule, body, user, system });
 const sql = (sqlExpression, action) => [{ sqlExpression }, action && { sqlExpression: action }];
 const equal = (filter, action) => [filter, action && { sqlExpression: action }];
 
-/** `[title, rules by name, copies in order (that of the rules' names), dead letters as [body, reason]]`; a text stands for an unchanged copy. */
+/** `[title, rules by name, copies in order (that of the rules' names), dead letters as [body, reason]]`; a string stands for an unchanged copy. */
 const CASES = [
   // --- conditions ---
   ["everything", { all: sql("1=1") }, ALL],
@@ -156,7 +156,7 @@ const SYSTEM = [
   ...["sessionId", "replyToSessionId", "partitionKey"],
 ];
 
-/** What a receiver shall see of a copy. The end is marked by its rule; messages without an id have got one. */
+/** The expected copy at a receiver. The last message is marked by its rule; messages without an id have got one. */
 function expected(copy) {
   const { rule, body, user, system } = typeof copy === "string" ? by(undefined, copy) : copy;
   const sent = MESSAGES.find((message) => message.body === body);
@@ -164,13 +164,13 @@ function expected(copy) {
   return seen({ ...sent, ...system, applicationProperties: { ...sent.applicationProperties, ...user, ...named } });
 }
 
-/** What of a message is compared, without what is not there. */
+/** The compared properties of a message, without missing ones. */
 function seen(message) {
   const there = ([, value]) => value !== undefined;
   const user = Object.entries(message.applicationProperties ?? {}).map(([key, value]) => [key, key === "at" ? +value : value]);
   const known = MESSAGES.find(({ body }) => body === message.body);
   const system = SYSTEM.filter((key) => key !== "messageId" || known.messageId !== undefined).map((key) => [key, message[key]]);
-  // A session is the partition key of its messages unless they say otherwise.
+  // The session id is the default partition key of its messages.
   const shown = system.map(([key, value]) => [key, key === "partitionKey" ? (value ?? message.sessionId) : value]);
   return { body: message.body, user: Object.fromEntries(user.filter(there)), ...Object.fromEntries(shown.filter(there)) };
 }

@@ -26,7 +26,7 @@ describe("rule operations", { concurrency: 6 }, () => {
   before(async () => (daemon = await new Daemon().start()));
   after(() => daemon.close());
 
-  /** Runs `test` with a function that asks the `$management` of a fresh subscription. */
+  /** Runs `test` with a function that sends requests to the `$management` of a fresh subscription. */
   const managed = (test) => async () => {
     const connection = rhea.create_container().connect({
       ...{ host: "127.0.0.1", port: daemon.amqpPort, reconnect: false },
@@ -119,7 +119,7 @@ describe("rule operations", { concurrency: 6 }, () => {
     assert.equal(twice[1].condition, "com.microsoft:entity-already-exists");
     const removed = [await ask("remove-rule", { "rule-name": "r" }), await ask("remove-rule", { "rule-name": "r" })];
     assert.deepEqual(removed.map(({ status }) => status), [200, 404]);
-    // As for every unknown entity; the SDKs tell them by it.
+    // As for every unknown entity; the SDKs recognize them by it.
     assert.equal(removed[1].condition, "amqp:not-found");
   }));
 

@@ -1,4 +1,4 @@
-// Rules by the SDK's rule manager: made, listed, deleted, refused. What they let through is in rule-matrix.test.mjs.
+// Rules by the SDK's rule manager: created, listed, deleted, refused. Their matches are in rule-matrix.test.mjs.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -114,7 +114,7 @@ describe("rules", { concurrency: 8 }, () => {
     for (const round of range(40)) {
       await manager.createRule(`r${round}`, { sqlExpression: "n > 0" }, { sqlExpression: `SET round = ${round}` });
       const during = range(3).map((n) => sender.sendMessages({ body: `${round}-${n}`, applicationProperties: { n: n + 1 } }));
-      // Sent, but nobody waits until they have arrived: the change is behind the first one or the other way round.
+      // Sent without waiting for their arrival: the change is ordered before or after the first one.
       await during[0];
       await manager.deleteRule(`r${round}`);
       await Promise.all(during);

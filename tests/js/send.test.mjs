@@ -1,4 +1,4 @@
-// Sending and what a message keeps on its way.
+// Sending, and the properties that a message keeps.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -82,13 +82,13 @@ describe("sending", { concurrency: 6 }, () => {
     await send(client, queue, sent);
     const [received] = await drain(client, queue, 1);
     for (const [name, value] of Object.entries(sent)) assert.deepEqual(received[name], value, name);
-    // S-2: the end is the time of enqueuing plus the time to live.
+    // S-2: the expiry is the enqueued time plus the time to live.
     assert.equal(received.expiresAtUtc - received.enqueuedTimeUtc, 600_000);
     assert(Math.abs(Date.now() - received.enqueuedTimeUtc) < 60_000);
   }));
 
   it("message and correlation ids keep their type", withQueue(async (client, queue) => {
-    // A buffer is a UUID to the SDK.
+    // The SDK sends a buffer as a UUID.
     for (const id of ["text", 4711, Buffer.alloc(16, 7)]) {
       await send(client, queue, { body: "", messageId: id, correlationId: id });
       const [received] = await drain(client, queue, 1);

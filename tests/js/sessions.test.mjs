@@ -7,7 +7,7 @@ import { DEAD_LETTER, Daemon, bodies, delay, nothing, numbers, one, peek, range,
 
 const MINUTE_MS = 60_000;
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
-/** No retries: they would hide faults of the broker, and slow down the errors that tests ask for. */
+/** No retries: they would hide faults of the broker, and slow down expected errors. */
 const impatient = { retryOptions: { maxRetries: 0, timeoutInMs: 2_000 } };
 const message = (body, sessionId = "s", more = {}) => ({ body, sessionId, ...more });
 const failsWith = (code) => ({ name: "ServiceBusError", code });
@@ -69,14 +69,14 @@ describe("sessions", { concurrency: 12 }, () => {
 
   it("no session in time", withQueue(async (client, queue) => {
     await assert.rejects(client.acceptNextSession(queue), failsWith("ServiceTimeout"));
-    // Who stopped waiting gets nothing.
+    // A receiver that stopped waiting gets nothing.
     await send(client, queue, message(1));
     assert.equal((await one(await client.acceptSession(queue, "s"))).body, 1);
   }, { options: impatient }));
 
   it("a client that goes while it waits gets nothing", withQueue(async (client, queue) => {
     const gone = daemon.client();
-    // Connected first: a client that is closed while it connects goes on and waits after all.
+    // Connected first: a client that is closed while it connects continues and waits.
     await gone.acceptSession(daemon.queue("session"), "s");
     const waiting = assert.rejects(gone.acceptNextSession(queue));
     await delay(1_000);
@@ -282,12 +282,12 @@ describe("sessions", { concurrency: 12 }, () => {
   });
 });
 
-// One after the other: each moves the clock for all.
+// One after the other, because each moves the clock for all.
 describe("sessions as time passes", () => {
   let daemon;
   before(async () => {
     daemon = await new Daemon({ timeTravel: true }).start();
-    // Far from the SDK's own clock, by which it would renew.
+    // Far from the SDK's own clock, by which it renews.
     await daemon.advance("P1D");
   });
   after(() => daemon.close());

@@ -1,7 +1,7 @@
-// Temporary entities: what nobody uses for as long as it says is deleted (S-25 to S-32).
+// Temporary entities: an entity that is idle for its limit is deleted (S-25 to S-32).
 //
-// The margins of half a minute and more are for the machine's own time, which passes beside the daemon's. A change of
-// options takes a restart, which takes the daemon's clock back: the engine's tests show that it is a use.
+// The margins of half a minute and more are for real time, which passes in addition to the daemon's. A change of options
+// needs a restart, which resets the daemon's clock: the engine's tests show that it is a use.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -15,10 +15,10 @@ const idle = { auto_delete_on_idle: "PT5M" };
 const lock = { lock_duration: "PT5M" };
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
 const notFound = { name: "ServiceBusError", code: "MessagingEntityNotFound" };
-/** No retries: they would hide faults of the broker, and slow down the errors that tests ask for. */
+/** No retries: they would hide faults of the broker, and slow down expected errors. */
 const impatient = { retryOptions: { maxRetries: 0, timeoutInMs: 10_000 } };
 
-// A topic that lives for ever, with a temporary subscription; a temporary topic with one that would live for ever.
+// A permanent topic with a temporary subscription; a temporary topic with a permanent one.
 const config = entitiesText({
   queues: {
     q: { ...idle, ...lock },
@@ -33,7 +33,7 @@ const config = entitiesText({
   },
 });
 
-/** What is sent to, and what is received from. */
+/** The target of sends, and the source of receives. */
 const queue = { kind: "queue", target: "q", source: ["q"] };
 const topic = { kind: "topic", target: "brief", source: ["brief", "s"] };
 const subscription = { kind: "subscription", target: "lasting", source: ["lasting", "s"] };
@@ -48,7 +48,7 @@ const travelling = (test) => async () => {
   }
 };
 
-/** Whether there is no such entity (any more); if there is, asking is a use of it. */
+/** Whether there is no such entity (any more); if there is, this check is a use of it. */
 async function isGone(client, source) {
   try {
     await peek(client, source);
@@ -100,7 +100,7 @@ const noUsesOf = {
 describe("temporary entities", { concurrency: 6 }, () => {
   for (const entity of kinds) {
     for (const name of usesOf[entity.kind]) {
-      // S-30, S-31, S-32; and once it is over, the entity goes (S-25, S-26).
+      // S-30, S-31, S-32; and after the idle time, the entity is deleted (S-25, S-26).
       it(`a use starts the time anew: ${entity.kind}, ${name}`, travelling(async (client, daemon) => {
         await send(client, entity.target, { body: "first" });
         await daemon.advance("PT4M");
@@ -125,7 +125,7 @@ describe("temporary entities", { concurrency: 6 }, () => {
     }
 
     it(`the idle time is the one asked for: ${entity.kind}`, travelling(async (client, daemon) => {
-      // S-26: not before, give and take the machine's time, and not after.
+      // S-26: neither earlier nor later, apart from real time.
       await send(client, entity.target, { body: "first" });
       await peek(client, entity.source);
       await daemon.advance("PT4M30S");
@@ -206,7 +206,7 @@ describe("temporary entities", { concurrency: 6 }, () => {
   }));
 
   it("a subscription goes alone and a topic with its subscriptions", travelling(async (client, daemon) => {
-    // S-25; the topic that stays takes messages as before.
+    // S-25; the remaining topic accepts messages as before.
     for (const { target } of [subscription, topic]) await send(client, target, { body: "m" });
     await daemon.advance("PT5M");
     assert(await isGone(client, subscription.source));
@@ -216,7 +216,7 @@ describe("temporary entities", { concurrency: 6 }, () => {
   }));
 
   it("everything in it is gone", travelling(async (client, daemon) => {
-    // S-25: messages, deferred and dead ones too. Declared again, a queue of the same name begins anew.
+    // S-25: messages, deferred and dead ones too. A queue of the same name that is declared again is empty.
     await send(client, "q", { body: "active" }, { body: "deferred" }, { body: "dead" });
     const receiver = client.createReceiver("q", noRenewal);
     const [, deferred, dead] = await take(receiver, 3);
@@ -260,10 +260,10 @@ describe("temporary entities", { concurrency: 6 }, () => {
   }
 
   it("the last use survives a crash", travelling(async (client, daemon) => {
-    // S-26: a use is not forgotten. A restart takes the clock back to the present, and a use after that counts as now.
+    // S-26: a use is stored. A restart resets the clock to the present, and a later use counts as now.
     await daemon.advance("PT3M");
     await peek(client, subscription.source);
-    // A send is stored before it is answered, and with it what was before; the note of a peek by itself is not.
+    // A send is stored before it is answered, together with earlier events; the record of a peek alone is not.
     for (const { target } of kinds) await send(client, target, { body: "kept" });
     fs.writeFileSync(path.join(daemon.directory, "peeklock.toml"), "");
     await daemon.restart();

@@ -1,4 +1,4 @@
-// Limits on the rate of messages: refused in Service Bus's words, and the SDK's retry gets through.
+// Limits on the rate of messages: refused with the text of Service Bus, and the SDK's retry succeeds.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// The tiers of Service Bus through the JS clients: what the lower ones refuse.
+// The tiers of Service Bus with the JS clients: refusals of the lower ones.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

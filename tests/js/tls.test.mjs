@@ -9,7 +9,7 @@ import rhea from "rhea";
 import WebSocket from "ws";
 import { Daemon, bodies, drain, isTrusting, one, range, runTrusting, send } from "./harness.mjs";
 
-/** The SDK asks for `wss:` whatever it is told; this is what its users have to do for a server without TLS. */
+/** The SDK always uses `wss:`; users need this for a server without TLS. */
 class PlainWebSocket extends WebSocket {
   constructor(url, ...others) {
     super(url.replace(/^wss:/, "ws:"), ...others);

@@ -1,4 +1,4 @@
-// Topics: every subscription gets its own copy of what its rules let through. Rules over AMQP: only this SDK has them.
+// Topics: every subscription gets its own copy of matching messages. Rules over AMQP: only this SDK has them.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # In a mount namespace of its own: installs, starts, upgrades, removes and purges the .deb in an overlay over this system.
-# Started by tests/packages.sh. There is no systemd inside: what the unit says is done by hand (user, group, variables, command).
+# Started by tests/packages.sh. There is no systemd inside: the script applies the unit's user, group, variables and command itself.
 set -euo pipefail
 overlay="$1"
 packages="$2"
@@ -20,7 +20,7 @@ root="$overlay/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$overlay/upper,workdir=$overlay/work" "$root" 2>/dev/null || exit 77
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-# Tools must not take the host's systemd for this one's.
+# Tools must not mistake the host's systemd for one of this system.
 mount -t tmpfs none "$root/run"
 mount -t tmpfs none "$root/tmp"
 cp "$packages"/*.deb "$root/tmp/"
@@ -85,7 +85,7 @@ start
 client send
 stop
 
-# An operator's changes outlive an upgrade.
+# An operator's changes are kept by an upgrade.
 echo '# mine' >>"$root/etc/peeklock/peeklock.toml"
 dpkg --install "$(deb second)"
 tail -1 "$root/etc/peeklock/peeklock.toml" | grep -qx '# mine' || fail "the upgrade replaced the configuration"

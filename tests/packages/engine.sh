@@ -3,7 +3,7 @@
 #
 #   tests/packages/engine.sh DIRECTORY PYTHON [PODMAN'S OPTIONS]
 #
-# Ends with 77 where podman is not installed or can't run containers.
+# Ends with 77 if podman is not installed or can't run containers.
 set -euo pipefail
 work="$1"
 python="$2"
@@ -19,7 +19,7 @@ fail() {
 
 command -v podman >/dev/null || exit 77
 podman() { command podman --log-level=fatal "${options[@]}" "$@"; }
-# Two hierarchies of control groups at once are too many for crun; limits beyond this process's own can't be set.
+# crun does not support two hierarchies of control groups at once; limits beyond this process's own can't be set.
 umount /sys/fs/cgroup/unified 2>/dev/null || true
 mkdir -p "$work/engine"
 export CONTAINERS_CONF="$work/engine/containers.conf"
@@ -35,7 +35,7 @@ CONF
 podman run --rm peeklock --version >"$work/engine/version" 2>&1 || exit 77
 trap 'podman rm --all --force --time 0 >/dev/null 2>&1; podman volume rm --all --force >/dev/null 2>&1' EXIT
 
-# A page's commands that begin so, with their continuation lines.
+# A page's commands with this beginning, with their continuation lines.
 documented() {
     (cd tests/python && "$python" - "$1" "$2" <<'PYTHON'
 import sys
@@ -49,7 +49,7 @@ PYTHON
     )
 }
 
-# As it stands, but for a container in the background.
+# Unchanged, except that the container runs in the background.
 docker() {
     if [ "$1" = run ]; then
         shift

@@ -8,7 +8,7 @@ import json
 import pathlib
 import sys
 
-#: Written as a number or as text.
+#: Written as a number or as a string.
 EITHER = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"type": ["string", "integer"]},
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": ["string", "number"]},
@@ -30,7 +30,7 @@ def main():
         for kind in definition.get("x-kubernetes-group-version-kind", []):
             group = kind["group"].split(".")[0]
             file = "-".join(part.lower() for part in (kind["kind"], group, kind["version"]) if part) + ".json"
-            # What else of the definitions it needs is found by reference.
+            # Other required definitions are found by reference.
             (directory / file).write_text(json.dumps({"$ref": f"#/definitions/{name}", "definitions": needed(name, definitions)}))
 
 

@@ -5,7 +5,7 @@
 #   tests/packages/systemd.sh boot OVERLAY                      process 1 of the new namespaces
 #   tests/packages/systemd.sh test OVERLAY PACKAGES ARCHITECTURE PYTHON
 #
-# Ends with 77 where systemd does not start.
+# Ends with 77 if systemd does not start.
 set -euo pipefail
 overlay="$2"
 root="$overlay/root"
@@ -23,7 +23,7 @@ if [ "$1" = boot ]; then
     mount -t tmpfs none "$root/run"
     mount -t tmpfs none "$root/tmp"
     mount --make-private "$root"
-    # basic.target: nothing of what this machine has enabled.
+    # basic.target: none of the services enabled on this machine.
     exec chroot "$root" env -i container=peeklock-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
         /lib/systemd/systemd --unit=basic.target --log-target=console --show-status=no
 fi
@@ -44,7 +44,7 @@ inside() {
         env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive SYSTEMD_COLORS=0 SYSTEMD_PAGER= "$@"
 }
 
-# Waits until a command succeeds; a busy machine takes its time.
+# Waits until a command succeeds, with a margin for a busy machine.
 eventually() {
     for _ in $(seq 600); do
         "$@" >/dev/null 2>&1 && return
@@ -53,7 +53,7 @@ eventually() {
     fail "not within a minute: $*"
 }
 
-# As `systemctl edit` does it.
+# Like `systemctl edit`.
 override() {
     inside mkdir -p /etc/systemd/system/peeklock.service.d
     printf '[Service]\n%s\n' "$2" | inside tee "/etc/systemd/system/peeklock.service.d/$1.conf" >/dev/null
@@ -121,13 +121,13 @@ grep -q -P '^Seccomp:\t2$' <<<"$status" || fail "no filter of system calls"
 ! grep -q -P '^Uid:\t0\t' <<<"$status" || fail "the broker runs as root"
 cli send queue --body kept >/dev/null 2>&1 || fail "sending"
 
-# Started again after a crash; with its messages.
+# Restarted after a crash, with its messages.
 inside kill -KILL "$broker"
 restarted() { is NRestarts "$1" && is ActiveState active; }
 eventually restarted 1
 kept || fail "a crash lost the message"
 
-# Stopped, it can't give the watchdog a sign of life.
+# A stopped process can't notify the watchdog.
 override watchdog WatchdogSec=2s
 inside systemctl restart peeklock
 before="$(property NRestarts)"
@@ -136,7 +136,7 @@ eventually restarted $((before + 1))
 override watchdog WatchdogSec=2min
 inside systemctl restart peeklock
 
-# Reloaded; a mistake changes nothing and is named.
+# Reloaded; an invalid file changes nothing and is reported.
 printf '\n[[queues]]\nname = "second"\n' | inside tee -a /etc/peeklock/peeklock.toml >/dev/null
 follow docs/systemd.md "# As a systemd service"
 cli ls --json | grep -q '"second"' || fail "the reload brought no queue"
@@ -146,7 +146,7 @@ inside systemctl reload peeklock || fail "a reload with mistakes fails"
 [[ "$(property StatusText)" == *"reload refused"* ]] || fail "the status is '$(property StatusText)'"
 is ActiveState active || fail "a reload with mistakes ended the broker"
 
-# A wrong configuration is not tried again and again.
+# A wrong configuration causes no restarts.
 ! inside systemctl restart peeklock 2>/dev/null || fail "a wrong configuration starts"
 is ExecMainStatus 2 && is ActiveState failed || fail "after a wrong configuration: $(property ExecMainStatus), $(property ActiveState)"
 inside cp /tmp/good.toml /etc/peeklock/peeklock.toml
@@ -158,7 +158,7 @@ echo 'PEEKLOCK_ALSO_LISTEN=127.0.0.1:443' | inside tee -a /etc/default/peeklock 
 inside systemctl restart peeklock || fail "port 443"
 cli health --http 127.0.0.1:443 >/dev/null || fail "nothing answers at port 443"
 
-# A backup beside the service, an upgrade, removal, purging.
+# A backup of the running service, an upgrade, removal, purging.
 inside mkdir -p /var/backups
 follow docs/systemd.md "## Backup"
 inside dpkg --install --force-confold /tmp/second.deb >>"$overlay.log" 2>&1 || fail "the upgrade: $(tail -5 "$overlay.log")"

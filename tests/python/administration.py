@@ -1,10 +1,10 @@
-"""The SDK's administration client against a daemon: unmodified over https, led to plain HTTP by hand."""
+"""The SDK's administration client against a daemon: unmodified over https, redirected to plain HTTP by the test."""
 
 from azure.servicebus.management import ServiceBusAdministrationClient
 
 
 def administration_client(daemon, scheme: str = "http", **options) -> ServiceBusAdministrationClient:
-    """Over https it takes the connection string of data clients, with the CA; so does whoever sets REQUESTS_CA_BUNDLE.
+    """Over https it uses the connection string of data clients, with the CA or with REQUESTS_CA_BUNDLE.
 
     It insists on https; for plain HTTP its base URL is replaced, as in the samples of the emulator.
     """

@@ -1,4 +1,4 @@
-"""What most tests do with a client, in one line each."""
+"""Helpers for common operations with a client, one line each in a test."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ from daemon import Subscription, Topic
 DEAD_LETTER = ServiceBusSubQueue.DEAD_LETTER
 TRANSFER_DEAD_LETTER = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
 RECEIVE_AND_DELETE = ServiceBusReceiveMode.RECEIVE_AND_DELETE
-#: What the SDK makes of a missing entity: the first of a link that is refused or ended, as for subscriptions, the second of the
-#: 404 that answers the token for a queue or topic.
+#: The SDK's exceptions for a missing entity: the first for a link that is refused or ended, as for subscriptions, the second for
+#: the 404 that answers the token for a queue or topic.
 MISSING = (MessagingEntityNotFoundError, ServiceBusAuthenticationError)
-#: How long a condition may take to come true on a busy machine.
+#: Time-out for a condition on a busy machine.
 PATIENCE_SECS = 40
 
 
@@ -35,7 +35,7 @@ class Bus:
     async def __aenter__(self):
         # The blocking flavour needs a thread for each receiver that waits.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(48))
-        # No retries: they would hide faults of the broker, and slow down the errors that tests ask for.
+        # No retries: they would hide faults of the broker, and slow down expected errors.
         self.client = await self._stack.enter_async_context(self.new_client(retry_total=0))
         return self
 
@@ -46,13 +46,13 @@ class Bus:
         return sdk.client(self.flavour, self.connection_string, **self.options | options)
 
     def sender(self, target: str, **options):
-        """Of a queue, or of a `Topic`; so for all that sends."""
+        """For a queue, or for a `Topic`; likewise in all methods that send."""
         if isinstance(target, Topic):
             return self.client.get_topic_sender(str(target), **options)
         return self.client.get_queue_sender(target, **options)
 
     def receiver(self, source: str | Subscription, **options):
-        """Of a queue, or of a `Subscription`; so for all that receives or browses."""
+        """For a queue, or for a `Subscription`; likewise in all methods that receive or browse."""
         if isinstance(source, Subscription):
             return self.client.get_subscription_receiver(str(source.topic), source.name, **options)
         return self.client.get_queue_receiver(source, **options)
@@ -83,7 +83,7 @@ class Bus:
             return await nothing(receiver)
 
     async def peek(self, queue: str, **options) -> list:
-        """Everything that browsing shows: locked, deferred and scheduled messages too."""
+        """All messages that browsing shows, including locked, deferred and scheduled ones."""
         found = []
         async with self.receiver(queue, **options) as receiver:
             start = 1
@@ -94,7 +94,7 @@ class Bus:
 
 
 async def take(receiver, count: int) -> list:
-    """Exactly `count` messages, however many calls that takes."""
+    """Exactly `count` messages, by as many calls as needed."""
     messages = []
     deadline = time.monotonic() + PATIENCE_SECS
     while len(messages) < count:
@@ -123,7 +123,7 @@ async def until(condition, what: str = "the condition"):
 
 
 def told_end(message) -> datetime.datetime:
-    """The end of its life as the broker told it; `expires_at_utc` is what the SDK makes of other properties."""
+    """The message's expiry as sent by the broker; the SDK computes `expires_at_utc` from other properties."""
     end_ms = message.raw_amqp_message.properties.absolute_expiry_time
     return datetime.datetime.fromtimestamp(0, datetime.timezone.utc) + datetime.timedelta(milliseconds=end_ms)
 

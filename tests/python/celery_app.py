@@ -1,4 +1,4 @@
-"""What a Celery worker of `test_kombu.py` runs; the broker's address and the results' directory come by environment."""
+"""The Celery application of `test_kombu.py`; the environment has the broker's address and the directory of results."""
 
 import os
 
@@ -9,7 +9,7 @@ app.conf.update(
     task_default_queue=os.environ["PEEKLOCK_CELERY_QUEUE"],
     broker_transport_options={"wait_time_seconds": 1, "queue_name_prefix": "celery-"},
     broker_connection_retry_on_startup=False,
-    # The transport knows no broadcasts.
+    # The transport does not support broadcasts.
     worker_enable_remote_control=False,
     worker_send_task_events=False,
     task_acks_late=True,

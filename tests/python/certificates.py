@@ -13,7 +13,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Identity(NamedTuple):
-    """Files that a client shows."""
+    """The files of a client certificate."""
 
     certificate: pathlib.Path
     key: pathlib.Path

@@ -1,6 +1,6 @@
-"""Compares a ledger with what a broker promises; each rule yields what is against it.
+"""Compares a ledger with the guarantees of a broker; each rule yields its violations.
 
-A rule says nothing where the clients can't know: an attempt in doubt may have been carried out or not.
+A rule reports nothing where the clients can't know: an attempt with an unknown outcome may have been carried out or not.
 """
 
 import collections
@@ -11,7 +11,7 @@ from ledger import Delivery, Ledger, Outcome, Send, Settlement, Verb
 
 class Violation(NamedTuple):
     rule: str
-    #: Of the message that it is about, or empty.
+    #: The id of the message concerned, or empty.
     id: str
     text: str
 
@@ -21,7 +21,7 @@ class View:
 
     def __init__(self, ledger: Ledger, clock_error_secs: float):
         self.ledger = ledger
-        #: By how much the brokers' clock may differ from the clients'.
+        #: Maximum difference between the brokers' clock and the clients'.
         self.clock_error_secs = clock_error_secs
         self.attempts: dict[tuple[str, str], list[Send]] = collections.defaultdict(list)
         self.deliveries: dict[tuple[str, int], list[Delivery]] = collections.defaultdict(list)
@@ -49,7 +49,7 @@ class View:
 
 
 def accepted_is_there(view: View) -> Iterator[Violation]:
-    """What was accepted arrives in every place of its target, or is still there."""
+    """An accepted message arrives in every place of its target, or is still there."""
     cancelled = {(cancel.target, cancel.id) for cancel in view.ledger.cancels}
     for send in view.ledger.accepted():
         for place in view.ledger.places.values():
@@ -62,7 +62,7 @@ def accepted_is_there(view: View) -> Iterator[Violation]:
 
 
 def delivered_does_not_vanish(view: View) -> Iterator[Violation]:
-    """A copy that was delivered is there until somebody settles it; what was dead-lettered is in the dead-letter queue."""
+    """A delivered copy exists until it is settled; a dead-lettered one is in the dead-letter queue."""
     for copy, deliveries in view.deliveries.items():
         if view.is_deleting(copy):
             continue
@@ -91,14 +91,14 @@ def settled_does_not_come_back(view: View) -> Iterator[Violation]:
 
 
 def is_given_later(delivery: Delivery, done: Settlement, clock_error_secs: float) -> bool:
-    """Whether the broker gave it away after a settlement. A receiver may be slow to show what it was given before."""
+    """Whether the broker delivered it after a settlement. A receiver may report an earlier delivery late."""
     is_new_receiver = delivery.opened > done.ended or delivery.holder == done.delivery.holder
     is_new_lock = delivery.locked_at > done.began + clock_error_secs
     return delivery.called > done.ended and (is_new_receiver or is_new_lock)
 
 
 def copies_are_explained(view: View) -> Iterator[Violation]:
-    """No more copies than attempts to send; one where duplicates are detected; none of what nobody sent."""
+    """No more copies than attempts to send; only one with duplicate detection; none that was not sent."""
     for (name, id), numbers in view.copies.items():
         place = view.ledger.places[name]
         attempts = view.attempts[place.target, id]
@@ -112,14 +112,14 @@ def copies_are_explained(view: View) -> Iterator[Violation]:
 
 
 def deleted_comes_once(view: View) -> Iterator[Violation]:
-    """Receive-and-delete gives each copy at most once, and to nobody what is left."""
+    """Receive-and-delete delivers each copy at most once, and none of the copies that are left."""
     for copy, deliveries in view.deliveries.items():
         if view.is_deleting(copy) and len(deliveries) + len(view.remaining[copy]) > 1:
             yield Violation("twice", deliveries[0].id, f"{copy} was received and deleted, and seen again")
 
 
 def redelivery_has_a_reason(view: View) -> Iterator[Violation]:
-    """A copy comes again only after its lock ended: given back, expired, deferred, or something was broken in between."""
+    """A copy is delivered again only after its lock ended: abandoned, expired, deferred, or with a fault in between."""
     for copy, deliveries in view.deliveries.items():
         if view.is_deleting(copy):
             continue
@@ -137,7 +137,7 @@ def redelivery_has_a_reason(view: View) -> Iterator[Violation]:
 
 
 def sessions_keep_their_order(view: View) -> Iterator[Violation]:
-    """Nothing is delivered while an earlier message of its session is there that nobody tried to settle."""
+    """Nothing is delivered while an earlier message of its session exists without an attempt to settle it."""
     sessions = collections.defaultdict(set)
     for record in [*view.ledger.deliveries, *view.ledger.remainders]:
         if view.ledger.places[record.place].has_sessions:
@@ -161,7 +161,7 @@ def overtaken(view: View, delivery: Delivery, earlier: list[tuple[str, int]]) ->
 
 
 def sessions_have_one_holder(view: View) -> Iterator[Violation]:
-    """Whoever lost a session to another settles nothing in it any more."""
+    """A receiver that lost a session to another one settles nothing in it any more."""
     sessions = collections.defaultdict(list)
     for settlement in view.ledger.settlements:
         delivery = settlement.delivery
@@ -181,7 +181,7 @@ def sessions_have_one_holder(view: View) -> Iterator[Violation]:
 
 
 def scheduled_is_in_time(view: View) -> Iterator[Violation]:
-    """Nothing is delivered before it is due, nor after it was cancelled."""
+    """No message is delivered before it is due, nor after it was cancelled."""
     due = {(send.target, send.id): send.due for send in view.ledger.sends if send.due is not None}
     cancelled = {
         (cancel.target, cancel.id): cancel for cancel in view.ledger.cancels if cancel.outcome is Outcome.CONFIRMED
@@ -215,7 +215,7 @@ def violations(ledger: Ledger, clock_error_secs: float = 0.25) -> list[Violation
 
 
 def report(ledger: Ledger, found: list[Violation], limit: int = 10) -> str:
-    """Violations with the history of their messages, and the faults that there were."""
+    """Violations with the history of their messages, and the faults of the run."""
     lines = [f"{len(found)} violations; {ledger.summary()}"]
     for violation in found[:limit]:
         lines += [f"{violation.rule}: {violation.id}: {violation.text}", ledger.history(violation.id)]
@@ -224,7 +224,7 @@ def report(ledger: Ledger, found: list[Violation], limit: int = 10) -> str:
 
 
 def pause_after(ledger: Ledger, moment: float, names: tuple[str, ...] = ()) -> float:
-    """Seconds from a moment until sends and settlements were confirmed in every place, or in those named; infinite as long as they
+    """Seconds from a given time until sends and settlements were confirmed in every place, or in the named ones; infinite if they
     were not."""
     places = [ledger.places[name] for name in names or ledger.places]
     first = {("send", place.target): float("inf") for place in places}
@@ -242,7 +242,7 @@ def confirmed_at(record: Send | Settlement) -> float:
 
 
 def since(records: list, moment: float) -> Iterator:
-    """Those that ended after a moment; the newest first, so that a long ledger costs no time."""
+    """Records that ended after a given time, the newest first, so that a long ledger costs no time."""
     for record in reversed(records[:]):
         if record.ended < moment:
             return

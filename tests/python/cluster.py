@@ -1,4 +1,4 @@
-"""Two brokers on three PostgreSQL servers, with a proxy on every link, and what can happen to all of them."""
+"""Two brokers on three PostgreSQL servers, with a proxy on every link, and the faults of all of them."""
 
 import contextlib
 import glob
@@ -17,7 +17,7 @@ from postgres import Server, Trio
 from proxies import Link, Node, Proxies
 
 FAKETIME = (os.environ.get("FAKETIME_LIBRARY", ""), "/usr/lib/*/faketime/libfaketimeMT.so.1")
-#: By how much the wall clock of a broker's machine steps.
+#: Size of a step of the wall clock of a broker's machine.
 CLOCK_STEP_SECS = 2
 #: Longer than a lease.
 LONG_SECS = 9
@@ -60,7 +60,7 @@ class Broker:
         return Node(("127.0.0.1", amqp), ("127.0.0.1", http))
 
     def status(self, path: str) -> int:
-        """The status of a health page; 0 if nobody answers."""
+        """The status of a health page; 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[1]}{path}", timeout=2) as answer:
                 return answer.status
@@ -79,7 +79,7 @@ class Broker:
 
 
 class Pair:
-    """The brokers `a` and `b`, behind a load balancer that leads to the one that is ready."""
+    """The brokers `a` and `b`, behind a load balancer that routes to the ready one."""
 
     def __init__(self, stack: contextlib.ExitStack, queues: dict, topics: dict, settings: str = ""):
         proxies = stack.enter_context(Proxies())
@@ -115,7 +115,7 @@ class Pair:
         return "\n".join(found)
 
     def check(self):
-        """What holds of the processes themselves."""
+        """Faults of the processes themselves."""
         for broker in self.brokers:
             assert broker.daemon.panics() == [], broker.daemon.panics()
             assert broker.daemon.process.poll() is None, f"{broker.name} died:\n{self.logs()}"
@@ -181,7 +181,7 @@ class Pair:
         self.trio.wait_for_standbys(2)
 
     def promote_beside(self, generator: random.Random):
-        """The old primary wakes up beside the new one; whoever promotes has to end it, and does so late."""
+        """The old primary resumes beside the new one; the promoting operator must stop it, and does so late."""
         old = self.trio.primary
         old.pause()
         self.trio.promote()
@@ -215,7 +215,7 @@ class Pair:
         self.trio.wait_for_standbys(2)
 
     def cancel_waits(self, generator: random.Random):
-        """What nobody confirmed looks like a success; then the primary is lost with it."""
+        """An unconfirmed commit is answered as a success; then the primary is lost with it."""
         standbys, old = self.trio.standbys, self.trio.primary
         for standby in standbys:
             standby.pause()

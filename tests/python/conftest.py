@@ -40,7 +40,7 @@ def _traveller():
 @pytest.fixture
 def traveller(_traveller):
     """A daemon whose clock the test may move; `bus` and `queue` of such a test are on this daemon."""
-    # Far from the SDK's own clock: it refuses to settle or renew once a lock is over by that, without asking.
+    # Far from the SDK's own clock: the SDK refuses to settle or renew, without a request, once a lock has expired by its clock.
     if _traveller.now() < datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1):
         _traveller.advance(days=1)
     return _traveller
@@ -48,7 +48,7 @@ def traveller(_traveller):
 
 @pytest.fixture
 def own_daemon():
-    """A daemon of this test alone, to be killed."""
+    """A daemon for this test alone, which it may kill."""
     daemon = Daemon().start()
     yield daemon
     assert daemon.panics() == []
@@ -81,7 +81,7 @@ def start_daemon():
 
 
 class Fresh:
-    """Hands out each declared queue or topic once."""
+    """Returns each declared queue or topic once."""
 
     def __init__(self, names_of, default: str):
         self._names_of = names_of
@@ -115,7 +115,7 @@ def queue(queues):
 
 @pytest.fixture
 def topic(topics):
-    """A topic with the subscriptions `one` and `two`, which get everything."""
+    """A topic with the subscriptions `one` and `two`, which get all messages."""
     return topics.take()
 
 

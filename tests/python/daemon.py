@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 DUPLICATES = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
 
-#: Queues of a kind share their options; tests take a fresh one of the kind they need.
+#: Queues of a kind share their options; each test uses a fresh one of the kind it needs.
 KINDS = {
     "plain": ({}, 260),
     "brief_lock": ({"lock_duration": "PT5S"}, 8),
@@ -50,7 +50,7 @@ KINDS = {
     ),
 }
 
-#: As `KINDS`, for topics; no key `rules` is the rule that matches everything.
+#: As `KINDS`, for topics; without a key `rules` the rule matches every message.
 TOPIC_KINDS = {
     "topic": ({"subscriptions": [{"name": "one"}, {"name": "two"}]}, 80),
     "topic_duplicates": (DUPLICATES | {"subscriptions": [{"name": "one"}, {"name": "two"}]}, 4),
@@ -111,7 +111,7 @@ def binary() -> pathlib.Path:
 
 
 def is_on_postgres() -> bool:
-    """Whether the brokers of this run keep their messages in databases instead of files: `postgres.py run` says so."""
+    """Whether the brokers of this run store their messages in databases instead of files, as set by `postgres.py run`."""
     return postgres.SERVER_VARIABLE in os.environ
 
 
@@ -127,7 +127,7 @@ class Topic(str):
 
 
 class Subscription(NamedTuple):
-    """Where a receiver receives from, as a queue's name is."""
+    """The source of a receiver, like the name of a queue."""
 
     topic: str
     name: str
@@ -149,9 +149,9 @@ def config_text() -> str:
 
 
 def entities_text(queues: dict = {}, topics: dict = {}, limits: dict = {}) -> str:
-    """The TOML of a daemon of one's own: options by name of queue or topic, and `[limits]`.
+    """The TOML of a test's own daemon: options by name of queue or topic, and `[limits]`.
 
-    A short life needs `limits={"auto_delete_on_idle_min": "PT0.1S"}`.
+    A short idle time needs `limits={"auto_delete_on_idle_min": "PT0.1S"}`.
     """
     tables = [("[limits]", limits)]
     tables += [("[[queues]]", {"name": name} | options) for name, options in queues.items()]
@@ -176,7 +176,7 @@ def toml_value(value) -> str:
 
 
 class Daemon:
-    """One daemon; its data outlives `kill` and comes back with `start`."""
+    """One daemon; its data remains after `kill` and is served again after `start`."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Daemon:
         environment: dict = {},
         listen: tuple[str, str] = ("127.0.0.1:0", "127.0.0.1:0"),
     ):
-        """With more variables, if given. With `emulator`, which is the text of a Config.json, the daemon has its entities instead of those of `config`.
+        """With additional variables, if given. With `emulator`, the text of a Config.json, the daemon has its entities instead of those of `config`.
 
         `listen` are the addresses of AMQP and HTTP.
         """
@@ -204,7 +204,7 @@ class Daemon:
         self.time_travel = time_travel
         self.also_listen = also_listen
         self.listen = listen
-        #: A database of its own, if messages are not in files.
+        #: Its own database, if messages are not in files.
         self.database = None
         if is_on_postgres() and "PEEKLOCK_STORAGE_URL" not in environment:
             self.database = postgres.create_shared_database()
@@ -212,7 +212,7 @@ class Daemon:
         self.process = None
 
     def start(self) -> "Daemon":
-        """Returns when connections are accepted, on ports that the system chose."""
+        """Returns when connections are accepted, on ports chosen by the system."""
         self.launch()
         deadline = time.monotonic() + START_SECS
         while not self.ready.exists():
@@ -228,11 +228,11 @@ class Daemon:
         return self
 
     def launch(self):
-        """Starts it and waits for nothing."""
+        """Starts it without waiting."""
         self.process = self._spawn()
 
     def _spawn(self) -> subprocess.Popen:
-        # What a killed daemon left would pass for the new one's.
+        # The file of a killed daemon would be mistaken for the new one's.
         self.ready.unlink(missing_ok=True)
         command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
         command += ["--amqp", self.listen[0], "--http", self.listen[1], "--ready-file", self.ready]
@@ -245,7 +245,7 @@ class Daemon:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=self.path, env=environment)
 
     def reload(self):
-        """SIGHUP: the configuration is read again; returns when the daemon says so."""
+        """SIGHUP: reloads the configuration; returns when the daemon reports it."""
         done = lambda: self.log.read_text().count("reloaded")
         before = done()
         self.process.send_signal(signal.SIGHUP)
@@ -259,15 +259,15 @@ class Daemon:
         return CONNECTION_STRING.format(port=self.amqp_port)
 
     def now(self) -> datetime.datetime:
-        """The time by the daemon's clock; needs `time_travel`, as all that moves it."""
+        """The time of the daemon's clock; needs `time_travel`, like the methods that move it."""
         return self._clock()
 
     def advance(self, **duration: float) -> datetime.datetime:
-        """Moves the clock, as in `advance(hours=1)`; what is due then has happened. The new time."""
+        """Moves the clock, as in `advance(hours=1)`, and returns the new time; all due events have happened then."""
         return self._clock({"advance": f"PT{datetime.timedelta(**duration).total_seconds():.3f}S"})
 
     def advance_to(self, moment: datetime.datetime) -> datetime.datetime:
-        """Moves the clock to a moment, or leaves it if that is past."""
+        """Moves the clock to a time, or leaves it if that is past."""
         left = (moment - self.now()).total_seconds()
         return self.advance(seconds=left + 0.001) if left > 0 else self.now()
 
@@ -278,19 +278,19 @@ class Daemon:
             return datetime.datetime.fromisoformat(json.load(answer)["now"].replace("Z", "+00:00"))
 
     def kill(self):
-        """SIGKILL: what a power cut leaves."""
+        """SIGKILL: no clean stop."""
         self.process.kill()
         self.process.wait()
 
     def pause(self):
-        """SIGSTOP: its connections stay open, and nothing answers."""
+        """SIGSTOP: its connections stay open without any answer."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
-        """SIGTERM: the graceful way; the exit code."""
+        """SIGTERM: a clean stop; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 

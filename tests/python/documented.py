@@ -1,8 +1,8 @@
 """Runs the commands of a page of the documentation as a reader would, from top to bottom, in one directory.
 
-The blocks that count are fenced as `sh` or `console`, and programs in `python`. In `console` blocks lines that begin with `$ ` are
-commands, and what stands below is their output, in which `…` stands for anything. A page runs in a network of its own, where the
-documented ports are free; where there is no such thing (unprivileged containers), pages run one after the other on the machine's.
+The blocks to run are fenced as `sh` or `console`, and programs as `python`. In `console` blocks lines that begin with `$ ` are
+commands, and the lines below are their output, in which `…` matches anything. A page runs in a network namespace of its own, where
+the documented ports are free; where that is not possible (unprivileged containers), pages run in turn in the machine's network.
 """
 
 import contextlib
@@ -44,32 +44,32 @@ class Command:
 
 @dataclass
 class Step:
-    """What the test does about a command: everything is shell; `run` replaces the command, `skip` leaves it out."""
+    """How the test treats a command, in shell code: `run` replaces the command, `skip` leaves it out."""
 
     before: str = ""
     run: str = ""
     after: str = ""
-    #: Why it does not run as it stands.
+    #: Why it does not run unchanged.
     skip: str = ""
-    #: It works until somebody presses Ctrl-C: a pattern of its output after which that is done.
+    #: For a command that runs until Ctrl-C: a pattern of its output after which it is interrupted.
     until: str = ""
     prints: str = ""
 
 
 @dataclass
 class Page:
-    """How a page is run: by the beginnings of its commands, and of its programs' first lines."""
+    """How a page is run: keyed by the beginnings of its commands, and of its programs' first lines."""
 
     setup: str = ""
     steps: dict[str, Step] = field(default_factory=dict)
-    #: By language: what makes a complete program of a block when it stands before it, and what makes it do something, behind.
+    #: By language: code before a block that makes it a complete program, and code after it that uses it.
     programs: dict[str, tuple[str, str]] = field(default_factory=dict)
     #: By language: the file that the reader saves a block as.
     saves: dict[str, str] = field(default_factory=dict)
     after: str = ""
-    #: Paths and addresses that the test has elsewhere.
+    #: Paths and addresses that differ in the test.
     places: dict[str, str] = field(default_factory=dict)
-    #: Files of the repository that the page's reader has in front of them.
+    #: Files of the repository that the page's reader has.
     files: tuple[str, ...] = ()
 
 
@@ -83,7 +83,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def commands(block: Block) -> list[Command]:
-    """Those of a block in a shell's language. Loops and the like stand in one line."""
+    """The commands of a block in a shell's language. Loops and the like are in one line."""
     found, continued = [], False
     for number, line in enumerate(block.text.splitlines(), start=block.line + 1):
         is_command = block.language == "sh" or line.startswith("$ ")
@@ -98,7 +98,7 @@ def commands(block: Block) -> list[Command]:
     return found
 
 
-#: Starts a broker in the foreground: the reader leaves it running and goes on in another window.
+#: Starts a broker in the foreground: the reader leaves it running and continues in another window.
 SERVES = re.compile(r"^(?:[A-Z_]+=\S+ )*peeklock(?: serve\b| --(?!version|help)|$)(?!.*&$)", re.DOTALL)
 
 PRELUDE = r"""
@@ -150,13 +150,13 @@ until_printed() {
 }
 """
 
-#: Commands that a reader has and the test answers for: `pip` without a network, `sudo` as the user that runs the test.
+#: Commands that a reader has and the test replaces: `pip` without a network, `sudo` as the user that runs the test.
 TOOLS = {
     "pip": 'exec "$PYTHON" -m pip --quiet --disable-pip-version-check "$1" --no-index "${@:2}"',
     "python": 'exec "$PYTHON" "$@"',
     "celery": 'exec "$PYTHON" -m celery "$@"',
     "sudo": 'exec "$@"',
-    # Ctrl-C reaches what runs in the foreground; a shell's background jobs ignore it.
+    # Ctrl-C reaches foreground processes; a shell's background jobs ignore it.
     "interruptible": 'exec "$PYTHON" -c "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);'
     ' os.execvp(sys.argv[1], sys.argv[1:])" "$@"',
 }
@@ -178,7 +178,7 @@ def step_of(page: Page, first: str, used: set[str]) -> Step:
 
 
 class Run:
-    """A page's script, and what it leaves behind."""
+    """A page's script, and its results."""
 
     def __init__(self, name: str, page: Page):
         self.name, self.page, self.used = name, page, set()
@@ -233,7 +233,7 @@ class Run:
             text = f"until_printed '{step.until}' {text}"
         elif SERVES.match(text):
             text = f"serve {text}"
-        # The standard input of a reader who types nothing.
+        # No standard input.
         parts = [step.before, f"step {command.place}", f"{{ {text}\n}} </dev/null >{output}", step.after]
         return "\n".join(part for part in parts if part)
 
@@ -251,7 +251,7 @@ class Run:
 
 
 def execute(command: list, work: pathlib.Path, variables: dict[str, str]) -> tuple[int | None, str]:
-    """The exit code, or none if the time was over, and what was printed. Nothing that it started goes on."""
+    """The exit code, or none after a time-out, and the output. All processes that it started are ended."""
     process = subprocess.Popen(
         command, cwd=work, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -270,7 +270,7 @@ def outputs(area: pathlib.Path) -> str:
 
 
 def shown_line(line: str) -> str:
-    """What matches a line, however wide its columns are."""
+    """A pattern for a line, regardless of the width of its columns."""
     return re.sub(r"(?:\\ )+", r"\\s+", re.escape(line.strip()).replace("…", ".*"))
 
 

@@ -1,4 +1,4 @@
-"""How each page of the documentation is run by `test_docs_commands.py`: what is there before, and what can't run, with the reason."""
+"""How each page of the documentation is run by `test_docs_commands.py`: the preparation, and the commands that can't run, with the reason."""
 
 import shutil
 
@@ -53,7 +53,7 @@ api=localhost:5300/'$api'/v1
 dead='orders/$deadletterqueue'
 """
 
-#: The console's steps 1 to 3 by its API; a browser takes them in tests/js/first-steps.test.mjs.
+#: The console's steps 1 to 3 by its API; tests/js/first-steps.test.mjs does them in a browser.
 MEND = r"""
 api "$api/dead-letters" >groups
 grep -q "there is no coffee" groups && grep -q "the amount is no number: 'two'" groups

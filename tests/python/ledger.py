@@ -1,4 +1,4 @@
-"""What the clients of a broker saw: each writes down what it did and what it was told, and `checker.py` compares.
+"""A ledger of the operations of a broker's clients and their outcomes, which `checker.py` checks.
 
 Times are seconds of this machine's wall clock, which the brokers under test share.
 """
@@ -10,9 +10,9 @@ import time
 
 
 class Outcome(enum.Enum):
-    #: The broker said that it is done.
+    #: The broker confirmed it.
     CONFIRMED = "confirmed"
-    #: The answer was an error or none at all: it may be done or not.
+    #: The answer was an error, or there was none: it may be done or not.
     DOUBT = "in doubt"
 
 
@@ -24,18 +24,18 @@ class Verb(enum.Enum):
 
     @property
     def takes_away(self) -> bool:
-        """Whether nobody gets the message from its queue afterwards."""
+        """Whether the message can't be received from its queue afterwards."""
         return self in (Verb.COMPLETE, Verb.DEAD_LETTER)
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where messages are received: a queue or a subscription, and what it promises."""
+    """A place of receiving: a queue or a subscription, and its guarantees."""
 
     name: str
-    #: Where they are sent to.
+    #: The target of its messages.
     target: str
-    #: Duplicate detection: an id is there once, however often it was sent.
+    #: With duplicate detection: an id exists once, regardless of the number of sends.
     is_unique: bool = False
     has_sessions: bool = False
     #: Received by receive-and-delete: at most once.
@@ -57,7 +57,7 @@ class Send:
 
 @dataclasses.dataclass(frozen=True)
 class Cancel:
-    """One attempt to cancel what was scheduled."""
+    """One attempt to cancel a scheduled message."""
 
     target: str
     id: str
@@ -74,18 +74,18 @@ class Delivery:
     number: int
     token: str | None
     count: int
-    #: Who holds the session, or the link: one name for each time a receiver was opened.
+    #: The holder of the session or link: a new name each time a receiver is opened.
     holder: str
-    #: When that receiver was opened, and when the client began to ask for this message.
+    #: When that receiver was opened, and when the client began to receive this message.
     opened: float
     called: float
     at: float
-    #: None in a session, whose lock it is, and where receiving deletes.
+    #: None in a session, whose lock applies, and with receive-and-delete.
     locked_until: float | None = None
     session: str | None = None
-    #: How long a lock lasts there, so that it is known when it was taken.
+    #: The lock duration there, to compute when the lock was taken.
     lock_secs: float = 0.0
-    #: Asked for by its number, because it was deferred.
+    #: Received by its number, because it was deferred.
     is_deferred: bool = False
 
     @property
@@ -105,13 +105,13 @@ class Settlement:
     began: float
     ended: float
     outcome: Outcome
-    #: What the client was told of errors: one text for each of its SDK's attempts that it tells of.
+    #: The errors that the client got: one text for each reported attempt of its SDK.
     errors: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Remainder:
-    """What browsing showed at the end, in the queue itself or in its dead-letter queue."""
+    """A message found by browsing at the end, in the queue itself or in its dead-letter queue."""
 
     place: str
     id: str
@@ -126,7 +126,7 @@ class Remainder:
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A time in which something was broken; `healed` is when everything was whole again."""
+    """The time of a fault; `healed` is its end."""
 
     name: str
     began: float
@@ -134,7 +134,7 @@ class Fault:
 
 
 class Ledger:
-    """All records, by any number of threads."""
+    """All records, written by any number of threads."""
 
     def __init__(self, places: list[Place]):
         self.places = {place.name: place for place in places}
@@ -144,7 +144,7 @@ class Ledger:
         self.settlements: list[Settlement] = []
         self.remainders: list[Remainder] = []
         self.faults: list[Fault] = []
-        #: What the clients' application code was told of errors: time, who, what.
+        #: Errors that the clients' application code got: time, client, text.
         self.errors: list[tuple[float, str, str]] = []
         self._lock = threading.Lock()
 
@@ -168,7 +168,7 @@ class Ledger:
         return [send for send in self.sends if send.outcome is Outcome.CONFIRMED]
 
     def history(self, id: str) -> str:
-        """All that is known of a message, in order, to look at."""
+        """All records of a message, in order, for inspection."""
         with self._lock:
             records = [
                 *((send.began, send) for send in self.sends if send.id == id),

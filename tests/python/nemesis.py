@@ -1,6 +1,6 @@
-"""Breaks a setup step by step, chosen by a seed, heals it after each, and sees that it serves again in bounded time.
+"""Applies faults to a setup in steps chosen by a seed, ends each fault, and checks that service resumes in bounded time.
 
-A step is a method of a setup: it breaks something, waits as long as it is told, and leaves everything whole.
+A step is a method of a setup: it causes a fault, waits for the given time, and ends the fault.
 """
 
 import os
@@ -16,18 +16,18 @@ from workload import Workload, browse
 
 SEED_VARIABLE = "PEEKLOCK_NEMESIS_SEED"
 MINUTES_VARIABLE = "PEEKLOCK_NEMESIS_MINUTES"
-#: How long something stays broken.
+#: Duration of a fault.
 BROKEN_SECS = (0.2, 3.0)
-#: How long there may be no service in some place after everything is healed: far more than it takes, far less than for ever.
+#: Maximum time without service in a place after all faults have ended: much longer than needed, but bounded.
 SERVICE_SECS = 90
-#: How long the clients have to settle what is left when nothing is sent any more.
+#: Time for the clients to settle the remaining messages after the last send.
 QUIET_SECS = 20
 
 Step = Callable[[random.Random], None]
 
 
 def seed() -> int:
-    """Of the variable, or a new one; whoever runs a nemesis prints it."""
+    """The seed of the variable, or a new one; the caller prints it."""
     return int(os.environ.get(SEED_VARIABLE) or secrets.randbits(32))
 
 
@@ -36,7 +36,7 @@ def minutes(default: float) -> float:
 
 
 class LinkFaults:
-    """What can be done to links; any setup has them for those it names."""
+    """Faults of links, for the links that a setup names."""
 
     def __init__(self, links: Callable[[], list[Link]]):
         self._links = links
@@ -67,7 +67,7 @@ class LinkFaults:
 
 
 def broken(generator: random.Random):
-    """Leaves it broken for a while."""
+    """Keeps the fault for a while."""
     time.sleep(generator.uniform(*BROKEN_SECS))
 
 
@@ -96,7 +96,7 @@ class Nemesis:
         self._steps[name](self._generator)
         healed = time.time()
         pause_secs = self.wait_for_service(name, healed)
-        # What clients see of a fault ends only when all are served again.
+        # For clients, a fault ends only when all are served again.
         ledger.add(Fault(name, began, healed + pause_secs))
         self.pauses.append((name, pause_secs))
         print(f"    {name}: {healed - began:.1f} s, then {pause_secs:.1f} s until everything was served", flush=True)
@@ -110,7 +110,7 @@ class Nemesis:
 
 
 def finish(workload: Workload, clock_error_secs: float = 0.25):
-    """Lets the clients settle what is left, looks at what remains and checks the ledger."""
+    """Lets the clients settle the remaining messages, browses what is left and checks the ledger."""
     workload.stop_sending()
     settled = lambda: len(workload.ledger.settlements) + len(workload.ledger.deliveries)
     deadline, before = time.monotonic() + QUIET_SECS, -1

@@ -1,6 +1,6 @@
-"""PostgreSQL servers of a test's own: one alone, or a primary with standbys of which any one confirms each commit.
+"""PostgreSQL servers for one test: one alone, or a primary with standbys of which any one confirms each commit.
 
-They live in a temporary directory, listen on free ports of 127.0.0.1 and run as an unprivileged user if the tests run as
+They are in a temporary directory, listen on free ports of 127.0.0.1 and run as an unprivileged user if the tests run as
 root, which PostgreSQL refuses. `python postgres.py run -- COMMAND` runs a command, such as a whole suite, whose brokers keep
 their messages on a primary with one standby: see `daemon.py`.
 """
@@ -21,22 +21,22 @@ import tempfile
 import time
 import uuid
 
-#: Where Debian and others keep programs that are not on the path; the newest version is taken.
+#: Directories of programs that are not on the path, as in Debian; the newest version is used.
 DIRECTORIES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 PROGRAMS = ("initdb", "postgres", "pg_basebackup", "pg_rewind", "psql")
 #: With this variable, missing programs fail the tests that need them.
 REQUIRED_VARIABLE = "PEEKLOCK_REQUIRE_POSTGRES"
 #: The URL of a server that a whole run shares, without a database: then each broker of the suites has a database there.
 SERVER_VARIABLE = "PEEKLOCK_TEST_POSTGRES"
-#: Where psql is, for that.
+#: The path of psql for that server.
 CLIENT_VARIABLE = "PEEKLOCK_TEST_PSQL"
 
 #: The role of the brokers: owns its databases and may create more.
 ROLE, PASSWORD = "peeklock", "not-a-secret"
 ADMINISTRATOR = "postgres"
-#: How long a server may take on a busy machine.
+#: Time-out for a server on a busy machine.
 PATIENCE_SECS = 60
-#: Below what systems give to outgoing connections, so that a port stays free while its server is down.
+#: Below the range of outgoing connections, so that a port stays free while its server is down.
 PORTS = range(17_000, 31_000)
 
 SETTINGS = {
@@ -67,7 +67,7 @@ def programs() -> pathlib.Path | None:
 
 
 def require() -> pathlib.Path:
-    """As `programs`; the calling test is skipped where they are missing, or fails if they are required."""
+    """Like `programs`; the calling test is skipped if they are missing, or fails if they are required."""
     import pytest
 
     if found := programs():
@@ -79,7 +79,7 @@ def require() -> pathlib.Path:
 
 
 def account() -> dict:
-    """Who runs the programs, as arguments of `subprocess`: PostgreSQL refuses to run as root."""
+    """The user for the programs, as arguments of `subprocess`: PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -108,11 +108,11 @@ def until(condition, what: str):
 
 
 class Refused(Exception):
-    """What psql said of a failed statement or connection."""
+    """The error of psql for a failed statement or connection."""
 
 
 class Server:
-    """One server, named `name` to the others. Its data outlive `kill` and come back with `start`."""
+    """One server, known to the others as `name`. Its data remains after `kill` and is served again after `start`."""
 
     def __init__(self, directory: pathlib.Path, name: str, settings: dict = {}):
         self.name = name
@@ -143,18 +143,18 @@ class Server:
         return done.stdout
 
     def create(self):
-        """Makes a new, empty server of it, with the brokers' role."""
+        """Initializes it as a new, empty server, with the brokers' role."""
         arguments = ["--username", ADMINISTRATOR, "--encoding=UTF8", "--locale=C", "--data-checksums", "--no-sync"]
         self.run("initdb", *arguments, "--auth-local=trust", "--auth-host=scram-sha-256", "-D", self.data)
         with (self.data / "pg_hba.conf").open("a") as rules:
             rules.write("host replication all 127.0.0.1/32 scram-sha-256\n")
-        # In the file as well as in the command: the recovery that pg_rewind starts has to keep the log, too.
+        # In the file as well as in the command: the recovery that pg_rewind starts must keep the log, too.
         with (self.data / "postgresql.conf").open("a") as file:
             file.writelines(f"{key} = '{value}'\n" for key, value in SETTINGS.items())
 
     def create_role(self):
         self.sql(f"create role {ROLE} login createdb replication in role pg_checkpoint password '{PASSWORD}'")
-        # What pg_rewind needs of the server that it copies from.
+        # Required by pg_rewind on the server that it copies from.
         for function in (
             "pg_ls_dir(text, boolean, boolean)",
             "pg_stat_file(text, boolean)",
@@ -219,7 +219,7 @@ class Server:
                 os.kill(process, number)
 
     def pause(self):
-        """SIGSTOP for all its processes; connections stay open, and nothing answers."""
+        """SIGSTOP for all its processes; connections stay open without any answer."""
         self.process.send_signal(signal.SIGSTOP)
         self.signal_all(signal.SIGSTOP)
 
@@ -229,23 +229,23 @@ class Server:
     def kill(self):
         """SIGKILL for all its processes at once."""
         if self.is_running:
-            # What is stopped starts no more processes while its children are killed.
+            # A stopped process starts no more processes while its children are killed.
             self.process.send_signal(signal.SIGSTOP)
             self.signal_all(signal.SIGKILL)
             self.process.wait()
 
     def stop(self):
-        """Shut down in order, without waiting for its clients."""
+        """A clean shutdown, without waiting for its clients."""
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=PATIENCE_SECS)
 
     def cancel_waits(self) -> int:
-        """Cancels every commit that waits for a standby; how many there were. Each is answered as a success, with a warning."""
+        """Cancels every commit that waits for a standby, and returns their number. Each is answered as a success, with a warning."""
         cancel = "select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'"
         return int(self.sql(cancel))
 
     def follow(self, primary: "Server | None"):
-        """Which server it gets the log from; None ends that. Takes effect at once if it runs."""
+        """Sets the server from which it gets the log, or none. Takes effect at once if it runs."""
         words = f"host=127.0.0.1 port={primary.port} user={ROLE} password={PASSWORD}" if primary else ""
         words += f" application_name={self.name} connect_timeout=5" if primary else ""
         settings = self.data / "postgresql.auto.conf"
@@ -262,7 +262,7 @@ class Server:
         self._stand_by(primary)
 
     def rewind(self, primary: "Server"):
-        """Makes a standby of it by pg_rewind, which takes back what `primary` never had."""
+        """Makes a standby of it by pg_rewind, which removes changes that `primary` never had."""
         # pg_rewind reads the timeline from the last checkpoint, which a promotion does not wait for.
         primary.sql("checkpoint")
         source = f"host=127.0.0.1 port={primary.port} user={ROLE} password={PASSWORD} dbname=postgres"
@@ -275,7 +275,7 @@ class Server:
         self.follow(primary)
 
     def received(self) -> int:
-        """How far its log goes that is safe on its disk, as a standby; in bytes."""
+        """The position up to which its log is synced, as a standby; in bytes."""
         return int(self.sql("select coalesce(pg_last_wal_receive_lsn(), '0/0') - '0/0'"))
 
 
@@ -305,7 +305,7 @@ class Single:
 
 
 class Trio:
-    """A primary and two standbys (or as many as told), by synchronous_standby_names = 'ANY 1 (s0, s1, s2)'.
+    """A primary and two standbys (or another number), with synchronous_standby_names = 'ANY 1 (s0, s1, s2)'.
 
     Nothing acknowledged is lost as long as `promote` finds both standbys, as every acknowledgement is in the log of one of them.
     """
@@ -313,13 +313,13 @@ class Trio:
     def __init__(self, settings: dict = {}, standbys: int = 2):
         self._directory = Directory()
         names = [f"s{number}" for number in range(1 + standbys)]
-        # Quoted names, as users write them; a server is never its own standby.
+        # Quoted names, as in documentation; a server is never its own standby.
         listed = ", ".join(f'"{name}"' for name in names)
         settings = {"synchronous_standby_names": f"ANY 1 ({listed})"} | settings
         self.servers = [Server(self._directory.path, name, settings) for name in names]
         self.primary, *standbys = self.servers
         self.primary.create()
-        # Until there are standbys, nobody could confirm a commit.
+        # Without standbys no commit would be confirmed.
         self.primary.settings = settings | {"synchronous_standby_names": ""}
         self.primary.start().create_role()
         self.primary.stop()
@@ -335,21 +335,21 @@ class Trio:
         return [server for server in self.servers if server is not self.primary]
 
     def url(self, database: str = "", hosts: list[tuple[str, int]] | None = None) -> str:
-        """Of all servers, or of the proxies before them; a client has to look for the one that takes writes."""
+        """The addresses of all servers, or of the proxies before them; a client must find the one that accepts writes."""
         return url(hosts or [("127.0.0.1", server.port) for server in self.servers], database)
 
     def create_database(self) -> str:
         return self.primary.create_database()
 
     def wait_for_standbys(self, count: int):
-        """Returns when so many standbys get the primary's log."""
+        """Returns when the given number of standbys get the primary's log."""
         asked = "select count(*) from pg_stat_replication where state = 'streaming'"
         until(lambda: int(self.primary.sql(asked)) >= count, f"{count} standbys follow {self.primary.name}")
 
     def promote(self) -> Server:
-        """Makes a primary of the standby whose log goes furthest, and a standby of it of the other.
+        """Promotes the standby with the longest log, and makes the other one follow it.
 
-        Neither listens to the old primary any more before their logs are compared: with both gone nobody confirms its commits.
+        Both are disconnected from the old primary before their logs are compared: without them its commits are not confirmed.
         """
         standbys = self.standbys
         for standby in standbys:
@@ -364,7 +364,7 @@ class Trio:
         return chosen
 
     def rejoin(self, server: Server):
-        """Starts a killed server again as a standby of the primary, whatever it was."""
+        """Starts a killed server again as a standby of the primary, regardless of its former role."""
         server.kill()
         try:
             server.rewind(self.primary)

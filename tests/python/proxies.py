@@ -13,9 +13,9 @@ import time
 from typing import Awaitable, Callable
 
 CHUNK_BYTES = 64 << 10
-#: How long a balancer waits for a node to say that it is ready.
+#: Time-out of a balancer's request for readiness.
 READY_SECS = 1.0
-#: How long a balancer keeps a connection waiting if no node is ready, and how often it asks.
+#: How long a balancer keeps a connection waiting if no node is ready, and its polling interval.
 QUEUE_SECS = 30.0
 ASK_SECS = 0.1
 
@@ -30,16 +30,16 @@ class Way(enum.Enum):
 
 
 class Fault(enum.Enum):
-    """What a link does to its connections, the new ones too."""
+    """The state of a link, which applies to its connections, also new ones."""
 
     #: Resets them.
     CUT = "cut"
-    #: Accepts and swallows: nothing arrives, nothing ends. What was swallowed is lost, so healing resets these connections.
+    #: Accepts and discards data without closing. The data is lost, so healing resets these connections.
     SILENT = "silent"
 
 
 class Link:
-    """One proxy. Connections go to what `target()` names at that moment; where nobody listens, they wait, and then are reset."""
+    """One proxy. Connections go to the address that `target()` returns at that time; without a listener, they wait, and are then reset."""
 
     def __init__(self, name: str, target: Callable[[], Awaitable[Address | None]], loop, queue_secs: float = 0.0):
         self.name = name
@@ -67,7 +67,7 @@ class Link:
         self._change(lambda: self._set_fault(Fault.SILENT))
 
     def hold(self, way: Way):
-        """A cut in one direction: what is sent there arrives after `heal`, as TCP sends again what was lost."""
+        """A cut in one direction: data sent there arrives after `heal`, as TCP retransmits lost data."""
         self._change(lambda: self._held.add(way))
 
     def delay(self, seconds: float):
@@ -75,7 +75,7 @@ class Link:
         self._change(lambda: setattr(self, "_delay_secs", seconds))
 
     def reset(self):
-        """Ends the connections that there are; new ones are served."""
+        """Ends the existing connections; new ones are served."""
         self._change(self._reset)
 
     def heal(self):
@@ -102,7 +102,7 @@ class Link:
                 connection.abort()
 
     def _change(self, change: Callable[[], object]):
-        """Makes a change on the loop's thread, and returns when it is made."""
+        """Runs a change on the loop's thread, and returns when it is done."""
         done = threading.Event()
 
         def make():
@@ -126,7 +126,7 @@ class Link:
             connection.close()
 
     async def _passing(self, way: Way) -> bool:
-        """Waits as long as that direction is held; whether data pass then."""
+        """Waits as long as that direction is held; returns whether data may pass then."""
         while way in self._held:
             await self._changed.wait()
         if self._delay_secs:
@@ -157,7 +157,7 @@ class Connection:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connect(self):
-        """To the target. A silent link accepts all the same, and knows its target only after it is healed."""
+        """Connects to the target. A silent link accepts connections too, but gets its target only after it is healed."""
         while self._link._fault is Fault.SILENT:
             self.lost_data = True
             await self._link._changed.wait()
@@ -183,7 +183,7 @@ class Connection:
             else:
                 self.lost_data = True
         except OSError:
-            # One side is gone without a word: so the other is told.
+            # One side was reset: reset the other one as well.
             self.abort()
 
     def close(self):
@@ -262,7 +262,7 @@ class Proxies:
 
 
 class Node:
-    """What a balancer knows of a node: where clients go, and where `/health/ready` is."""
+    """A node of a balancer: the address for clients, and that of `/health/ready`."""
 
     def __init__(self, address: Address, health: Address):
         self.address = address

@@ -1,4 +1,4 @@
-"""The messaging API over HTTP, in one line each; nothing but the standard library, as any program would use it."""
+"""The messaging API over HTTP, one line per operation, with the standard library only."""
 
 import base64
 import contextlib
@@ -18,7 +18,7 @@ DEAD_LETTERS = "/$deadletterqueue"
 
 
 def signature(resource: str, rule: str = "RootManageSharedAccessKey", key: str = "SAS_KEY_VALUE") -> str:
-    """A shared access signature, as everybody makes them."""
+    """A shared access signature."""
     resource = urllib.parse.quote_plus(resource)
     expiry = int(time.time()) + 3600
     digest = hmac.new(key.encode(), f"{resource}\n{expiry}".encode(), hashlib.sha256).digest()
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     @property
     def broker(self) -> dict:
-        """What the broker knows of the message."""
+        """The broker properties of the message."""
         return json.loads(self.headers["BrokerProperties"])
 
     @property
@@ -76,7 +76,7 @@ class Rest:
         return self.request(method, url.path)
 
     def socket(self, method: str, path: str, headers: dict = {}) -> socket.socket:
-        """A request whose answer nobody reads yet; its body is for the caller to send."""
+        """A request whose answer is not read yet; the caller sends its body."""
         headers = {"Host": "localhost", "Authorization": signature("http://localhost/")} | headers
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         peer = socket.create_connection(("127.0.0.1", self.port), timeout=60)

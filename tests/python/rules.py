@@ -1,4 +1,4 @@
-"""A topic of a test's own: subscriptions with the rules that the test gives, and what comes of what it sends."""
+"""A topic for one test: subscriptions with given rules, and the copies of sent messages."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ END = "the end"
 
 @contextlib.asynccontextmanager
 async def administration(daemon, flavour: str):
-    """The administration client of a flavour, over plain HTTP, with the asyncio one's face."""
+    """The administration client of a flavour, over plain HTTP, with the interface of the asyncio one."""
     if flavour == "sync":
         client = sdk.OnThreads(administration_client(daemon))
     else:
@@ -35,12 +35,12 @@ async def all_of(pages) -> list:
     """Everything that a listing of either flavour gives."""
     if hasattr(pages, "__aiter__"):
         return [one async for one in pages]
-    # The blocking client asks for the next page on the way.
+    # The blocking client requests further pages while iterating.
     return await asyncio.to_thread(list, await pages)
 
 
 def filter_of(rule):
-    """A filter: SQL as a text or as a text and its parameters, the fields of a correlation filter, or one as it is."""
+    """A filter from SQL, from SQL with parameters, from the fields of a correlation filter, or from a filter object."""
     match rule:
         case str():
             return SqlRuleFilter(rule)
@@ -52,7 +52,7 @@ def filter_of(rule):
 
 
 def action_of(rule):
-    """An action: SQL as a text or as a text and its parameters; `None` for none."""
+    """An action from SQL or from SQL with parameters; `None` for none."""
     match rule:
         case str():
             return SqlRuleAction(rule)
@@ -87,12 +87,12 @@ class Stage:
         await self.admin.delete_rule(*subscription, name)
 
     async def send(self, *messages: ServiceBusMessage):
-        """In one batch, with the message of `END` behind."""
+        """Sends one batch, with the message of `END` at its end."""
         async with self.bus.sender(self.topic) as sender:
             await sender.send_messages([*messages, ServiceBusMessage(b"end", message_id=END, session_id="end")])
 
     async def copies(self, subscription: Subscription) -> list:
-        """All that a `send` came to: what has not come before its end never will."""
+        """All copies of a `send`: those that have not arrived before `END` never will."""
         copies = []
         deadline = time.monotonic() + PATIENCE_SECS
         async with self.bus.receiver(subscription, receive_mode=RECEIVE_AND_DELETE) as receiver:
@@ -111,6 +111,6 @@ def rule_of(message) -> str | None:
 
 
 def properties(message) -> dict:
-    """The application properties with text for what the SDK shows as bytes."""
+    """The application properties, with strings instead of the SDK's bytes."""
     text = lambda value: value.decode() if isinstance(value, bytes) else value
     return {text(key): text(value) for key, value in (message.application_properties or {}).items()}

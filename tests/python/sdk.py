@@ -27,7 +27,7 @@ _END = object()
 
 
 class OnThreads:
-    """A blocking SDK object with the asyncio flavour's face."""
+    """A blocking SDK object with the interface of the asyncio flavour."""
 
     def __init__(self, target):
         self.target = target

@@ -1,4 +1,4 @@
-"""Entities made, changed, listed and deleted by the SDK's administration client."""
+"""Entities created, changed, listed and deleted by the SDK's administration client."""
 
 import datetime
 
@@ -97,7 +97,7 @@ def chosen(entity, of: dict) -> dict:
     return {key: getattr(entity, key) for key in of}
 
 
-# FilteringMessagesBeforePublishing is not among what this SDK sends.
+# This SDK does not send FilteringMessagesBeforePublishing.
 SENT_BY_TOPIC = {key: value for key, value in TOPIC.items() if key != "filtering_messages_before_publishing"}
 
 
@@ -117,7 +117,7 @@ def test_every_property_of_a_queue_comes_back_and_survives_an_update(admin, name
     created = admin.create_queue(
         name, **QUEUE, authorization_rules=[rule], forward_dead_lettered_messages_to=forwarding
     )
-    # What forwards is created without a limit of idleness (azure-sdk-for-js 14539); an update sets one.
+    # A forwarding entity is created without an idle limit (azure-sdk-for-js 14539); an update sets one.
     assert created.auto_delete_on_idle > NEVER_MIN
     assert chosen(created, QUEUE) == QUEUE | {"auto_delete_on_idle": created.auto_delete_on_idle}
     admin.update_queue(created, auto_delete_on_idle=QUEUE["auto_delete_on_idle"])
@@ -453,7 +453,7 @@ def test_what_the_file_declares_wins_at_the_next_start_and_the_rest_stays(start_
 
 
 def test_no_more_entities_are_created_than_there_may_be(start_daemon):
-    """What is there can still be changed, and what is deleted makes room."""
+    """Existing entities can still be changed, and a deletion allows another creation."""
     daemon = start_daemon('[limits]\nentities_max = 3\n[[queues]]\nname = "declared"\n')
     with administration_client(daemon) as admin:
         admin.create_queue("queue")

@@ -1,4 +1,4 @@
-"""Who may administer, through the SDK's administration client over https: errors of its own, keys of entities, forwarding."""
+"""Rights of administration, through the SDK's administration client over https: errors, keys of entities, forwarding."""
 
 import contextlib
 import datetime
@@ -197,7 +197,7 @@ def test_a_name_that_addresses_can_not_tell_is_refused(owner):
 
 
 def test_forwarding_made_by_an_administrator_forwards(guarded, owner, name):
-    """The SDK shows a token of its own for each target."""
+    """The SDK sends a separate token for each target."""
     owner.create_queue(f"{name}-target")
     owner.create_queue(f"{name}-graves")
     queue = owner.create_queue(
@@ -240,7 +240,7 @@ def test_a_target_takes_the_right_to_send_there(guarded, owner, name):
 
 @pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.SEND_DISABLED])
 def test_a_disabled_queue_refuses_and_detaches_senders(guarded, owner, name, status):
-    """With one retry: the SDK sends before it reads, and takes the detach for a lost connection."""
+    """With one retry: the SDK sends before it reads, and treats the detach as a lost connection."""
     owner.create_queue(name)
     with client_of(guarded, "owner", retry_total=1, retry_backoff_factor=0.1) as client:
         with client.get_queue_sender(name) as sender:

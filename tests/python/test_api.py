@@ -1,4 +1,4 @@
-"""The management API in JSON, by nothing but HTTP, on messages that the SDK sends and receives."""
+"""The management API in JSON over plain HTTP, on messages that the SDK sends and receives."""
 
 import contextlib
 import datetime
@@ -32,7 +32,7 @@ class Api(Rest):
         return found
 
     def pages(self, route: str, field: str, **query):
-        """What all pages of a list have."""
+        """The rows of all pages of a list."""
         found, start = [], None
         while True:
             page = self.get(route, **query, **({"from": start} if start else {}))
@@ -152,7 +152,7 @@ def test_entities_and_rules_are_administered(api, daemon):
 
 
 def act_on_all(api, path: str, **body) -> int:
-    """Acts page by page; how many messages were acted on."""
+    """Acts page by page, and returns the number of messages acted on."""
     done, start = 0, None
     while True:
         status, page = api.call("POST", "messages/act", body | ({"from": start} if start else {}), path=path)
@@ -276,7 +276,7 @@ def test_the_overview_tells_what_waits_and_what_it_takes(start_daemon):
         while len(held) < 2:
             held += receiver.receive_messages(max_message_count=2 - len(held), max_wait_time=20)
         receiver.defer_message(held[0])
-        # What is shown is up to a second old.
+        # The figures are up to a second old.
         deadline = time.monotonic() + 60
         while (overview := api.get("overview"))["messages"]["deferred"] == 0 and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -383,7 +383,7 @@ def test_the_sdk_goes_on_after_its_connection_was_closed(api, daemon, queue):
         sender.send_messages(ServiceBusMessage("before"))
         before = one_connection(api, queue)
         status, _ = api.call("DELETE", "connection", id=before["id"])
-        # The SDK reads what it is told when it is used: the connection is cut soon if it has not answered.
+        # The SDK reads only when it is used: the connection is cut soon if it has not answered.
         assert status in (202, 204)
         wait_for(lambda: before["id"] not in [one["id"] for one in api.pages("connections", "connections")])
         status, refused = api.call("DELETE", "connection", id=before["id"])
@@ -418,6 +418,6 @@ def test_a_peer_that_vanishes_or_never_authenticates_leaves_the_list(api, daemon
         peer.sendall(b"AMQP\x03\x01\x00\x00" + sasl + b"AMQP\x00\x01\x00\x00" + frame)
         [shown] = wait_for(lambda: connected(name))
         assert shown["figures"]["identities"] == [] and shown["figures"]["links"] == 0
-        # No farewell: the socket is reset.
+        # No close: the socket is reset.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     wait_for(lambda: not connected(name))

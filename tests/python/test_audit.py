@@ -1,4 +1,4 @@
-"""The audit log: who changed what, one JSON line each."""
+"""The audit log: identity and change, one JSON line each."""
 
 import json
 import signal

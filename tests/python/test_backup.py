@@ -14,7 +14,7 @@ CONFIG = entities_text({"orders": {}}, {"news": {"subscriptions": [{"name": "all
 
 
 def store(command: str, daemon: Daemon, directory) -> dict:
-    """Runs `peeklock store backup` or `restore` on the data directory of `daemon`; what it reports."""
+    """Runs `peeklock store backup` or `restore` on the data directory of `daemon`, and returns its report."""
     arguments = [binary(), "store", command, "--json", "--data-dir", daemon.path / "data", directory]
     run = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert run.returncode == 0, run.stderr + run.stdout

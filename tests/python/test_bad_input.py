@@ -1,4 +1,4 @@
-"""Bad input: each mistake comes back as the SDK's own exception type, and costs nothing else."""
+"""Bad input: each mistake is reported by the SDK's own exception type, and has no other effect."""
 
 import datetime
 import uuid
@@ -45,7 +45,7 @@ def session_topic(topics):
     return topics.take("topic_sessions")
 
 
-# Receivers that don't fit their entity.
+# Receivers that are unsuitable for their entity.
 
 
 async def test_a_receiver_without_a_session_where_one_is_required(bus, session_queue, session_topic):
@@ -109,7 +109,7 @@ async def test_session_ids_that_are_too_long(bus, session_queue):
     for each in (forged_session(TOO_LONG), [message(), forged_session(TOO_LONG)]):
         await refused(sender.send_messages(each), text=text)
     await refused(schedule(sender, forged_session(TOO_LONG)), text=text)
-    # 128 characters are enough, whatever their bytes.
+    # 128 characters are allowed, regardless of their bytes.
     await sender.send_messages(message("fits", "ä" * 128))
     receiver = await bus.open_receiver(session_queue, session_id="ä" * 128)
     assert body(await one(receiver)) == b"fits"
@@ -147,7 +147,7 @@ async def test_a_message_without_a_session_id_where_one_is_required(bus, session
     await refused(sender.send_messages([message(), homeless]), text=text)
     await refused(schedule(sender, homeless), text=text)
     await refused(schedule(sender, [message(), homeless]), text=text)
-    # The empty id is one; and the sender goes on.
+    # The empty id is valid; and the sender continues.
     await sender.send_messages([message("empty", ""), message("named")])
     assert bodies(await (await bus.open_receiver(session_queue, session_id="")).peek_messages(9)) == [b"empty"]
     assert bodies(await (await bus.open_receiver(session_queue, session_id="s")).peek_messages(9)) == [b"named"]
@@ -184,7 +184,7 @@ async def test_renewing_and_settling_with_a_lost_session_lock(bus, session_queue
 
 @pytest.mark.parametrize("operation", SETTLEMENTS)
 async def test_settling_twice(bus, queue, operation):
-    """The SDK knows by itself; another client is told by the broker."""
+    """The SDK refuses by itself; the broker refuses it to another client."""
     await bus.send(queue, message())
     receiver = await bus.open_receiver(queue)
     received = await one(receiver)
@@ -208,7 +208,7 @@ async def test_a_token_of_another_queue(bus, queues, topic, operation):
         foreign = await bus.open_receiver(source)
         await refused(getattr(foreign, f"{operation}_message")(received), MessageLockLostError)
         await refused(foreign.renew_message_lock(received), MessageLockLostError)
-    # Nothing happened, here or there.
+    # No message was affected, here or there.
     await receiver.complete_message(received)
     assert await bus.peek(here) == []
     for source in (there, topic / "one"):
@@ -241,7 +241,7 @@ async def test_settlements_that_make_no_sense(bus, queue):
 
 
 async def test_the_lock_of_a_message_of_a_session(bus, session_queue):
-    """It has none of its own: the SDK refuses to ask, and the broker to renew."""
+    """The message has no lock of its own: the SDK refuses to send the request, and the broker to renew."""
     await bus.send(session_queue, message())
     receiver = await bus.open_receiver(session_queue, session_id="s")
     received = await one(receiver)
@@ -252,7 +252,7 @@ async def test_the_lock_of_a_message_of_a_session(bus, session_queue):
 
 @pytest.mark.parametrize("operation", SETTLEMENTS)
 async def test_a_token_of_a_session_that_was_given_back(bus, session_queue, operation):
-    """Another holder presents it: this one holds the session, so what is lost is the message's lock."""
+    """Another holder presents it: this one holds the session, so the message's lock is lost."""
     await bus.send(session_queue, message("first"), message("second"))
     async with bus.receiver(session_queue, session_id="s") as receiver:
         received = await one(receiver)
@@ -307,7 +307,7 @@ async def test_deferred_numbers_of_another_session(bus, session_queue):
     assert body(found) == b"here"
 
 
-# Whoever makes mistakes, others don't notice.
+# Mistakes of one client do not affect others.
 
 
 async def test_mistakes_harm_no_neighbour(bus, queue, topic):

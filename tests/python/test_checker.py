@@ -1,4 +1,4 @@
-"""The checker of ledgers finds what it is made to find, and nothing in what Service Bus allows."""
+"""The checker of ledgers finds violations, and reports nothing that Service Bus allows."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ PLACES = [
     Place("later", "later"),
 ]
 LOCK_SECS = 10.0
-#: What the SDKs said of settlements while a broker was killed, cut short.
+#: Errors of the SDKs for settlements while a broker was killed, shortened.
 JS_IN_DOUBT = (
     "ServiceBusError ServiceTimeout: Operation to settle the message has timed out. The disposition of the message may or may not be",
     "Error : The underlying AMQP connection is closed.",
@@ -107,7 +107,7 @@ def test_a_message_that_one_of_two_subscriptions_misses(story):
 @pytest.mark.parametrize("verb", [Verb.ABANDON, Verb.DEFER, Verb.DEAD_LETTER])
 @pytest.mark.parametrize("outcome", Outcome)
 def test_a_delivered_message_that_vanishes_uncompleted(story, verb, outcome):
-    """Also the second copy of what was sent twice, where the first one is completed."""
+    """Also the second copy of a message sent twice, where the first one is completed."""
     story.send("work", "gone", DOUBT)
     story.send("work", "gone")
     story.finish("work", "gone", 1)

@@ -1,4 +1,4 @@
-"""The command line against the official SDK: what one of them does, the other one sees."""
+"""The command line together with the official SDK: each sees the effects of the other."""
 
 import contextlib
 import datetime
@@ -215,7 +215,7 @@ def test_dead_letters_go_back_once_with_their_properties(cli, client, queue):
     [message] = receive(client, queue, 1)
     assert (message.message_id, message.subject, message.delivery_count) == ("own", "s", 0)
     assert message.application_properties == {b"p": 1}
-    # Those that were held meanwhile are available again, and no try was counted.
+    # Messages that were held meanwhile are available again, and no delivery was counted.
     left = cli.json("peek", f"{queue}/$dlq", "--all")
     assert len(left) == 120 and {message["delivery_count"] for message in left} == {0}
     assert cli.json("resubmit", queue)[-1]["done"] == 120
@@ -248,7 +248,7 @@ def test_a_killed_resubmission_loses_and_doubles_nothing(cli, client, queues):
     deadline = time.monotonic() + 60
     while cli.json("peek", f"{queue}/$dlq"):
         assert time.monotonic() < deadline
-        # What the killed command had locked is left until those locks end; the exit code says so.
+        # Messages locked by the killed command stay until those locks end; the exit code says so.
         subprocess.run([str(binary()), "resubmit", queue], env=environment, capture_output=True, timeout=60)
     assert sorted(cli.bodies("peek", queue, "--all"), key=int) == bodies
 
@@ -301,7 +301,7 @@ def test_messages_of_a_session_are_moved_and_made_available(cli, queues):
     assert cli.json("undefer", queue, "--session", "red", "--seq", 2)[-1]["done"] == 1
     assert cli.json("undefer", queue, "--session", "red")[-1]["done"] == 1
     assert cli.bodies("peek", queue, "--session", "red") == ["c", "b", "a"]
-    # What is not meant is given back, in its place.
+    # Messages that are not selected are released, and keep their place.
     assert cli.json("move", queue, target, "--session", "red", "--where", "sys.SequenceNumber > 3")[-1]["done"] == 2
     assert cli.bodies("receive", target, "--session", "red", "-n", 2) == ["b", "a"]
     assert cli.bodies("receive", queue, "--session", "red") == ["c"]
@@ -509,7 +509,7 @@ def test_a_token_opens_what_it_is_for(cli, daemon, queue):
     token = cli.text("token", queue).strip()
     assert post(token, queue) == 201
     assert post(token, "another") == 401
-    # A short name of the command line is not what brokers call a queue inside an entity.
+    # The short names of the command line differ from the brokers' names of subqueues.
     assert post(cli.text("token", f"{queue}/$dlq").strip(), queue) == 201
     assert cli.bodies("peek", queue) == ["hello", "hello"]
 
@@ -628,7 +628,7 @@ def wait_for(condition, seconds: int = 60):
 
 
 class Lines:
-    """What a running command prints."""
+    """The output of a running command."""
 
     def __init__(self, lines: queue_module.Queue):
         self._lines = lines
@@ -643,7 +643,7 @@ class Lines:
 
 @contextlib.contextmanager
 def running(cli, *arguments):
-    """A command that goes on until it is told to end; the lines that it prints."""
+    """A command that runs until it is stopped, and the lines of its output."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
     environment["PEEKLOCK_CONNECTION"] = cli.connection_string
     command = [str(binary()), *map(str, arguments)]
@@ -682,7 +682,7 @@ def test_connections_of_the_sdk_are_listed_shown_and_closed(cli, client, queue):
 
         assert cli.json("connections", "close", found["id"], "--dry-run")[0]["outcome"] == "would close"
         assert cli.json("connections", "show", found["id"])
-        # The Python SDK reads what it is told when it is used; until then the connection is closing, and soon cut.
+        # The Python SDK reads only when it is used; until then the connection is closing, and soon cut.
         [closed] = cli.json("connections", "close", found["id"])
         assert (closed["address"], closed["outcome"] in ("closed", "closing")) == (found["address"], True)
         wait_for(lambda: found["id"] not in cli.text("connections", "ls"))
@@ -724,9 +724,9 @@ def test_tail_follows_messages_from_now_on(cli, client, queue):
         assert [json.loads(line())["body"]["text"] for _ in range(2)] == ["old 68", "old 69"]
         send(client, queue, "new")
         assert json.loads(line())["body"]["text"] == "new"
-    # Nothing was taken, and what does not match is passed over.
+    # No message was removed, and those that don't match are skipped.
     with running(cli, "tail", queue, "--where", "sys.Label = 'red'") as line:
-        # Whether it has begun is seen by what it prints.
+        # Its output shows that it has begun.
         while (shown := line.soon()) is None:
             send(client, queue, ServiceBusMessage("blue one", subject="blue"), ServiceBusMessage("red one", subject="red"))
         assert "red" in shown and "blue" not in shown

@@ -16,7 +16,7 @@ from workload import QUEUES, TOPICS, Workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(0)]
 
-#: As long as continuous integration has for it; hours by PEEKLOCK_NEMESIS_MINUTES.
+#: The time in continuous integration; PEEKLOCK_NEMESIS_MINUTES sets longer runs.
 MINUTES = 2
 
 
@@ -29,7 +29,7 @@ def test_unmodified_clients_notice_a_lost_primary_and_a_lost_broker_as_pauses():
         applications.wait_until_served()
         began, generator = time.time(), random.Random(0)
         pair.promote(generator)
-        # The other one still waits, by its SDK's own times.
+        # The other one still waits, by the times of its SDK.
         applications.wait_until_served("python")
         serving = pair.serving()
         pair.kill(serving, generator)

@@ -1,4 +1,4 @@
-"""What comes back of a message where Service Bus does not return the sender's bytes, and what it refuses to take."""
+"""Parts of a message that Service Bus does not return as the sender wrote them, and messages that it refuses."""
 
 import datetime
 import decimal
@@ -28,7 +28,7 @@ async def round_trip(bus, queue, message):
 
 @pytest.mark.parametrize("text", DECIMALS)
 async def test_a_decimal_property_comes_back(bus, queue, text):
-    """The SDK reads no decimals but those that .NET, and with it the service, writes."""
+    """The SDK reads only decimals as .NET, and with it the service, encodes them."""
     value = decimal.Decimal(text)
     received = await round_trip(bus, queue, ServiceBusMessage(b"", application_properties={"decimal": value}))
     assert received.application_properties == {b"decimal": value}
@@ -73,7 +73,7 @@ async def test_two_timestamps_without_a_time_to_live_come_back_as_they_were_sent
 
 @pytest.mark.parametrize("life", [HOUR / 2, None], ids=["of its own", "of the queue"])
 async def test_a_life_shows_its_beginning_and_its_end(bus, queues, life):
-    """.NET takes the difference of the two for the time to live, also where the queue gave it."""
+    """.NET uses the difference of the two as the time to live, also if it is the queue's default."""
     queue = queues.take("default_ttl")
     received = await round_trip(bus, queue, ServiceBusMessage(b"", time_to_live=life))
     properties = received.raw_amqp_message.properties

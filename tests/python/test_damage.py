@@ -1,4 +1,4 @@
-"""Damaged bytes cost the message that they hit, and nothing else: not its queue, not other messages, not the next start."""
+"""Damaged bytes affect only their message: not its queue, not other messages, not the next start."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def check(daemon: Daemon) -> tuple[int, dict]:
 
 @pytest.fixture
 def damaged_daemon(start_daemon):
-    """A daemon with two queues; contents are not cached, so that they are read from the disk."""
+    """A daemon with two queues; bodies are not cached, so that they are read from the disk."""
     config = '[storage]\nbody_cache = "0 KiB"\n' + entities_text({QUEUE: {}, OTHER: {}})
     return start_daemon(config)
 
@@ -64,7 +64,7 @@ async def fill(bus: Bus):
 
 
 async def all_but_the_damaged(bus: Bus):
-    """Receives what is left, then nothing; a peek or receive by number is refused."""
+    """Receives the remaining messages; a peek or receive by number is refused."""
     receiver = await bus.open_receiver(QUEUE)
     got = await take(receiver, len(NUMBERS) - 1)
     assert bodies(got) == [text(number) for number in NUMBERS if number != DAMAGED]
@@ -88,7 +88,7 @@ async def test_flipped_bytes_in_one_content_cost_one_message(damaged_daemon, fla
     [found] = report["damage"]
     assert (found["entity"], found["sequence_number"], found["kind"]) == (QUEUE, DAMAGED, "value")
     assert report["next_start"] == {"served": True}
-    # The second round is the start after one in which the damage was met.
+    # The second round is the start after the damage was found.
     for sends in (False, True):
         daemon.start()
         async with Bus(flavour, daemon.connection_string) as bus:
@@ -124,7 +124,7 @@ async def test_rot_under_a_running_broker_costs_one_message(damaged_daemon, flav
 
 
 async def test_what_does_not_start_is_salvaged(damaged_daemon, flavour):
-    """The header of a frame is gone, and with it what was written by that frame: nobody knows what that was."""
+    """The header of a frame is lost, and with it the unknown contents of that frame."""
     daemon = damaged_daemon
     async with Bus(flavour, daemon.connection_string) as bus:
         await fill(bus)
@@ -190,6 +190,6 @@ async def test_what_the_scrubber_finds_shows_before_anybody_reads_it(start_daemo
         got = await take(receiver, len(NUMBERS) - 1)
         assert DAMAGED not in [message.sequence_number for message in got]
         told = ready(daemon)
-        # The same place, met once more.
+        # The same place, found once more.
         assert (told["damage_count"], told["quarantined_messages"]) == (1, 1)
         assert {"peeklock_damage 1", "peeklock_quarantined_messages 1"} < set(metrics(daemon))

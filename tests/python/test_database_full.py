@@ -1,4 +1,4 @@
-"""A database on a full disk: sends are refused, what waits is received and completed, and then sends are accepted again."""
+"""A database on a full disk: sends are refused, waiting messages are received and completed, and then sends are accepted again."""
 
 import contextlib
 import os
@@ -44,10 +44,10 @@ def small_disk():
 
 @pytest.fixture
 def url():
-    """Of a database whose tables lie on a small disk; the server's own log does not."""
+    """The URL of a database whose tables are on a small disk, but not the server's log."""
     postgres.require()
     with small_disk() as disk:
-        # What is deleted becomes free by the broker's own doing.
+        # The broker itself frees the space of deleted rows.
         single = postgres.Single({"autovacuum": "off"})
         try:
             space = disk / "space"

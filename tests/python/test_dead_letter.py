@@ -1,4 +1,4 @@
-"""The dead-letter queue is a queue: it is received from, browsed, settled; but nothing leaves it by itself."""
+"""The dead-letter queue is a queue for receiving, browsing and settling; but no message leaves it by itself."""
 
 import datetime
 
@@ -94,7 +94,7 @@ async def test_a_dead_letter_does_not_expire(bus, queue, traveller):
 
 
 async def test_a_dead_letter_is_sent_again(bus, queue):
-    """What an operator does: take it out, send it to the queue, complete it."""
+    """The steps of an operator: receive it, send it to the queue, complete it."""
     await dead_letter(bus, queue, ServiceBusMessage(b"fixed"))
     dead = await bus.open_receiver(queue, sub_queue=DEAD_LETTER)
     message = await one(dead)

@@ -1,4 +1,4 @@
-"""Deferred messages: found again by their sequence number, by any receiver (S-34 to S-43)."""
+"""Deferred messages: received by their sequence number, by any receiver (S-34 to S-43)."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -8,7 +8,7 @@ from bus import DEAD_LETTER, RECEIVE_AND_DELETE, bodies, body, nothing, one, tak
 
 
 async def defer(bus, queue, count: int) -> list[int]:
-    """Sends and defers `count` messages; their sequence numbers."""
+    """Sends and defers `count` messages, and returns their sequence numbers."""
     await bus.send(queue, [ServiceBusMessage(f"{n}") for n in range(count)])
     async with bus.receiver(queue) as receiver:
         messages = await take(receiver, count)
@@ -18,7 +18,7 @@ async def defer(bus, queue, count: int) -> list[int]:
 
 
 async def test_any_receiver_gets_them_by_number(bus, queue):
-    """S-40, S-41: on another connection, in the order asked."""
+    """S-40, S-41: on another connection, in the requested order."""
     numbers = await defer(bus, queue, 5)
     receiver = await bus.open_receiver(queue)
     messages = await receiver.receive_deferred_messages(numbers)

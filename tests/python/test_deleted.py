@@ -1,4 +1,4 @@
-"""Links are told when what they are attached to is deleted, here for being idle."""
+"""Links are detached when their entity is deleted, here because it is idle."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -19,7 +19,7 @@ def idle_daemon(start_daemon):
 
 @pytest.mark.parametrize("target", ["q", "t"])
 async def test_a_sender_is_told(flavour, idle_daemon, target):
-    """With one retry: the SDK sends before it reads, and takes the detach for a lost connection."""
+    """With one retry: the SDK sends before it reads, and treats the detach as a lost connection."""
     client = sdk.client(flavour, idle_daemon.connection_string, retry_total=1, retry_backoff_factor=0.1)
     async with client:
         sender = client.get_topic_sender("t") if target == "t" else client.get_queue_sender("q")

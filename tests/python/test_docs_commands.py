@@ -1,5 +1,5 @@
 """Every command of README.md, CONTRIBUTING.md, docs/ and examples/README.md runs, from the top of its page to the bottom, as do the
-programs in Python and JavaScript. `documented_pages.py` says what is there before, and gives the reason for each that can't run."""
+programs in Python and JavaScript. `documented_pages.py` has the preparation of each page, and the reason for each command that can't run."""
 
 import pathlib
 

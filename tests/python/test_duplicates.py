@@ -1,4 +1,4 @@
-"""Duplicate detection: a message whose id was accepted lately is accepted and dropped."""
+"""Duplicate detection: a message whose id was accepted recently is accepted and dropped."""
 
 import datetime
 
@@ -42,7 +42,7 @@ async def test_an_id_is_free_again_when_the_window_is_over(bus, queues, travelle
     await bus.send(queue, message("first"))
     (first,) = await bus.peek(queue)
     end = first.enqueued_time_utc + datetime.timedelta(hours=1)
-    # The seconds that this takes are the reserve.
+    # The margin covers the seconds that this takes.
     traveller.advance_to(end - datetime.timedelta(minutes=1))
     await bus.send(queue, message("within"))
     assert len(await bus.peek(queue)) == 1

@@ -1,4 +1,4 @@
-"""A daemon in the place of the Service Bus emulator, with its Config.json and its connection string."""
+"""A daemon as a replacement of the Service Bus emulator, with its Config.json and its connection string."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
@@ -7,7 +7,7 @@ from bus import DEAD_LETTER, Bus, bodies, body, one, take
 from daemon import ROOT, Topic
 from rules import administration, all_of, properties
 
-#: What the emulator serves when it is given no file: one subscription for each kind of filter.
+#: The emulator's entities without a file: one subscription for each kind of filter.
 SAMPLE = (ROOT / "config" / "emulator-sample.json").read_text()
 
 CONFIG = """{

@@ -1,4 +1,4 @@
-"""Refusals come as the SDK's own exception types, and leave everything else working."""
+"""Refusals are reported by the SDK's own exception types, and nothing else is affected."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
@@ -12,7 +12,7 @@ from bus import RECEIVE_AND_DELETE, bodies, nothing, one
 
 UNKNOWN = "no-such-queue"
 
-# An unknown queue is reported by the answer to the token for it, 404, of which the SDK makes a ServiceBusAuthenticationError.
+# An unknown queue is reported by the answer 404 to its token, for which the SDK raises a ServiceBusAuthenticationError.
 
 
 async def test_sending_to_an_unknown_queue(bus):
@@ -51,7 +51,7 @@ async def test_a_message_that_is_too_large(bus, queue, size_mb):
     with pytest.raises(MessageSizeExceededError):
         await sender.send_messages(ServiceBusMessage(b"x" * (size_mb * 1024 * 1024)))
     assert await bus.peek(queue) == []
-    # The same sender goes on.
+    # The same sender continues.
     await sender.send_messages(ServiceBusMessage(b"small"))
     assert bodies(await bus.drain(queue, 1)) == [b"small"]
 

@@ -38,7 +38,7 @@ def printed(name: str, broker: Daemon) -> list[str]:
 
 
 def by_account(lines: list[str]) -> dict[str, list[str]]:
-    """What was said of each account, by whichever worker."""
+    """The output for each account, of any worker."""
     return {account: [text for line in lines if (text := said_of(account, line))] for account in ACCOUNTS}
 
 
@@ -48,7 +48,7 @@ def said_of(account: str, line: str) -> str | None:
 
 
 def assert_left_empty(broker: Daemon, queue: str, sessions: list[str] = []):
-    """Browsing shows nothing, whatever its state, there or among its dead letters; its sessions have no state."""
+    """Browsing shows no message in any state, there or among its dead letters; its sessions have no state."""
     places = [{"session_id": session} for session in sessions] or [{}]
     with ServiceBusClient.from_connection_string(broker.connection_string) as client:
         for place in places + [{"sub_queue": ServiceBusSubQueue.DEAD_LETTER}]:

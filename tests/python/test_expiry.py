@@ -15,7 +15,7 @@ BRIEF = datetime.timedelta(seconds=30)
 
 
 async def expire(bus, queue, traveller):
-    """Moves the clock to the end of life of the first message, as the broker announces it."""
+    """Moves the clock to the expiry of the first message, as sent by the broker."""
     (message, *_) = await bus.peek(queue)
     traveller.advance_to(message.expires_at_utc)
 
@@ -134,7 +134,7 @@ async def test_a_deferred_message_never_expires(bus, queues, traveller):
     assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
     (found,) = await receiver.receive_deferred_messages(message.sequence_number)
     assert body(found) == b"set aside"
-    # Nor when its lock ends, one way or the other.
+    # Nor when its lock ends, in either way.
     await receiver.abandon_message(found)
     await receiver.receive_deferred_messages(message.sequence_number)
     traveller.advance(minutes=2)
@@ -200,7 +200,7 @@ async def test_without_a_time_to_live_a_message_does_not_end(bus, queue, travell
 
 
 async def test_the_end_of_a_life_is_told_by_the_brokers_clock(bus, queue, traveller):
-    """S-1, S-2: a duration when sent, an instant once enqueued; the SDK's own clock is a day behind."""
+    """S-1, S-2: a duration when sent, a time of expiry once enqueued; the SDK's own clock is a day behind."""
     before = traveller.now()
     await bus.send(queue, ServiceBusMessage(b"", time_to_live=HOUR))
     (seen,) = await bus.peek(queue)
@@ -255,7 +255,7 @@ async def test_on_a_topic_a_scheduled_messages_life_begins_when_it_is_published(
 
 
 async def test_a_changed_default_counts_for_later_messages(flavour, start_daemon):
-    """S-11: by the file, until there is an administration interface."""
+    """S-11: by the file and a restart."""
     daemon = start_daemon(entities_text({"q": {"default_message_time_to_live": "PT1H"}}))
     async with Bus(flavour, daemon.connection_string) as bus:
         await bus.send("q", ServiceBusMessage(b""))

@@ -1,4 +1,4 @@
-"""Auto-forwarding: messages of queues and subscriptions, and dead letters, go on to another entity."""
+"""Auto-forwarding: messages of queues and subscriptions, and dead letters, are moved to another entity."""
 
 import datetime
 
@@ -13,7 +13,7 @@ CHAIN = ["a", "b", "c", "d", "e", "f"]
 
 
 async def test_queue_to_queue(flavour, start_daemon):
-    """A new number, the first one kept, properties untouched; nobody receives from the source."""
+    """A new number, the first one kept, properties unchanged; receiving from the source is refused."""
     daemon = start_daemon(entities_text({"target": {}, "source": {"forward_to": "target"}}))
     async with Bus(flavour, daemon.connection_string) as bus:
         await bus.send("target", ServiceBusMessage(b"before"))
@@ -78,7 +78,7 @@ async def test_dead_letters_go_on(flavour, start_daemon):
 
 
 async def test_a_forwarded_dead_letter_keeps_its_life_and_may_expire_at_the_target(flavour, start_daemon):
-    """A retry topology: what expires in one queue comes back to another, with its whole life (azure-sdk-for-net 6748)."""
+    """A retry topology: messages that expire in one queue arrive in another, with their full time-to-live (azure-sdk-for-net 6748)."""
     retry = {"dead_lettering_on_message_expiration": True, "forward_dead_lettered_messages_to": "work"}
     daemon = start_daemon(entities_text({"work": {}, "retry": retry}), time_travel=True)
     async with Bus(flavour, daemon.connection_string) as bus:
@@ -97,7 +97,7 @@ async def test_a_forwarded_dead_letter_keeps_its_life_and_may_expire_at_the_targ
 
 
 async def test_a_dead_letter_after_four_hops_is_received_as_a_transfer_dead_letter(flavour, start_daemon):
-    """It is not forwarded (azure-service-bus 249), and nobody receives from a dead-letter queue that forwards."""
+    """It is not forwarded (azure-service-bus 249), and receiving from a dead-letter queue that forwards is refused."""
     graves = {"forward_dead_lettered_messages_to": "graves"}
     queues = {name: {"forward_to": target} | graves for name, target in zip(CHAIN, CHAIN[1:])}
     daemon = start_daemon(entities_text(queues | {CHAIN[-1]: graves, "graves": {}}))
@@ -118,7 +118,7 @@ async def test_sigkill_in_the_middle_neither_loses_nor_doubles(flavour, start_da
             for start in range(0, count // 3, 500):
                 first = batch * (count // 3) + start
                 await bus.send("source", [ServiceBusMessage(f"{n}") for n in range(first, first + 500)])
-            # Whatever has gone on by now: nobody waits for it.
+            # The test does not wait for forwarding.
         daemon.kill()
         daemon.start()
     async with Bus(flavour, daemon.connection_string) as bus:

@@ -1,4 +1,4 @@
-"""`GET /health` says what the emulator says."""
+"""`GET /health` answers like the emulator."""
 
 import json
 import urllib.request

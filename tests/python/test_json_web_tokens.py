@@ -67,7 +67,7 @@ def key_set(*keys: Key) -> str:
 
 
 class Credential:
-    """What azure-identity's credentials are to the SDK."""
+    """A credential like those of azure-identity."""
 
     def __init__(self, token: str):
         self.token = token
@@ -82,7 +82,7 @@ def client(daemon, token: str, **options) -> ServiceBusClient:
 
 
 def administration(daemon, token: str) -> ServiceBusAdministrationClient:
-    """With such a credential the client insists on TLS, and the broker's own CA is trusted."""
+    """With such a credential the client requires TLS, and trusts the broker's own CA."""
     authority = str(daemon.path / "data" / "tls" / "ca.pem")
     name = f"localhost:{daemon.http_port}"
     return ServiceBusAdministrationClient(name, Credential(token), connection_verify=authority, retry_total=0)
@@ -141,7 +141,7 @@ def test_the_administration_client_needs_a_role_that_manages(guarded):
 
 
 def shared_secret() -> str:
-    """HS256 with the public key as secret: the oldest trick."""
+    """HS256 with the public key as secret, a known attack."""
     header = {"kid": KEYS[1].kid}
     claims = {"iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + 3600, "roles": ["Owner"]}
     return jwt.encode(claims, KEYS[1].published()["n"].encode(), "HS256", header)
@@ -196,7 +196,7 @@ def test_tokens_that_are_no_good(guarded, make):
     ids=["json web token", "signature"],
 )
 def test_a_token_of_a_megabyte(start_daemon, token):
-    """The SDK does not send what is longer than `$cbs` takes, and does not notice; so its time runs out."""
+    """The SDK silently does not send a token longer than `$cbs` accepts, so it times out."""
     daemon = start_daemon('[authorization]\ntime_out = "PT3S"\n[[queues]]\nname = "orders"\n')
     with client(daemon, token) as connected, pytest.raises(ServiceBusError):
         send(connected)
@@ -220,7 +220,7 @@ def test_a_key_that_goes_ends_open_links(start_daemon, tmp_path):
 
 
 class Issuer(http.server.ThreadingHTTPServer):
-    """An OpenID issuer on loopback: says where its keys are, and which it has."""
+    """An OpenID issuer on loopback with its discovery document and keys."""
 
     def __init__(self, *keys: Key, port: int = 0):
         issuer = self

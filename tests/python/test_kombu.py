@@ -1,7 +1,7 @@
 """Kombu's transport `azureservicebus`, and a worker of Celery on it: unmodified, over TLS, queues made by the transport.
 
-The transport takes the port of AMQPS, 5671, whatever its address says, and trusts the CAs of certifi; so a program of its own
-runs here, with a copy of certifi that knows the broker's CA, against a loopback address of its own.
+The transport always uses the port of AMQPS, 5671, and trusts the CAs of certifi; so a separate program runs here, with a copy of
+certifi that contains the broker's CA, on a loopback address of its own.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def site(amqps_address):
 
 
 def run(environment, program: str, *arguments: str) -> dict:
-    """What a Python program prints as JSON."""
+    """The JSON output of a Python program."""
     command = [sys.executable, "-c", program, *arguments]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECS)
     assert ended.returncode == 0, ended.stderr

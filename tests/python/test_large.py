@@ -1,4 +1,4 @@
-"""Messages of 100 MB, with every setting but their size as it is by default."""
+"""Messages of 100 MB, with the default of every setting except their size."""
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
@@ -12,21 +12,21 @@ KILOBYTE = 1024
 LARGEST = {"max_message_size_in_kilobytes": 102_400}
 #: With what the SDK writes around it, the message has 100 MB.
 BODY_BYTES = 102_400 * KILOBYTE - KILOBYTE
-#: Where the largest would only take longer; the first limit that it exceeds is that of the body cache.
+#: For tests in which the largest size would only take longer; it exceeds the body cache.
 LARGE_BYTES = 40 * KILOBYTE * KILOBYTE
-#: How long a message of this size may take on a busy machine.
+#: Time-out for a message of this size on a busy machine.
 PATIENCE_SECS = 120
 LOCK = {"lock_duration": "PT5M"}
 
 
 @pytest.fixture(autouse=True)
 def patient_sockets(monkeypatch):
-    """The SDK has the system end a connection that is not read from for a second, which happens on a busy machine."""
+    """The SDK lets the system end a connection that is not read from for a second, which happens on a busy machine."""
     monkeypatch.setitem(_transport.DEFAULT_SOCKET_SETTINGS, "TCP_USER_TIMEOUT", PATIENCE_SECS * 1_000)
 
 
 def content(number: int, size=LARGE_BYTES) -> bytes:
-    """No part of it is like another, so that exchanged or repeated parts are noticed."""
+    """All parts differ, so that exchanged or repeated parts are detected."""
     block = b"".join(position.to_bytes(8, "big") for position in range(1 << 14))
     parts = (number.to_bytes(4, "big") + part.to_bytes(4, "big") + block for part in range(size // len(block) + 1))
     return b"".join(parts)[:size]
@@ -118,7 +118,7 @@ def test_a_topic_copies_a_large_message_without_its_body(start_daemon):
 
 
 def test_a_batch_has_at_most_a_megabyte(start_daemon):
-    """As in Service Bus, however large messages may be."""
+    """As in Service Bus, regardless of the maximum message size."""
     daemon = start_daemon(entities_text({"large": LARGEST}))
     half = b"x" * (500 * KILOBYTE)
     with connect(daemon) as client, client.get_queue_sender("large") as sender:

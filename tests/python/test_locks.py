@@ -62,7 +62,7 @@ async def test_another_connection_may_renew(bus, queue, traveller):
 
 
 async def test_the_auto_renewer_keeps_a_message(bus, queues):
-    """In real time: the renewer looks at the client's clock to tell when a lock is about to end."""
+    """In real time: the renewer uses the client's clock to determine when a lock is about to end."""
     queue = queues.take("brief_lock")
     await bus.send(queue, ServiceBusMessage(b""))
     receiver = await bus.open_receiver(queue)
@@ -96,7 +96,7 @@ async def test_a_lost_lock_counts_and_frees_the_message(bus, queue, traveller):
 
 @pytest.mark.parametrize("operation", ["complete", "abandon", "defer", "dead_letter"])
 async def test_settling_with_a_lost_lock_fails_on_the_link(bus, queue, traveller, operation):
-    """The broker says so: by the SDK's own clock the lock has a day to go."""
+    """The broker decides: by the SDK's own clock the lock lasts for another day."""
     await bus.send(queue, ServiceBusMessage(b""))
     receiver = await bus.open_receiver(queue)
     message = await one(receiver)
@@ -148,8 +148,8 @@ async def test_lost_locks_use_up_the_tries(bus, queues, traveller):
 
 
 async def test_hundreds_of_renewals_at_once(bus, queues):
-    """As a lock renewer asks for them: the blocking client's threads share a link without a lock, so that several
-    requests have the same delivery-id. They also break each other's connections now and then, and each attempt begins
+    """As a lock renewer does it: the blocking client's threads share a link without a lock, so that several
+    requests have the same delivery-id. They also break each other's connections occasionally, and each attempt begins
     again; on a busy machine that takes more than the usual minute."""
     queue = queues.take("long_lock")
     await bus.send(queue, [ServiceBusMessage(b"") for _ in range(300)])

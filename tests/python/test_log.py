@@ -1,4 +1,4 @@
-"""What an operator finds in the log, at its default level, of what clients are refused."""
+"""Log lines about refusals of clients, at the default level."""
 
 import contextlib
 import datetime
@@ -19,7 +19,7 @@ WRONG_KEY = "d3JvbmcgYnV0IGxvbmcgZW5vdWdo"
 
 
 async def line(daemon: Daemon, message: str) -> str:
-    """The first line with a message; the log is written beside."""
+    """The first line with a message; the log is written asynchronously."""
 
     async def found() -> str | None:
         lines = daemon.log.read_text().splitlines()
@@ -57,7 +57,7 @@ async def test_a_missing_entity_is_named(daemon, flavour):
 async def test_a_message_that_is_too_large_is_noted_with_its_limit(daemon, flavour):
     later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
     async with Bus(flavour, daemon.connection_string) as bus, bus.sender(QUEUE) as sender:
-        # What is sent at once, the SDK measures itself.
+        # The SDK itself checks the size of a single send.
         with pytest.raises(ServiceBusError):
             await sender.schedule_messages(ServiceBusMessage(b"x" * ((1 << 20) + 1000)), later)
     refused = await line(daemon, "message refused: it is too large")

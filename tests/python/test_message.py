@@ -1,4 +1,4 @@
-"""Every property and every body comes back as it was sent."""
+"""Every property and every body is received as it was sent."""
 
 import datetime
 import uuid
@@ -26,7 +26,7 @@ APPLICATION_VALUES = {
     "string": ("text", b"text"),
     "empty string": ("", b""),
     "unicode": ("žluťoučký 🐎", "žluťoučký 🐎".encode()),
-    # The SDK takes bytes for UTF-8 text here; real binary is below.
+    # The SDK treats bytes as UTF-8 text here; real binary is below.
     "bytes": (b"bytes", b"bytes"),
     "true": (True, True),
     "false": (False, False),
@@ -39,7 +39,7 @@ APPLICATION_VALUES = {
     "datetime": (MOMENT, int(MOMENT.timestamp() * 1000)),
     "null": (None, None),
 }
-#: AMQP types that the SDK only writes when told to.
+#: AMQP types that the SDK writes only if they are given explicitly.
 TYPED_VALUES = {
     "UBYTE": 255,
     "BYTE": -128,
@@ -190,7 +190,7 @@ async def test_every_section_of_an_annotated_message_comes_back(bus, queue):
 
 
 async def test_delivery_annotations_come_through(bus, queue):
-    """The SDK writes them behind everything else."""
+    """The SDK writes them after all other sections."""
     sent = AmqpAnnotatedMessage(data_body=b"body", delivery_annotations={"hop": 1}, footer={"foot": "note"})
     received = await round_trip(bus, queue, sent)
     assert body(received) == b"body"
@@ -228,7 +228,7 @@ async def test_a_sender_cannot_forge_what_the_broker_stamps(bus, queue):
 
 
 async def test_a_time_to_live_comes_back_with_its_end(bus, queue):
-    """S-2: the end is the time of enqueuing plus the time to live."""
+    """S-2: the expiry is the enqueued time plus the time to live."""
     ttl = datetime.timedelta(minutes=10)
     received = await round_trip(bus, queue, ServiceBusMessage(b"", time_to_live=ttl))
     assert received.time_to_live == ttl

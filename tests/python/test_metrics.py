@@ -1,4 +1,4 @@
-"""`GET /metrics` counts what clients do, as they know it themselves."""
+"""`GET /metrics` counts the operations of clients correctly."""
 
 import datetime
 import re
@@ -69,7 +69,7 @@ async def test_what_clients_do_is_what_the_counters_say(start_daemon, flavour):
         for settle in ("complete_message", "complete_message", "dead_letter_message", "defer_message"):
             message = await one(receiver)
             await getattr(receiver, settle)(message)
-        # Twice abandoned is once too often.
+        # The second abandon exceeds the maximum.
         for _ in range(2):
             message = await one(receiver)
             assert body(message) == b"message 4"

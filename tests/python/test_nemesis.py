@@ -19,9 +19,9 @@ from workload import QUEUES, TOPICS, Workload
 #: See `conftest.py`.
 pytestmark = pytest.mark.local_store("test_cluster.py has the same for PostgreSQL")
 
-#: Enough for a few of the steps; hours by PEEKLOCK_NEMESIS_MINUTES.
+#: Enough for a few of the steps; PEEKLOCK_NEMESIS_MINUTES sets longer runs.
 MINUTES = 0.5
-#: Of an application that is never without a message to settle. With the SDK's own times its retries would last for minutes.
+#: For an application that always has a message to settle. With the SDK's own times its retries would last for minutes.
 JS_BACKLOG = 500
 JS_OPTIONS = {"workMs": 50, "retryOptions": {"timeoutInMs": 2_000, "retryDelayInMs": 500}}
 
@@ -75,7 +75,7 @@ def test_a_broker_on_the_local_store_keeps_its_word():
 
 @pytest.mark.timeout(0)
 def test_a_broker_that_forgets_is_found_out():
-    """Its data are those of some time before: what was accepted since is gone, what was settled since is back."""
+    """Its data is set back to an earlier state: messages accepted since are lost, messages settled since are back."""
     with contextlib.ExitStack() as stack:
         alone = Alone(stack.enter_context(Proxies()))
         stack.callback(alone.close)
@@ -113,7 +113,7 @@ def test_unmodified_clients_notice_a_restart_as_a_pause():
 @pytest.mark.timeout(0)
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 def test_a_settlement_whose_answer_is_lost_is_in_doubt_and_costs_nothing():
-    """The broker dies when it has settled and its answers are on their way."""
+    """The broker is killed after settlements whose answers are still in flight."""
     with contextlib.ExitStack() as stack:
         daemon, balancer = behind_balancer(stack)
         connection_string = CONNECTION_STRING.format(port=balancer.port)
@@ -136,7 +136,7 @@ def test_a_settlement_whose_answer_is_lost_is_in_doubt_and_costs_nothing():
 
 
 def behind_balancer(stack: contextlib.ExitStack):
-    """A broker for unmodified clients, and the balancer through which they reach it, also when it is started again."""
+    """A broker for unmodified clients, and the balancer through which they reach it, also after a restart."""
     proxies = stack.enter_context(Proxies())
     daemon = Daemon(entities_text(unmodified.QUEUES)).start()
     stack.callback(daemon.close)
@@ -145,7 +145,7 @@ def behind_balancer(stack: contextlib.ExitStack):
 
 
 def hold_an_answer(daemon: Daemon, link) -> bool:
-    """Holds what the broker sends; whether it has settled something since, of which nobody is told."""
+    """Holds the broker's output; returns whether it has settled a message since, without an answer."""
     link.hold(Way.DOWN)
     before = settled(daemon)
     deadline = time.monotonic() + 1

@@ -1,6 +1,6 @@
 """Web pages in a real browser: pages of other sites can't send, list, delete or move the clock; a listed origin can.
 
-Needs Debian's chromium, or whatever PEEKLOCK_CHROMIUM names; skipped where there is none.
+Needs Debian's chromium, or the browser in PEEKLOCK_CHROMIUM; skipped if there is none.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import pytest
 from daemon import Daemon
 from rest import Rest, signature
 
-#: How long a browser on a busy machine may take to start and run a page.
+#: Time-out for a browser on a busy machine to start and run a page.
 PATIENCE_SECS = 120
 
 PAGE = """<!doctype html><title>page</title><script>
@@ -63,7 +63,7 @@ def chromium() -> str:
 
 
 class Site:
-    """A site with one page; whatever else a browser asks of it goes to the broker, as after DNS rebinding."""
+    """A site with one page; all other requests go to the broker, as after DNS rebinding."""
 
     def __init__(self):
         site, self.results, self.broker_port = self, queue.Queue(), None
@@ -117,7 +117,7 @@ def site():
 
 
 def browse(site: Site, daemon: Daemon, name: str, broker: str) -> dict:
-    """What a page that the browser knows by this name can do to the broker, which it knows by that address."""
+    """The results of requests of a page with the given host name to the broker at the given address."""
     token = signature(f"http://127.0.0.1:{daemon.http_port}/")
     site.page = PAGE.replace("BROKER", broker).replace("TOKEN", token)
     site.broker_port = daemon.http_port
@@ -154,7 +154,7 @@ def test_a_foreign_page_can_not_send_list_delete_or_move_the_clock(site, name, r
     with contextlib.closing(Daemon(config(site, required), time_travel=True).start()) as daemon:
         before = daemon.now()
         results = browse(site, daemon, name, f"http://127.0.0.1:{daemon.http_port}")
-        # What a page may send without asking gets an answer that it can't read; the broker did nothing.
+        # A page can't read the answer to a request that it may send without a preflight; the broker did nothing.
         assert results == {
             "amqp": "blocked", "simple_send": "opaque", "send": "blocked", "list": "blocked", "clock": "opaque",
             "remove": "blocked",
@@ -165,7 +165,7 @@ def test_a_foreign_page_can_not_send_list_delete_or_move_the_clock(site, name, r
 
 @pytest.mark.parametrize("required", [True, False])
 def test_dns_rebinding_gives_a_page_nothing(site, required):
-    """The page's site is the broker's address now: to the browser all of it is one origin."""
+    """The page's host name resolves to the broker's address, so both are one origin for the browser."""
     with contextlib.closing(Daemon(config(site, required), time_travel=True).start()) as daemon:
         before = daemon.now()
         results = browse(site, daemon, "evil.example", f"http://evil.example:{site.port}")

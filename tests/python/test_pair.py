@@ -19,7 +19,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 from daemon import CONNECTION_STRING, Daemon, binary
 
-#: A broker that was killed is relieved after this time, and what a busy machine takes.
+#: Time until the other broker takes over after a kill, with a margin for a busy machine.
 TAKE_OVER_SECS = 60
 LEASE_SECS = 3
 
@@ -57,7 +57,7 @@ class Node(Daemon):
         self.name = name
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text; 0 where nobody answers."""
+        """Status and text; 0 without an answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=2) as answer:
                 return answer.status, answer.read().decode()
@@ -75,7 +75,7 @@ class Node(Daemon):
 
 
 class Balancer:
-    """Passes connections on to the broker that says it is ready; with none, to one that stands by."""
+    """Forwards connections to the ready broker or, without one, to a standby."""
 
     def __init__(self, nodes: list[Node]):
         self.nodes = nodes
@@ -134,7 +134,7 @@ class Pair:
         return next(one for one in self.nodes if one is not node)
 
     def client(self) -> ServiceBusClient:
-        """With more patience than the default, whose three tries are over before a killed node is relieved."""
+        """With more retries than the default, whose three attempts end before the other node takes over."""
         options = {"retry_total": 12, "retry_backoff_factor": 0.3, "retry_backoff_max": 2}
         return ServiceBusClient.from_connection_string(self.balancer.connection_string, **options)
 
@@ -144,7 +144,7 @@ class Pair:
 
     def wait_for_standby(self, node: Node):
         postgres.until(node.is_standby, f"{node.name} stands by")
-        # It is in the table as one that would take over.
+        # The table lists it as ready to take over.
         found = lambda: {"standby"} & {one["state"] for one in json.loads(self.cluster("status", "--json"))["nodes"]}
         postgres.until(found, "the standby is known")
 
@@ -172,13 +172,13 @@ def pair(server):
 
 
 class Traffic:
-    """A sender and a receiver of unmodified SDKs, which work until told to stop; any exception fails the test, but for that of a
-    settlement whose broker has gone.
+    """A sender and a receiver of unmodified SDKs, which run until they are stopped; any exception fails the test, except that of a
+    settlement whose broker has ended.
     """
 
     def __init__(self, pair: Pair, queue: str = "orders"):
         self.sent, self.completed, self.pauses = [], [], []
-        #: Of what was completed: a send that was repeated without an answer to the first is two messages.
+        #: Completed messages: a send that was repeated after a missing answer is two messages.
         self.sequence_numbers = []
         #: Settled, or delivered again.
         self.doubtful = set()
@@ -199,14 +199,14 @@ class Traffic:
     def _receive(self, pair: Pair, queue: str):
         with pair.client() as client:
             while not self._receive_until_error(client, queue):
-                # The Python SDK shuts a receiver down whose settlement meets a connection that is being closed.
+                # The Python SDK shuts down a receiver whose settlement meets a closing connection.
                 self.restarts += 1
 
     def _receive_until_error(self, client: ServiceBusClient, queue: str) -> bool:
         with client.get_queue_receiver(queue) as receiver:
             is_done = False
             while not is_done:
-                # The SDK tries again only within this time.
+                # The SDK retries only within this time.
                 messages = receiver.receive_messages(max_message_count=10, max_wait_time=15)
                 for message in messages:
                     try:
@@ -221,7 +221,7 @@ class Traffic:
         return True
 
     def wait_for(self, count: int):
-        """Returns when so many more were sent and completed."""
+        """Returns when the given number of further messages was sent and completed."""
         sent, completed = len(self.sent) + count, len(self.completed) + count
 
         def is_done():
@@ -237,7 +237,7 @@ class Traffic:
                 assert self._stop.is_set(), "ended by itself"
 
     def finish(self):
-        """Everything that was sent was received; nothing was completed twice."""
+        """All sent messages were received; none was completed twice."""
         self._stop.set()
         for task in self._tasks:
             task.result(timeout=TAKE_OVER_SECS)
@@ -255,7 +255,7 @@ def test_one_node_serves_and_the_other_stands_by(pair):
     assert re.search(r"^peeklock_ready 0$", standby.get("/metrics")[1], re.M)
     assert re.search(r"^peeklock_ready 1$", active.get("/metrics")[1], re.M)
     assert active.ready.exists() and not standby.ready.exists()
-    # A reload changes what the next term declares.
+    # A reload changes the entities that the next term declares.
     standby.config.write_text(standby.config.read_text() + '\n[[queues]]\nname = "late"\n')
     standby.reload()
     pair.wait_for_standby(standby)

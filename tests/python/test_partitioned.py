@@ -1,4 +1,4 @@
-"""Partitioned entities: the topmost 16 bits of a sequence number name the partition of the message's key."""
+"""Partitioned entities: the upper 16 bits of a sequence number are the partition of the message's key."""
 
 import datetime
 
@@ -21,7 +21,7 @@ def partition(number: int) -> int:
 
 
 def counted(number: int) -> int:
-    """The number without its partition: the order in which the entity took the messages."""
+    """The number without its partition: the order in which the entity accepted the messages."""
     return number & (1 << 48) - 1
 
 
@@ -78,7 +78,7 @@ async def test_browsing_in_pages_goes_through_all_partitions(bus, queues):
     pages = [await receiver.peek_messages(3) for _ in range(8)]
     assert [text.decode() for page in pages for text in bodies(page)] == texts
     assert pages[7] == []
-    # From the number of a message, that message comes first; from a partition that there is not, nothing comes.
+    # Browsing from the number of a message begins with it; from an unknown partition it returns nothing.
     (_, third, *_) = pages[1]
     found = await receiver.peek_messages(2, sequence_number=third.sequence_number)
     assert bodies(found) == [b"4", b"5"]
@@ -99,7 +99,7 @@ async def test_scheduling_answers_with_the_number_to_cancel_by(bus, queues):
         with pytest.raises(ServiceBusError):
             await sender.cancel_scheduled_messages(-other)
         assert len(await bus.peek(queue)) == 3
-        # Service Bus takes the numbers of one partition at a time.
+        # Service Bus accepts the numbers of one partition at a time.
         await sender.cancel_scheduled_messages([numbers[0], other])
     assert [message.sequence_number for message in await bus.peek(queue)] == numbers[1:]
 
@@ -246,7 +246,7 @@ async def test_rules_see_the_number_that_is_shown(flavour, start_daemon):
 
 
 async def test_forwarding_between_partitioned_and_other_entities(flavour, start_daemon):
-    """The partition is chosen anew where a message arrives; the first number stays as it was shown."""
+    """The target of forwarding chooses the partition again; the first number is unchanged."""
     queues = {
         "partitioned": {"enable_partitioning": True},
         "plain": {"forward_to": "partitioned"},

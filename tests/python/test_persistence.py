@@ -1,6 +1,6 @@
-"""What was accepted is there after SIGKILL and a restart, in the state it had.
+"""Accepted messages exist after SIGKILL and a restart, in the same state.
 
-In real time: a restart takes a daemon whose clock was moved back to the present.
+In real time: a restart resets a moved clock to the present.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ async def test_sequence_numbers_go_on_and_schedules_fire_after_a_restart(own_dae
 
 
 async def test_time_to_live_goes_on_after_a_restart(own_daemon, flavour):
-    """S-2: the end is absolute once the message is enqueued."""
+    """S-2: the time of expiry is fixed once the message is enqueued."""
     queue = "dead_letter_on_expiry-0"
     async with Bus(flavour, own_daemon.connection_string) as bus:
         await bus.send(queue, ServiceBusMessage(b"short", time_to_live=datetime.timedelta(seconds=1)))

@@ -24,7 +24,7 @@ def database(trio):
 
 
 def numbers(server, database) -> str | None:
-    """What is in the table; None as long as a standby does not know it."""
+    """The content of the table; None as long as a standby does not have it."""
     with contextlib.suppress(postgres.Refused):
         return server.sql("select string_agg(n::text, ',' order by n) from numbers", database)
 

@@ -83,7 +83,7 @@ PROPERTIES = {
 def test_application_properties_keep_their_amqp_type(connection, queue, name):
     sent = PROPERTIES[name]
     send(connection, queue, proton.Message("", properties={"key": sent}))
-    # Proton gives binary as a view of the message, which has to live as long.
+    # Proton returns binary as a view of the message, which must be kept alive.
     (received,) = receive(connection, queue)
     value = received.properties["key"]
     assert type(value) is (memoryview if type(sent) is bytes else type(sent))
@@ -118,7 +118,7 @@ def test_a_life_longer_than_a_header_can_hold_is_told_by_two_times(connection, q
     assert received.creation_time > 1_700_000_000, "its life began when it was enqueued"
 
 
-#: What Proton makes of ids: it has no class of its own for them.
+#: Proton's types for ids: it has no class of its own for them.
 PROTON_ID_TYPES = {proton.ulong: int, bytes: memoryview}
 
 
@@ -153,7 +153,7 @@ def test_bodies_of_every_shape_come_back(connection, queue, name):
 
 
 def test_a_message_of_many_frames(daemon, queue):
-    """The client allows frames of 512 bytes: the least of the standard, both ways."""
+    """The client allows frames of 512 bytes, the minimum of the standard, in both directions."""
     connection = BlockingConnection(
         f"amqp://127.0.0.1:{daemon.amqp_port}", timeout=TIMEOUT_SECS, **IDENTITY, max_frame_size=512
     )
@@ -241,7 +241,7 @@ def test_many_links_on_one_connection(connection, queues):
 
 
 class Asking(proton.reactor.LinkOption):
-    """Asks for more than there is."""
+    """Requests more messages than there are."""
 
     def apply(self, link):
         link.snd_settle_mode = proton.Link.SND_UNSETTLED

@@ -1,4 +1,4 @@
-"""Subscriptions that clients for JMS make, as Python's administration shows them; durable ones of Qpid Proton over SIGKILL."""
+"""Subscriptions of JMS clients, as shown by Python's administration client; durable ones of Qpid Proton across SIGKILL."""
 
 import proton
 from proton.reactor import DurableSubscription, LinkOption, Selector
@@ -9,7 +9,7 @@ from test_proton import IDENTITY, TIMEOUT_SECS
 
 
 class OfTopic(LinkOption):
-    """The capability by which clients for JMS ask for a subscription."""
+    """The capability by which JMS clients request a subscription."""
 
     def apply(self, link):
         link.source.capabilities.put_object(proton.symbol("topic"))

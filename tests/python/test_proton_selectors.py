@@ -1,4 +1,4 @@
-"""Selectors and browsers of Qpid Proton, over SIGKILL and a restart."""
+"""Selectors and browsers of Qpid Proton, across SIGKILL and a restart."""
 
 import proton
 import pytest
@@ -19,7 +19,7 @@ def receive(connection, count, *options):
     bodies = []
     for _ in range(count):
         bodies.append(receiver.receive(TIMEOUT_SECS).body)
-        # What a browser gets is settled.
+        # Deliveries to a browser are settled.
         if receiver.fetcher.unsettled:
             receiver.accept()
     receiver.close()

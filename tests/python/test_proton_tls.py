@@ -12,7 +12,7 @@ from daemon import Daemon, entities_text
 TIMEOUT_SECS = 20
 PLAIN = {"allowed_mechs": "PLAIN", "user": "RootManageSharedAccessKey", "password": "SAS_KEY_VALUE"}
 EXTERNAL = {"allowed_mechs": "EXTERNAL"}
-#: Who has what certificate may do what; the emulator's rule is for those without one.
+#: Rights of each certificate; the emulator's rule is for clients without one.
 CONFIG = """
 [tls]
 client_ca = "{ca}"

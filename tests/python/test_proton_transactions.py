@@ -17,7 +17,7 @@ def connection(daemon):
 
 
 class Controller(TransactionalClientHandler):
-    """Runs `work(self, transaction)` in as many transactions as there are in `ends`, each committed if that says so."""
+    """Runs `work(self, transaction)` in one transaction for each of `ends`, which says whether it is committed."""
 
     def __init__(self, port, queue, ends, work, credit=0):
         super().__init__(prefetch=0, auto_accept=False)
@@ -105,7 +105,7 @@ def test_received_and_sent_in_one_transaction(daemon, connection, queue, commits
             transaction.send(controller.sender, proton.Message(body.replace("old", "new")))
 
     Controller(daemon.amqp_port, queue, [commits], work, credit=2).run_to_the_end()
-    # After a roll-back Proton releases what it held.
+    # After a roll-back Proton releases its messages.
     expected = ["new 1", "new 2"] if commits else ["old 1", "old 2"]
     assert [message.body for message in receive(connection, queue, 2)] == expected
     with pytest.raises(proton.Timeout):

@@ -1,4 +1,4 @@
-"""The proxies of the cluster's tests do to a link what they say."""
+"""The proxies of the cluster's tests have the stated effects on a link."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ SHORT_SECS = 0.2
 
 
 class Echo:
-    """A server that sends back what it gets; or the answer of a node to /health/ready."""
+    """A server that echoes data, or sends the answer of a node to /health/ready."""
 
     def __init__(self, greeting: bytes = b"", answer: bytes | None = None):
         self._greeting = greeting
@@ -34,7 +34,7 @@ class Echo:
                 connection.sendall(data if self._answer is None else self._answer)
 
     def close(self):
-        # Without it, the thread that accepts would keep the port.
+        # Otherwise the accepting thread would keep the port.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

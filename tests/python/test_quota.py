@@ -9,7 +9,7 @@ from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 from bus import Bus, bodies, one, take
 from daemon import Daemon, Topic
 
-#: The least that the store can be limited to, and a queue that may grow beyond it.
+#: The minimum limit of the store, and a queue that may grow beyond it.
 SMALL_STORE = """
 [storage]
 segment_size = "1 MiB"
@@ -87,7 +87,7 @@ async def test_what_was_scheduled_on_a_topic_waits_while_the_store_is_full(flavo
 
 
 async def fill(bus) -> int:
-    """Sends until the store is full; how many messages were accepted."""
+    """Sends until the store is full, and returns the number of accepted messages."""
     sender = await bus.open_sender("small-store")
     for number in range(1_000):
         try:

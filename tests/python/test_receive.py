@@ -66,7 +66,7 @@ async def test_messages_requested_but_not_wanted_go_back_uncounted(bus, queue):
     receiver = await bus.open_receiver(queue)
     assert await receiver.receive_messages(50, max_wait_time=0.3) == []
     await bus.send(queue, [ServiceBusMessage(f"{n}") for n in range(20)])
-    # Management calls make the idle receiver read, and release, what its old credit let in.
+    # Management calls make the idle receiver read, and release, the messages for its old credit.
     for _ in range(5):
         await receiver.peek_messages(1, sequence_number=1)
     other = await bus.open_receiver(queue)

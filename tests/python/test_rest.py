@@ -44,7 +44,7 @@ def instant(text: str) -> datetime.datetime:
 
 
 def sources(queues, topics) -> list[tuple]:
-    """What is sent to and what is received from, of every kind."""
+    """Targets and sources of every kind."""
     topic = topics.take()
     return [(name, name) for name in [queues.take(), queues.take("path/with/slashes")]] + [(topic, topic / "one")]
 
@@ -60,7 +60,7 @@ def test_messages_are_sent_locked_and_completed(rest, queues, topics):
         assert (locked.status, locked.body, locked.headers["Content-Type"]) == (201, b"hello", "text/plain")
         broker = locked.broker
         assert (broker["Label"], broker["DeliveryCount"], broker["State"]) == ("greeting", 1, "Active")
-        # Only a copy of a topic had a number before.
+        # Only a topic's copy had an earlier number.
         assert (broker["SequenceNumber"], broker["EnqueuedSequenceNumber"]) == (1, 0 if source == target else 1)
         assert locked.location.endswith(f"/messages/1/{broker['LockToken']}")
         assert instant(broker["LockedUntilUtc"]) > instant(broker["EnqueuedTimeUtc"])
@@ -162,7 +162,7 @@ def test_a_batch_with_one_bad_entry_leaves_nothing(rest, queue):
     assert rest.send_batch(queue, []).status == 400
     assert rest.send_batch(queue, {"Body": "no array"}).status == 400
     assert rest.take(queue, timeout=0).status == 204
-    # Only to the letter: with a parameter it is a message that looks like a batch.
+    # Only the exact type: with a parameter the request is a single message.
     single = rest.request("POST", f"/{queue}/messages", b"[]", {"Content-Type": f"{BATCH}; charset=utf-8"})
     assert single.status == 201
     assert rest.take(queue).body == b"[]"
@@ -278,7 +278,7 @@ async def test_bodies_that_are_no_bytes_have_a_form_in_http(rest, bus, queue):
 
 
 async def test_locks_of_one_protocol_are_no_secret_to_the_other(rest, bus, queue):
-    """Whoever knows a lock may settle by it; the token is the same text in both."""
+    """A client that knows a lock token may settle with it; the token has the same text in both."""
     await bus.send(queue, ServiceBusMessage("x"), ServiceBusMessage("y"))
     receiver = await bus.open_receiver(queue)
     first = await one(receiver)
@@ -331,7 +331,7 @@ async def test_a_waiting_receive_gets_a_later_message(rest, queues, topics):
         for target, source in sources(queues, topics):
             for receive in [rest.take, rest.peek_lock]:
                 waiting = pool.submit(receive, source, 60)
-                # Which comes first is nobody's to see, and all the same.
+                # The order of the two can't be observed, and does not matter.
                 rest.send(target, b"at last")
                 assert waiting.result().body == b"at last"
 
@@ -343,7 +343,7 @@ def test_a_receive_ends_when_its_time_is_over(rest, queue):
 
 
 async def test_nothing_is_lost_when_a_client_hangs_up(queue, traveller):
-    """What may have been on its way to somebody who is gone comes back, at the latest when its lock ends."""
+    """A message that was being sent to a disconnected client is available again, at the latest when its lock ends."""
     rest = Rest(traveller)
     for number in range(10):
         for _ in range(10):
@@ -358,11 +358,11 @@ async def test_nothing_is_lost_when_a_client_hangs_up(queue, traveller):
 
 
 def test_a_client_that_hangs_up_receives_no_more(rest, queue):
-    """Noticed as soon as the connection ends: a message sent after that is free for others at once."""
+    """Noticed as soon as the connection ends: a message sent after that is available to others at once."""
     deadline = time.monotonic() + PATIENCE_SECS
     while True:
         rest.socket("POST", f"/{queue}/messages/head?timeout=60").close()
-        # Other requests pass the time; with every try there would be one more that listens for nobody.
+        # Other requests pass the time; each further receive would leave one more waiting receiver.
         assert rest.request("GET", "/nowhere").status == 200
         rest.send(queue, b"x")
         if rest.take(queue, timeout=0).status == 200:
@@ -441,7 +441,7 @@ def test_a_huge_body_is_refused_unread(rest, queue):
     for headers in [{"Content-Length": length}, {"Content-Length": length, "Content-Type": BATCH}]:
         with rest.socket("POST", f"/{queue}/messages", headers) as peer:
             assert peer.recv(4096).startswith(b"HTTP/1.1 413 ")
-    # Not announced: it is read as far as the limit.
+    # Without a length: it is read up to the limit.
     with rest.socket("POST", f"/{queue}/messages", {"Transfer-Encoding": "chunked"}) as peer:
         chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
         for _ in range(16):

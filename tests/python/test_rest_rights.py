@@ -1,4 +1,4 @@
-"""Who may do what over HTTP, with tokens of limited rights; and what the audit log tells of those who tried."""
+"""Rights over HTTP, with tokens of limited rights; and the attempts in the audit log."""
 
 import contextlib
 import json
@@ -117,7 +117,7 @@ def test_changes_over_http_are_noted_with_who_made_them(guarded):
 
 
 def change_rule(connection, operation: str, **arguments):
-    """A request as the SDKs of other languages make it; the status of the answer."""
+    """Sends a request like the SDKs of other languages, and returns the status of the answer."""
     node = "news/subscriptions/all/$management"
     answers = connection.create_receiver(node, credit=1, name="answers")
     requests = connection.create_sender(node, name="requests")

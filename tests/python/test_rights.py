@@ -1,4 +1,4 @@
-"""Who may do what, through the SDK: each right, each operation, each reason to be turned away."""
+"""Rights through the SDK: each right, each operation, each reason of a refusal."""
 
 import base64
 import datetime
@@ -104,7 +104,7 @@ def test_either_key_is_good(guarded):
 
 
 def test_a_rule_may_have_one_key(start_daemon):
-    """Without the rights of a second key: not the empty one either."""
+    """Without a second key, the empty key has no rights either."""
     daemon = start_daemon(
         '[[queues]]\nname = "orders"\n[[queues.authorization_rules]]\n'
         'name = "one"\nrights = ["Send"]\nprimary_key = "one-primary"\n'
@@ -115,7 +115,7 @@ def test_a_rule_may_have_one_key(start_daemon):
             send(connected)
         with with_token(daemon, token) as connected, pytest.raises(ServiceBusAuthenticationError):
             send(connected)
-        # What an administration client reads can be written back.
+        # The description that an administration client reads can be written back.
         with administration_client(daemon) as admin:
             queue = admin.get_queue("orders")
             (rule,) = queue.authorization_rules
@@ -174,7 +174,7 @@ HOUR = 3600
     ],
 )
 def test_tokens_that_are_no_good(guarded, make):
-    """The SDK tells no more than the type: it keeps the description of `$cbs` to itself."""
+    """The SDK reports only the type: it drops the description of `$cbs`."""
     token = make(int(time.time()))
     with with_token(guarded, token) as connected, pytest.raises(ServiceBusAuthenticationError) as error:
         send(connected)
@@ -182,7 +182,7 @@ def test_tokens_that_are_no_good(guarded, make):
 
 
 def test_a_signature_by_the_namespace_is_good_for_what_its_url_is_a_prefix_of(guarded):
-    """As on Service Bus: the URL counts by whole parts, whether an entity has that name or not."""
+    """As on Service Bus: the URL is compared by whole segments, whether an entity has that name or not."""
     token = signature("sb://localhost/orders", "owner", "owner-primary", int(time.time()) + HOUR)
     with with_token(guarded, token) as connected:
         send(connected, "orders/new")
@@ -205,7 +205,7 @@ def test_a_changed_rule_ends_open_links_at_once(start_daemon):
 
 
 def test_a_token_that_ends_takes_its_links_along_and_a_new_one_brings_them_back(guarded):
-    """What ends is a receiver that is attached; the SDK says so by its own type, and attaches again with a new token."""
+    """An attached receiver is detached; the SDK reports this by its own type, and attaches again with a new token."""
     owner = ("owner", "owner-primary")
     brief = signature("sb://localhost/orders", *owner, int(time.time()) + 15)  # enough to attach on a busy machine
     with with_token(guarded, brief) as connected, connected.get_queue_receiver("orders") as receiver:

@@ -1,4 +1,4 @@
-"""What actions of rules change, as receivers see it; and what becomes of a message that a rule fails on."""
+"""Changes by actions of rules, as receivers see them; and messages for which a rule fails."""
 
 import datetime
 import re
@@ -47,7 +47,7 @@ async def test_texts_among_the_system_properties_are_set(stage):
     changed = {name: f"{name} 2" for name in NAMES} | {"PartitionKey": "SessionId 2"}
     action = "; ".join(f"SET sys.{name} = '{value}'" for name, value in changed.items())
     where = await stage.subscribe(rules={"plain": "1=1", "set": ["1=1", action]})
-    # A message that has them all and one that has none.
+    # A message with all of them and one without any.
     await stage.send(ServiceBusMessage(b"full", **SENT), ServiceBusMessage(b"bare"))
     full, full_set, bare, bare_set = await stage.copies(where)
     assert (shown(full), properties(full)) == (SENT, {})
@@ -59,7 +59,7 @@ async def test_texts_among_the_system_properties_are_set(stage):
 
 
 async def test_texts_among_the_system_properties_are_removed(stage):
-    # The partition key of a session's message is its session, so it goes with it.
+    # The partition key of a session's message is its session id, so it follows a change.
     action = "; ".join(f"REMOVE sys.{name}" for name in NAMES)
     where = await stage.subscribe(rules={"remove": ["1=1", action]})
     await stage.send(ServiceBusMessage(b"full", **SENT))
@@ -127,7 +127,7 @@ async def test_a_time_to_live_is_set_within_what_the_subscription_allows(stage, 
 
 
 async def test_a_scheduled_time_is_shown_and_delays_nothing(stage):
-    """Semantics §12.6: only where the copy is forwarded to."""
+    """They take effect only at an entity to which the copy is forwarded."""
     later = datetime.datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
     where = await stage.subscribe(rules={"r": ["EXISTS(n)", ("SET sys.ScheduledEnqueueTimeUtc = @at", {"@at": later})]})
     await stage.send(ServiceBusMessage(b"x", application_properties={"n": 1}))
@@ -178,7 +178,7 @@ async def test_one_message_that_fails_several_rules_is_one_dead_letter(stage):
 
 
 async def test_a_copy_that_grows_too_large_is_dead_lettered(stage):
-    """Semantics §9: properties may have 64 KB."""
+    """All properties together may have 64 KB."""
     half = "x" * 30_000
     where = await stage.subscribe(rules={"grow": ["EXISTS(a)", "SET c = a + 'y'; SET d = b + 'y'"], "plain": "EXISTS(a)"})
     await stage.send(ServiceBusMessage(b"large", application_properties={"a": half, "b": half}))
@@ -189,7 +189,7 @@ async def test_a_copy_that_grows_too_large_is_dead_lettered(stage):
 
 
 async def changed_copy(stage) -> Subscription:
-    """A subscription with one copy that an action changed, and nothing else."""
+    """A subscription with only one copy, which an action changed."""
     action = "SET n = n + 1; SET extra = 'é'; SET sys.Label = 'changed'; SET sys.CorrelationId = 'c'; REMOVE gone"
     where = await stage.subscribe(rules={"act": ["EXISTS(n)", action]}, max_delivery_count=2)
     await stage.remove(where, "the end")
@@ -224,7 +224,7 @@ async def test_changes_are_shown_to_every_reader(stage):
         assert found.dead_letter_reason == "r"
         seen.append(found)
     assert {(m.subject, m.correlation_id, body(m)) for m in seen} == {("changed", "c", b"x" * 10_000)}
-    # Sent again, it is a message like any other, with what it had.
+    # When sent again, it is an ordinary message with the changed properties.
     await stage.bus.send(stage.topic, ServiceBusMessage(b"again", application_properties=properties(letter)))
     again = await one(receiver)
     assert properties(again)["n"] == 3 and again.subject == "changed"
@@ -236,7 +236,7 @@ async def test_rest_shows_changes(stage):
     locked = rest.peek_lock(where)
     assert (locked.status, locked.body) == (201, b"x" * 10_000)
     assert (locked.broker["Label"], locked.broker["CorrelationId"]) == ("changed", "c")
-    # Headers are no place for letters beyond ASCII; test_rest.py has what becomes of them.
+    # Headers are ASCII only; test_rest.py tests other letters.
     headers = {name: locked.headers[name] for name in ("n", "stays", "RuleName", "gone")}
     assert headers == {"n": "2", "stays": "true", "RuleName": '"act"', "gone": None}
     assert rest.at("PUT", locked.location).status == 200

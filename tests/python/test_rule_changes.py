@@ -1,4 +1,4 @@
-"""Rules in the course of time: changes between messages, scheduled messages, restarts, forwarding."""
+"""Rules over time: changes between messages, scheduled messages, restarts, forwarding."""
 
 import asyncio
 import datetime
@@ -20,7 +20,7 @@ def numbered(n: int, **options) -> ServiceBusMessage:
 
 
 async def test_what_was_sent_before_a_change_is_sorted_before_it(stage):
-    """Send A, change the rule, send B: A by the old rule, B by the new one, however close together."""
+    """Send A, change the rule, send B: A by the old rule, B by the new one, also in quick succession."""
     where = await stage.subscribe(rules={"r": ["EXISTS(n)", "SET by = 0"]})
     rule = await stage.admin.get_rule(*where, "r")
     async with stage.bus.sender(stage.topic) as sender:
@@ -35,8 +35,8 @@ async def test_what_was_sent_before_a_change_is_sorted_before_it(stage):
 
 
 async def test_a_change_amid_a_stream_divides_it_once(stage):
-    """Senders that do not wait: each message sees all rules of before or all of after."""
-    # Two rules change one after the other; whoever sees the second's new filter sees the first's as well.
+    """Senders that do not wait: each message meets all rules before the change or all after it."""
+    # Two rules are changed in turn; a message that meets the second's new filter meets the first's as well.
     where = await stage.subscribe(rules={"even": ["n % 2 = 0", "SET by = 0"], "all": ["EXISTS(n)", "SET by = 0"]})
     rules = [await stage.admin.get_rule(*where, name) for name in ("even", "all")]
     numbers = itertools.count()
@@ -140,7 +140,7 @@ async def test_rules_and_changed_copies_survive_sigkill(flavour, start_daemon):
 
 
 async def test_a_forwarded_copy_takes_its_changes_along(flavour, start_daemon):
-    """To a queue with sessions: session, id and time that were set count there (semantics §12.6)."""
+    """To a queue with sessions: the session, id and time set by the action take effect there."""
     daemon = start_daemon(entities_text({"orders": {"requires_session": True}, "plain": {}}), time_travel=True)
     daemon.advance(days=1)
     topic = Topic("t")
@@ -164,13 +164,13 @@ async def test_a_forwarded_copy_takes_its_changes_along(flavour, start_daemon):
             daemon.advance(hours=1)
             due_message = await one(receiver)
         assert due_message.enqueued_time_utc >= due
-        # Its life began in the subscription, stood still while it was scheduled, and goes on.
+        # Its time-to-live began in the subscription, paused while it was scheduled, and continues.
         assert due_message.message_id == "id" and 0.9 * HOUR < due_message.time_to_live <= HOUR
         assert properties(due_message) == sent | {"RuleName": "r"}
 
 
 async def test_the_id_that_was_set_tells_duplicates_where_a_copy_is_forwarded_to(flavour, start_daemon):
-    """Nowhere else: the subscription keeps copies with the same id (semantics §12.6)."""
+    """Only there: the subscription keeps copies with the same id."""
     window = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
     daemon = start_daemon(entities_text({"once": window}))
     async with Bus(flavour, daemon.connection_string) as bus, administration(daemon, flavour) as admin:

@@ -15,11 +15,11 @@ SPAN = datetime.timedelta(days=1, minutes=5)
 
 
 def typed(kind: str, value) -> dict:
-    """A value of an AMQP type that the SDK only writes when told to."""
+    """A value of an AMQP type that the SDK writes only if it is given explicitly."""
     return {"TYPE": kind, "VALUE": value}
 
 
-#: As N writes a length of time; this SDK has no word for it in messages.
+#: A duration as .NET writes it; this SDK has no type for it in messages.
 TIMESPAN = typed(
     "DESCRIBED",
     (typed("SYMBOL", b"com.microsoft:timespan"), typed("LONG", SPAN // datetime.timedelta(microseconds=1) * 10)),
@@ -52,7 +52,7 @@ def but(*left_out: str) -> list[str]:
     return [name for name in ALL if name not in left_out]
 
 
-#: What of a message comes out by which rules: names of messages in order, and those that were dead-lettered.
+#: The result of rules: names of copied messages in order, and those that were dead-lettered.
 PLAIN = {
     "true": ("1=1", ALL),
     "false": ("1=0", []),
@@ -69,7 +69,7 @@ PLAIN = {
     "greater": ("n > 5", ["long", "ulong", "double"]),
     "numbers of all types": ("n >= -5 AND n <= 1e300", NUMBERS),
     "in": ("n IN (5, 5.5, -5, 'x')", ["int", "byte", "double", "whole"]),
-    # That a text does not compare with a number is no unknown here: only the left side of IN can make it unknown.
+    # A comparison of a string with a number does not make IN unknown: only its left side can.
     "not in": ("n NOT IN (5, 5.5)", ["long", "ulong", "byte", "text"]),
     "exists": ("EXISTS(n)", [*NUMBERS, "text", "null"]),
     "is null": ("n IS NULL", but(*NUMBERS, "text")),
@@ -96,7 +96,7 @@ PLAIN = {
     "a correlation filter of an instant": ({"properties": {"at": MOMENT}}, ["moment"]),
     "a correlation filter of a length of time": ({"properties": {"span": SPAN}}, ["span"]),
 }
-#: Arithmetic with a text fails, and what does not fit 64 bits.
+#: Arithmetic with a string fails, and so do results beyond 64 bits.
 DEAD = {"computed": ["ulong", "text"]}
 
 
@@ -109,7 +109,7 @@ async def dead_letters(stage, where) -> list[str]:
 
 
 async def test_which_messages_match_which_filter(stage):
-    """All in one topic, each filter in its own subscription: so they also must not get in each other's way."""
+    """All in one topic, each filter in its own subscription, so that they must not affect each other."""
     where = {title: await stage.subscribe(f"s{n}", {"r": PLAIN[title][0]}) for n, title in enumerate(PLAIN)}
     await stage.send(*map(message, ALL))
     copies = await asyncio.gather(*(stage.copies(subscription) for subscription in where.values()))
@@ -120,7 +120,7 @@ async def test_which_messages_match_which_filter(stage):
     assert all(b"RuleName" not in (m.application_properties or {}) for each in copies for m in each)
 
 
-#: Copies of the message `colors`, in the order of the rules' names behind that of all plain ones; each its changed properties: what is set, or `None` for what is removed.
+#: Copies of the message `colors`, in the order of the rules' names after that of all plain rules; each with its changed properties, `None` for removed ones.
 CHANGED = {
     "two with an action and three without": (
         {

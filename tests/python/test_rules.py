@@ -1,4 +1,4 @@
-"""Rules by the administration client: made, shown, changed, deleted, refused, limited."""
+"""Rules by the administration client: created, shown, changed, deleted, refused, limited."""
 
 import datetime
 import uuid
@@ -27,7 +27,7 @@ PARAMETERS = {
     "@double": 1.5,
     "@truth": True,
     "@text": "it's <x> & \"y\"",
-    # The SDK writes whole seconds and no zone, and gets none back.
+    # The SDK writes whole seconds without a zone, and gets the same back.
     "@moment": datetime.datetime(2026, 1, 2, 3, 4, 5),
     "@span": datetime.timedelta(minutes=5, seconds=1),
 }

@@ -18,7 +18,7 @@ def from_now(seconds: float) -> datetime.datetime:
 
 
 def hours_ahead(traveller, hours: float) -> datetime.datetime:
-    """By the daemon's clock, which the client's is far behind."""
+    """By the daemon's clock, which is far ahead of the client's."""
     return traveller.now() + datetime.timedelta(hours=hours)
 
 
@@ -164,7 +164,7 @@ async def test_a_scheduled_message_outlives_a_shorter_time_to_live(bus, queue, t
 
 
 async def test_a_scheduled_message_carries_the_number_of_a_deferred_one(bus, queue, traveller):
-    """S-42: a reminder that tells which message to take up again."""
+    """S-42: a reminder with the number of the deferred message."""
     await bus.send(queue, ServiceBusMessage(b"work"))
     receiver = await bus.open_receiver(queue)
     work = await one(receiver)

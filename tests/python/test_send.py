@@ -1,4 +1,4 @@
-"""Sending: one, lists, batches, many senders; what is accepted is there, numbered and in order."""
+"""Sending: one, lists, batches, many senders; accepted messages are stored, numbered and in order."""
 
 import asyncio
 

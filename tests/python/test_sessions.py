@@ -1,4 +1,4 @@
-"""Sessions: accepting them, their lock, order, state and end, as the SDK shows them."""
+"""Sessions: accepting, lock, order, state and end, as seen by the SDK."""
 
 import asyncio
 import datetime
@@ -115,10 +115,10 @@ async def test_no_session_in_time(bus, queue):
 
 
 async def test_a_wait_of_seventy_seconds_outlasts_a_minute(bus, queue, traveller):
-    """`max_wait_time` of the receiver goes to the broker, and counts as long as the receiver is opened by itself."""
+    """`max_wait_time` of the receiver is sent to the broker, and applies if the receiver is opened explicitly."""
     waiting = asyncio.ensure_future(bus.open_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=70))
     async with Bus(bus.flavour, bus.connection_string) as other:
-        # Connecting takes it as long as attaching takes the first.
+        # Connecting takes as long as attaching the first one.
         sender = await other.open_sender(queue)
         traveller.advance(seconds=60)
         assert not waiting.done()
@@ -127,7 +127,7 @@ async def test_a_wait_of_seventy_seconds_outlasts_a_minute(bus, queue, traveller
 
 
 async def test_a_receive_that_opens_the_receiver_bounds_the_wait_for_a_session(bus, queue):
-    """It is the client (since 7.15.0) that gives up then, by its own clock: the broker would go on waiting."""
+    """The client (since 7.15.0) gives up then, by its own clock: the broker would continue to wait."""
     receiver = bus.receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=70)
     with pytest.raises(OperationTimeoutError, match="Timed out waiting for the AMQP link to open"):
         await receiver.receive_messages(max_wait_time=3)
@@ -234,7 +234,7 @@ async def test_renewing_moves_the_end_of_the_lock(bus, queue, traveller):
 
 
 async def test_the_auto_renewer_keeps_a_session(bus, queues):
-    """In real time: the renewer looks at the client's clock to tell when a lock is about to end."""
+    """In real time: the renewer uses the client's clock to determine when a lock is about to end."""
     queue = queues.take("session_brief_lock")
     await bus.send(queue, message(1))
     receiver = await bus.open_receiver(queue, session_id="s")
@@ -269,7 +269,7 @@ async def test_settling_with_a_lost_lock_fails(bus, queue, traveller, operation)
     traveller.advance(minutes=2)
     with pytest.raises(SessionLockLostError):
         await getattr(receiver, f"{operation}_message")(received)
-    # Counted as a failure, and free for the next.
+    # Counted as a failure, and available to the next receiver.
     other = await bus.open_receiver(queue, session_id="s")
     again = await one(other)
     assert (body(again), again.delivery_count) == (b"1", 1)
@@ -370,7 +370,7 @@ async def test_dead_letters_are_sessionless(bus, queue):
 
 @pytest.mark.parametrize("kind", ["session", "session_dead_letter_on_expiry"])
 async def test_one_expired_message_expires_its_session(bus, queues, traveller, kind):
-    """S-23, S-24: as a group, and only when somebody listens to that session."""
+    """S-23, S-24: as a group, and only while a receiver listens to that session."""
     queue = queues.take(kind)
     hour = datetime.timedelta(hours=1)
     await bus.send(queue, message("long"), message("short", time_to_live=hour), message("other", "o"))

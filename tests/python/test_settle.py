@@ -1,4 +1,4 @@
-"""Complete, abandon, defer, dead-letter: on the link and through `$management`, and what they count."""
+"""Complete, abandon, defer, dead-letter: on the link and through `$management`, and their delivery counts."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage

@@ -1,4 +1,4 @@
-"""Memory of what is known of everything stored: sends are refused at its limit, everything else goes on."""
+"""Memory for the state of everything stored: sends are refused at its limit, other operations continue."""
 
 import asyncio
 import datetime
@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 from bus import Bus, bodies, one, until
 from daemon import Daemon, binary
 
-# The properties of what is scheduled on a topic are in memory, so a few messages fill it.
+# The properties of messages scheduled on a topic are in memory, so a few messages fill it.
 CONFIG = """
 [limits]
 state_memory_max = "96 MiB"
@@ -49,7 +49,7 @@ async def schedule_until_refused(sender) -> list[int]:
 
 
 async def fill(daemon, sender) -> list[int]:
-    """Schedules until it is refused, also once the buffers of the requests before are given back."""
+    """Schedules until it is refused, also after the buffers of earlier requests are freed."""
     numbers = await schedule_until_refused(sender)
     quiet = 0
     while quiet < 20:

@@ -34,7 +34,7 @@ TOPICS = {
 
 @pytest.fixture
 def daemons():
-    """Makes daemons that end with the test."""
+    """Creates daemons that end with the test."""
     made = []
 
     def make(*arguments, **options) -> Daemon:
@@ -68,7 +68,7 @@ def copied(source, target) -> dict:
 
 
 async def fill(bus: Bus, later: datetime.datetime) -> int:
-    """Every state that a message may have; the number of the deferred one."""
+    """Creates messages in every state, and returns the number of the deferred one."""
     await bus.send("q", *[ServiceBusMessage(name) for name in ["deferred", "dead", "abandoned", "locked"]])
     await bus.send("q", ServiceBusMessage(b"x" * 900_000, application_properties={"n": 1}))
     receiver = await bus.open_receiver("q")
@@ -87,7 +87,7 @@ async def fill(bus: Bus, later: datetime.datetime) -> int:
 
 
 async def check(bus: Bus, deferred: int):
-    """That a broker serves what `fill` left; changes nothing."""
+    """Checks that a broker serves the messages of `fill`; changes nothing."""
     seen = [(body(m)[:9], m.state.name, m.sequence_number) for m in await bus.peek("q")]
     assert seen == [
         (b"deferred", "DEFERRED", 1),
@@ -193,5 +193,5 @@ def test_a_copy_that_is_killed_goes_on_and_is_not_served_before(database, daemon
     if done.returncode == 0:
         assert report["head"]["values"] == 2000
     else:
-        # It was killed before it began, and the broker made its entities; or after it was complete.
+        # It was killed before it began, and the broker created its entities; or after it was complete.
         assert "not empty" in report["message"]

@@ -1,8 +1,8 @@
-"""Temporary entities: what nobody uses for as long as it says is deleted (S-25 to S-32).
+"""Temporary entities: an entity that is idle for its limit is deleted (S-25 to S-32).
 
-The margins of half a minute and more are for the machine's own time, which passes beside the daemon's. What changes
-rules is tested with JavaScript: this SDK has no operations on them. A change of options takes a restart, which takes
-the daemon's clock back: the engine's tests show that it is a use.
+The margins of half a minute and more are for real time, which passes in addition to the daemon's. Changes of rules are
+tested with JavaScript: this SDK has no operations for them. A change of options needs a restart, which resets the
+daemon's clock: the engine's tests show that it is a use.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from daemon import Daemon, Topic, entities_text
 UTC = datetime.timezone.utc
 IDLE = {"auto_delete_on_idle": "PT5M", "lock_duration": "PT5M"}
 MAXIMUM = "P10675199DT2H48M5.4775807S"
-#: A topic that lives for ever, with a temporary subscription; a temporary topic with one that would live for ever.
+#: A permanent topic with a temporary subscription; a temporary topic with a permanent one.
 LASTING = Topic("lasting")
 BRIEF = Topic("brief")
 CONFIG = entities_text(
@@ -41,14 +41,14 @@ CONFIG = entities_text(
 
 @pytest.fixture
 async def travel(flavour, start_daemon):
-    """A daemon of the test's own, and a bus to it."""
+    """A daemon for this test alone, and a bus to it."""
     daemon = start_daemon(CONFIG, time_travel=True)
     async with Bus(flavour, daemon.connection_string) as bus:
         yield bus, daemon
 
 
 async def is_gone(bus, source) -> bool:
-    """Whether there is no such entity (any more); if there is, asking is a use of it."""
+    """Whether there is no such entity (any more); if there is, this check is a use of it."""
     try:
         await bus.peek(source)
     except MISSING:
@@ -60,7 +60,7 @@ def message(text="m") -> ServiceBusMessage:
     return ServiceBusMessage(text)
 
 
-# What is done after four minutes, by name. Each gets the bus, the daemon, where to send to and where to receive from.
+# Uses after four minutes, by name. Each gets the bus, the daemon, the target of sends and the source of receives.
 
 
 async def send(bus, daemon, target, source):
@@ -73,7 +73,7 @@ async def receive(bus, daemon, target, source):
 
 
 async def receive_nothing(bus, daemon, target, source):
-    # Closed at once: this SDK leaves its credit open after an empty receive, and so goes on listening.
+    # Closed at once: this SDK leaves its credit open after an empty receive, and so continues to listen.
     async with bus.receiver(source, sub_queue=DEAD_LETTER) as receiver:
         assert await nothing(receiver)
 
@@ -101,7 +101,7 @@ async def attach_a_receiver(bus, daemon, target, source):
 
 
 async def be_looked_for(bus, daemon, target, source):
-    """A name beside it: what is no use of anything."""
+    """An operation on another name, which is not a use."""
     with pytest.raises(MISSING):
         await bus.open_receiver(f"{source}-other" if isinstance(source, str) else source.topic / "other")
 
@@ -153,7 +153,7 @@ def table(rows):
 
 @pytest.mark.parametrize("target,source,use", table(USES))
 async def test_use_starts_the_time_anew(travel, target, source, use):
-    """S-30, S-31, S-32: and once it is over, the entity goes (S-25, S-26)."""
+    """S-30, S-31, S-32: and after the idle time, the entity is deleted (S-25, S-26)."""
     bus, daemon = travel
     await bus.send(target, message("first"))
     daemon.advance(minutes=4)
@@ -178,7 +178,7 @@ async def test_what_is_no_use_does_not(travel, target, source, no_use):
 
 @pytest.mark.parametrize("target,source", [QUEUE, TOPIC, SUBSCRIPTION], ids=["queue", "topic", "subscription"])
 async def test_the_idle_time_is_the_one_asked_for(travel, target, source):
-    """S-26: not before, give and take the machine's time, and not after."""
+    """S-26: neither earlier nor later, apart from real time."""
     bus, daemon = travel
     await bus.send(target, message())
     await bus.peek(source)
@@ -210,7 +210,7 @@ async def test_a_listener_keeps_it(travel, target, source):
     await bus.send(target, message("first"))
     receiver = bus.receiver(source, prefetch_count=10)
     async with receiver:
-        # What it holds credit for beyond this message is what it waits for.
+        # It waits for messages for its credit beyond this message.
         await receiver.complete_message(await one(receiver))
         for _ in range(3):
             daemon.advance(hours=1)
@@ -236,7 +236,7 @@ async def test_pending_scheduled_messages_keep_it(travel, target, source):
 
 
 async def test_work_on_a_session_is_a_use(travel):
-    """S-30: accepting it, and what its holder does; listing sessions is none."""
+    """S-30: accepting it, and operations of its holder are uses; listing sessions is not."""
     bus, daemon = travel
     async with bus.receiver("sessions", session_id="s") as receiver:
         await receiver.session.set_state(b"x")
@@ -259,7 +259,7 @@ async def sessions_of(bus) -> list[str]:
 
 
 async def test_a_subscription_goes_alone_and_a_topic_with_its_subscriptions(travel):
-    """S-25; the topic that stays takes messages as before."""
+    """S-25; the remaining topic accepts messages as before."""
     bus, daemon = travel
     for topic in (LASTING, BRIEF):
         await bus.send(topic, message())
@@ -272,7 +272,7 @@ async def test_a_subscription_goes_alone_and_a_topic_with_its_subscriptions(trav
 
 
 async def test_everything_in_it_is_gone(travel, flavour):
-    """S-25: messages, deferred and dead ones too. Declared again, a queue of the same name begins anew."""
+    """S-25: messages, deferred and dead ones too. A queue of the same name that is declared again is empty."""
     bus, daemon = travel
     await bus.send("q", *(message(text) for text in ("active", "deferred", "dead")))
     receiver = await bus.open_receiver("q")
@@ -318,7 +318,7 @@ async def test_without_the_option_or_with_its_maximum_it_lives_for_ever(travel):
 
 @pytest.mark.parametrize("kind", ["queues", "topics", "subscriptions"])
 def test_less_than_five_minutes_is_refused(kind):
-    """S-27, S-28: the option is set by the file, and no less than this; the other tests show that five are enough."""
+    """S-27, S-28: the file can't set less than this; the other tests show that five are enough."""
     options = {"auto_delete_on_idle": "PT4M59.999S"}
     if kind == "subscriptions":
         kind, options = "topics", {"subscriptions": [{"name": "s"} | options]}
@@ -332,12 +332,12 @@ def test_less_than_five_minutes_is_refused(kind):
 
 
 async def test_the_last_use_survives_a_crash(flavour, start_daemon):
-    """S-26: a use is not forgotten. A restart takes the clock back to the present, and a use after that counts as now."""
+    """S-26: a use is stored. A restart resets the clock to the present, and a later use counts as now."""
     daemon = start_daemon(CONFIG, time_travel=True)
     async with Bus(flavour, daemon.connection_string) as bus:
         daemon.advance(minutes=3)
         await bus.peek(LASTING / "s")
-        # A send is stored before it is answered, and with it what was before; the note of a peek by itself is not.
+        # A send is stored before it is answered, together with earlier events; the record of a peek alone is not.
         for target in ("q", BRIEF, LASTING):
             await bus.send(target, message("kept"))
     daemon.kill()
@@ -354,7 +354,7 @@ async def test_the_last_use_survives_a_crash(flavour, start_daemon):
 
 
 async def test_the_time_goes_on_while_the_daemon_is_down(flavour, start_daemon):
-    """S-26, in real time: a restart begins no new life. What is not named in the file any more is not made again."""
+    """S-26, in real time: a restart does not reset the idle time. An entity removed from the file is not created again."""
     idle = {"auto_delete_on_idle": "PT2S"}
     limits = {"auto_delete_on_idle_min": "PT0.1S"}
     topics = {"t": {"subscriptions": [{"name": "s"} | idle]}}

@@ -1,4 +1,4 @@
-"""Limits on the rate of messages: refused in Service Bus's words, and the SDK's retry gets through."""
+"""Limits on the rate of messages: refused with the text of Service Bus, and the SDK's retry succeeds."""
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -31,7 +31,7 @@ async def bus(flavour, start_daemon):
 
 async def test_a_throttled_entity_answers_as_service_bus_does_and_its_neighbour_is_not_affected(bus):
     async with bus.sender("slow") as sender, bus.sender("neighbour") as neighbour:
-        # A batch passes as a whole and is paid for afterwards.
+        # A batch is accepted as a whole and delays later messages.
         await sender.send_messages(batch(50))
         with pytest.raises(ServiceBusServerBusyError, match="being throttled. Error code : 50009"):
             await sender.send_messages(ServiceBusMessage("too soon"))
@@ -40,7 +40,7 @@ async def test_a_throttled_entity_answers_as_service_bus_does_and_its_neighbour_
         for number in range(20):
             await neighbour.send_messages(ServiceBusMessage(str(number)))
     assert len(await bus.drain("neighbour", 20)) == 20
-    # What is stored is given and settled at any rate.
+    # Stored messages are delivered and settled at any rate.
     assert len(await bus.drain("slow", 50)) == 50
 
 

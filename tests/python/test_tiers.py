@@ -1,4 +1,4 @@
-"""The tiers of Service Bus: what the lower ones refuse, and with which errors."""
+"""The tiers of Service Bus: the refusals of the lower ones, and their errors."""
 
 import datetime
 import re
@@ -48,7 +48,7 @@ def test_entities_have_the_sizes_of_the_tier(daemon_of_tier, tier):
             return
         assert largest_message is None
         assert (queue.max_size_in_megabytes, partitioned.max_size_in_megabytes) == (1024, 16 * 2048)
-        # What was read can be written back.
+        # The description can be written back.
         partitioned.max_delivery_count = 3
         admin.update_queue(partitioned)
         assert admin.get_queue("p").max_size_in_megabytes == 16 * 2048

@@ -12,7 +12,7 @@ MEGABYTE = 1024 * 1024
 
 
 def options_of(daemon, way: str) -> dict:
-    """What the SDK needs to reach a port of one's choice: without `custom_endpoint_address` it takes 5671 or 443."""
+    """The options for any port: without `custom_endpoint_address` the SDK uses 5671 or 443."""
     socket_type = TransportType.AmqpOverWebsocket if way.startswith("ws") else TransportType.Amqp
     options = {"transport_type": socket_type, "custom_endpoint_address": f"sb://localhost:{daemon.http_port}"}
     return options | ({} if way == "ws" else {"connection_verify": daemon.ca})
@@ -41,7 +41,7 @@ async def test_messages_are_sent_received_and_settled(way_bus, queue):
 
 
 async def test_a_megabyte_arrives_whole(way_bus, queue):
-    # As much as the message may be, less what surrounds the body.
+    # The maximum size of the message, less its other sections.
     content = bytes(range(256)) * (MEGABYTE // 256 - 4)
     await way_bus.send(queue, ServiceBusMessage(content))
     (message,) = await way_bus.drain(queue, 1)
@@ -73,7 +73,7 @@ async def test_what_an_administrator_makes_serves_at_once(daemon, flavour):
 
 @pytest.mark.parametrize("way", ["wss", "amqps"])
 async def test_wrong_keys_and_unknown_authorities(daemon, flavour, queue, way):
-    """With an address of one's own the SDK calls every failure to authenticate one of the connection."""
+    """With a custom address the SDK reports every failure to authenticate as one of the connection."""
     wrong = daemon.connection_string_tls.replace("SAS_KEY_VALUE", "wrong")
     async with bus_by(flavour, daemon, way, wrong) as bus:
         with pytest.raises(ServiceBusConnectionError, match="amqp:client-error"):
@@ -87,7 +87,7 @@ async def test_wrong_keys_and_unknown_authorities(daemon, flavour, queue, way):
 
 @pytest.fixture
 def default_port_daemon(amqps_address, start_daemon):
-    """A daemon with the port that the SDK takes if it is told none."""
+    """A daemon with the SDK's default port."""
     config = f'[tls]\nnames = ["{amqps_address}"]\n' + entities_text({"queue": {}})
     return start_daemon(config, also_listen=[f"{amqps_address}:5671"])
 

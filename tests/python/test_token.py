@@ -1,4 +1,4 @@
-"""Links need a token put to `$cbs`: the SDKs do that, clients that show nothing are turned away."""
+"""Links need a token put to `$cbs`: the SDKs do that, clients without a token are refused."""
 
 import proton
 import pytest

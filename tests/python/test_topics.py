@@ -1,4 +1,4 @@
-"""Topics: every subscription gets its own copy of what its rules let through."""
+"""Topics: every subscription gets its own copy of matching messages."""
 
 import asyncio
 import datetime
@@ -56,7 +56,7 @@ async def test_a_message_keeps_everything_on_its_way(bus, topic):
 
 
 async def test_copies_live_on_their_own(bus, topic):
-    """Lock, count, deferral and dead-lettering of a copy are nothing to the other."""
+    """Lock, count, deferral and dead-lettering of a copy do not affect the other."""
     await bus.send(topic, *(ServiceBusMessage(f"{n}") for n in range(4)))
     receiver = await bus.open_receiver(topic / "one")
     first, second, third, _ = await take(receiver, 4)
@@ -119,7 +119,7 @@ async def test_rules_decide_who_gets_a_message(bus, topics):
     assert bodies(await bus.peek(topic / "red")) == [b"red", b"both"]
     assert bodies(await bus.peek(topic / "eu")) == [b"eu", b"case", b"both"]
     assert await bus.peek(topic / "none") == []
-    # Numbers are the subscription's own; the topic's are shown beside.
+    # Numbers are those of the subscription; the topic's are given as well.
     assert [m.sequence_number for m in await bus.peek(topic / "red")] == [1, 2]
 
 

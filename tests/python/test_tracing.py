@@ -21,7 +21,7 @@ QUEUE = "traced"
 
 
 class Collector:
-    """Takes OTLP over HTTP, as a collector does."""
+    """Accepts OTLP over HTTP, like a collector."""
 
     def __init__(self):
         self.spans, self.metrics, self.resources = [], {}, []
@@ -69,7 +69,7 @@ def collector():
 
 @pytest.fixture(scope="session")
 def exporter():
-    """Where the SDK's own spans are. The provider of a process can be set once."""
+    """The exporter of the SDK's own spans. The provider of a process can be set once."""
     provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
@@ -138,7 +138,7 @@ async def test_a_message_without_a_trace_has_no_spans_and_is_in_the_metrics(star
 
     await until(counted)
     assert collector.metrics["peeklock.accept_duration"].unit == "s"
-    # What is left is exported at the end.
+    # Remaining data is exported at the end.
     daemon.stop()
     assert collector.spans == []
 

@@ -10,7 +10,7 @@ HOUR = datetime.timedelta(hours=1)
 
 
 async def test_a_time_to_live_of_an_hour_and_a_lock_of_five_minutes_pass_at_once(bus, queues, traveller):
-    """The time limit of a test is shorter than either, so nothing here is waited for."""
+    """The time limit of a test is shorter than either, so the test does not really wait."""
     queue = queues.take("long_lock_dead_letter_on_expiry")
     await bus.send(queue, ServiceBusMessage(b"slow"), ServiceBusMessage(b"short", time_to_live=HOUR))
     receiver = await bus.open_receiver(queue)
@@ -27,7 +27,7 @@ async def test_a_time_to_live_of_an_hour_and_a_lock_of_five_minutes_pass_at_once
 
 
 async def test_connections_do_not_notice(bus, queue, traveller):
-    """A day passes for messages, but no client was silent for a day."""
+    """A day passes for messages, but not for the idle time-outs of clients."""
     sender = await bus.open_sender(queue)
     receiver = await bus.open_receiver(queue)
     for text in (b"before", b"after"):
@@ -39,7 +39,7 @@ async def test_connections_do_not_notice(bus, queue, traveller):
 
 
 async def test_what_becomes_available_on_the_way_lives_from_then_on(bus, queues, traveller):
-    """Scheduled in five minutes, with a life of ten: after a jump of an hour it is dead, as if the hour had passed."""
+    """Scheduled in five minutes, with a time-to-live of ten: after a jump of an hour it has expired, as if the hour had passed."""
     queue = queues.take("dead_letter_on_expiry")
     life = datetime.timedelta(minutes=10)
     sender = await bus.open_sender(queue)

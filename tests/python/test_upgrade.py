@@ -1,4 +1,4 @@
-"""Data directories of earlier versions open with the version at hand, and everything in them is there."""
+"""The present version opens data directories of earlier versions, with all their contents."""
 
 import pytest
 import upgrade

@@ -1,7 +1,7 @@
 """The wall clock of the daemon's machine is wrong, by libfaketime (Debian: `libfaketime`); see docs/time.md.
 
-libfaketime changes what the wall clock shows. The boot clock, by which the broker counts, is not read through the C library and
-stays as it is.
+libfaketime changes the wall clock. The boot clock, by which the broker measures elapsed time, is not read through the C library
+and is not affected.
 """
 
 import datetime
@@ -26,7 +26,7 @@ name = "one"
 
 
 class Machine:
-    """A daemon, and the file that says by how much its wall clock is off."""
+    """A daemon, and the file with the offset of its wall clock."""
 
     def __init__(self, library: str, directory, off: str):
         self.file = directory / "off"

@@ -1,6 +1,6 @@
-"""Applications as users write them: the SDKs' own settings, no retries beside theirs. Each writes down what it was told.
+"""Applications as users write them: the SDKs' own settings, no retries besides theirs. Each records its outcomes in a ledger.
 
-Their queues detect duplicates, as an application wants that is sure of "once": an SDK that repeats a send does no harm there.
+Their queues detect duplicates, for applications that need each message once: repeated sends of an SDK do no harm there.
 """
 
 import json
@@ -23,7 +23,7 @@ SEND_PAUSE_SECS = 0.05
 BATCH = 500
 #: Longer than a pause of the service, and than a lock that a broker lost.
 IDLE_SECS = 20
-#: A send of the JavaScript SDK whose connection dies waits for its answer for 60 seconds, and is repeated after another 30.
+#: A send of the JavaScript SDK whose connection ends waits for its answer for 60 seconds, and is repeated after another 30.
 SERVICE_SECS = 150
 JS = pathlib.Path(__file__).resolve().parents[1] / "js"
 
@@ -134,7 +134,7 @@ class JsApplication:
 
 
 class Applications:
-    """One of each, with one ledger. The one in JavaScript finds a backlog of so many; for its options see there."""
+    """One application of each kind, with one ledger. The one in JavaScript finds a backlog of the given size; for its options see there."""
 
     def __init__(self, connection_string: str, js_backlog: int = 0, js_options: dict | None = None):
         self.ledger = Ledger(PLACES)
@@ -144,14 +144,14 @@ class Applications:
         self._all.append(JsApplication(connection_string, self.ledger, js_options))
 
     def wait_until_served(self, *names: str):
-        """Returns when these, or all, were accepted a message and settled one, from now on."""
+        """Returns when these applications, or all, have sent and settled a further message."""
         moment, deadline = time.time(), time.monotonic() + SERVICE_SECS
         while pause_after(self.ledger, moment, names or tuple(self.ledger.places)) == float("inf"):
             assert time.monotonic() < deadline, f"no service for {SERVICE_SECS} s: {self.ledger.errors}"
             time.sleep(0.1)
 
     def finish(self):
-        """Lets them settle all they sent, and sees that they noticed no more than a pause."""
+        """Lets them settle all they sent, and checks that they noticed no more than a pause."""
         for application in self._all:
             application.finish()
         browse(self.ledger, self._connection_string)
@@ -189,17 +189,17 @@ NO_ANSWER = re.compile(
     r"|\bAMQP connection is closed"
     r"|\b(ServiceBusConnectionError|ServiceBusCommunicationError|OperationTimeoutError)\b"
 )
-#: Locks go with the broker. An attempt that comes after the one that settled the message is told the same.
+#: Locks end with the broker. An attempt after the one that settled the message gets the same error.
 NO_LOCK = re.compile(r"\block\b|Lock(Lost|Expired)")
 
 
 def more_than_pauses(ledger: Ledger) -> list[str]:
-    """Errors that cost an application something.
+    """Errors that affect an application.
 
-    An SDK goes on by itself when it subscribes. A settlement may be in doubt, if something was broken then and if the message
-    was settled once all the same.
+    An SDK with a subscription continues by itself. The outcome of a settlement may be unknown, if there was a fault then and if
+    the message was still settled once.
     """
-    # Settlements are looked at one by one below.
+    # Settlements are checked one by one below.
     others = [(who, what) for _, who, what in ledger.errors if who not in ("js subscribe", "python complete", "js complete")]
     found = [f"{who}: {what}" for who, what in others]
     view = View(ledger, 0.0)
@@ -210,7 +210,7 @@ def more_than_pauses(ledger: Ledger) -> list[str]:
 
 
 def cost_of(view: View, failed: Settlement) -> str | None:
-    """What a failed settlement cost, if it is more than a pause."""
+    """The effect of a failed settlement, if it is more than a pause."""
     copy = failed.delivery.copy
     if not all(NO_ANSWER.search(error) or NO_LOCK.search(error) for error in failed.errors):
         return "was refused"
@@ -221,7 +221,7 @@ def cost_of(view: View, failed: Settlement) -> str | None:
         return "is left"
     if len([one for one in view.settlements[copy] if one.outcome is Outcome.CONFIRMED]) > 1:
         return "was settled twice"
-    # Who gets it again settles it; if that is in doubt as well, it is looked at by itself.
+    # The next receiver settles it; if that outcome is unknown as well, it is checked separately.
     tried = [one.delivery for one in view.settlements[copy]]
     if any(delivery not in tried for delivery in view.deliveries[copy]):
         return "came again, and nobody settled it"

@@ -1,4 +1,4 @@
-"""A data directory with some of everything, written by one version of the broker and verified with another.
+"""A data directory with data of every kind, written by one version of the broker and verified with another.
 
 To write one with a released binary, which no later version may fail to open:
 
@@ -33,7 +33,7 @@ CONFIG = '[storage]\nsegment_size = "1 MiB"\nreserve = "1 MiB"\n' + entities_tex
     },
     {"news": {"subscriptions": SUBSCRIPTIONS}},
 )
-#: What a later version is given: nothing is declared, so that all of it must come from the directory.
+#: The configuration of a later version: it declares nothing, so that all entities must come from the directory.
 UNDECLARED = '[storage]\nsegment_size = "1 MiB"\nreserve = "1 MiB"\n'
 
 
@@ -51,7 +51,7 @@ def received(receiver, count: int) -> list:
 
 
 def fill(daemon: Daemon):
-    """Leaves something of everything behind."""
+    """Creates data of every kind."""
     with client(daemon) as sdk:
         with sdk.get_queue_sender("plain") as sender:
             for name in ("deferred", "dead", "abandoned", "waiting", "completed"):
@@ -82,7 +82,7 @@ def fill(daemon: Daemon):
 
 
 def verify(daemon: Daemon):
-    """Finds all that `fill` left behind, and goes on with it."""
+    """Checks all data of `fill`, and uses it."""
     with client(daemon) as sdk:
         verify_plain(sdk)
         for session, names in (("a", ["a1", "a2"]), ("b", ["b1"])):
@@ -98,7 +98,7 @@ def verify(daemon: Daemon):
                 assert [message.subject for message in messages] == subjects
                 grades = [message.application_properties.get(b"grade") for message in messages]
                 assert grades == [b"A" if name == "large" else None] * len(subjects)
-        # The rules are in force for what is sent now.
+        # The rules apply to new messages.
         with sdk.get_topic_sender("news") as sender:
             sender.send_messages(ServiceBusMessage("new", subject="blue", application_properties={"size": 6}))
         with sdk.get_subscription_receiver("news", "large") as receiver:
@@ -127,7 +127,7 @@ def verify_plain(sdk: ServiceBusClient):
 
 
 def save(data: pathlib.Path, fixture: pathlib.Path):
-    """Copies what counts of a data directory, without the zeros at the ends of segments."""
+    """Copies the relevant files of a data directory, without the zeros at the ends of segments."""
     fixture.mkdir(parents=True)
     for file in data.iterdir():
         if file.suffix in (".segment", ".hint") or file.name == "MANIFEST":
@@ -136,7 +136,7 @@ def save(data: pathlib.Path, fixture: pathlib.Path):
 
 
 def unpack(fixture: pathlib.Path, data: pathlib.Path):
-    """Makes a data directory of a fixture."""
+    """Creates a data directory from a fixture."""
     shutil.copytree(fixture, data)
     for file in data.glob("*.segment"):
         file.write_bytes(file.read_bytes().ljust(SEGMENT_BYTES, b"\0"))

@@ -1,7 +1,7 @@
-"""Clients that send, receive and settle through the SDK as long as they are told, and write down all of it in a ledger.
+"""Clients that send, receive and settle through the SDK until they are stopped, and record everything in a ledger.
 
 Each runs in a thread with a client of its own. The SDK repeats nothing by itself (`retry_total=0`), so that each attempt is known;
-the clients go on after every error, as an application does.
+the clients continue after every error, like an application.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from ledger import Cancel, Delivery, Ledger, Outcome, Place, Remainder, Send, Se
 
 LOCK_SECS = 10
 SESSIONS = 6
-#: How long an SDK call may wait for the broker before its outcome is in doubt.
+#: Time-out of an SDK call, after which its outcome is unknown.
 CALL_SECS = 5.0
-#: How soon a client goes on after an error.
+#: Pause of a client after an error.
 PAUSE_SECS = 0.2
-#: After this many messages a consumer opens its link anew, as applications do, and sessions pass on.
+#: After this many messages a consumer opens its link again, as applications do, and sessions change their holder.
 MESSAGES_PER_LINK = 40
 SCHEDULE_SECS = (0.5, 4.0)
 
@@ -42,7 +42,7 @@ PLACES = [
     Place("volatile", "volatile", is_deleting=True),
     Place("later", "later"),
 ]
-#: What a consumer does with one of so many messages; the rest it completes.
+#: What a consumer does with one of the given number of messages; it completes the others.
 HABITS = {
     "work": {Verb.ABANDON: 0.05, Verb.DEAD_LETTER: 0.05, Verb.DEFER: 0.05},
     "sessions": {Verb.ABANDON: 0.05},
@@ -62,7 +62,7 @@ TOPICS = {"news": {"subscriptions": [{"name": name} | _LOCK for name in ("a", "b
 
 
 class Workload:
-    """All clients of one run; `connection_string()` is asked for whenever one connects anew."""
+    """All clients of one run; `connection_string()` is called for each new connection."""
 
     def __init__(self, connection_string: Callable[[], str], seed: int, sends_per_second: float = 20.0):
         self.ledger = Ledger(PLACES)
@@ -124,7 +124,7 @@ class Workload:
                 time.sleep(self._pause_secs * generator.uniform(0, 2))
 
     def _send_until_accepted(self, sender, target: str, id: str, session: str | None = None):
-        """Again and again until it is accepted, or until sending is over. The id stays the same."""
+        """Repeats a send until it is accepted, or until sending ends. The id stays the same."""
         message = lambda: ServiceBusMessage(id, message_id=id, session_id=session)
         while True:
             began, outcome = time.time(), Outcome.DOUBT
@@ -179,7 +179,7 @@ class Workload:
                         if not self._receiving.is_set() or not holder.handle_next(generator):
                             break
             except OperationTimeoutError:
-                # There is no session with messages.
+                # No session has messages.
                 continue
 
 
@@ -194,7 +194,7 @@ class Holder:
         self._receiver = receiver
 
     def handle_next(self, generator: random.Random) -> bool:
-        """Receives and settles a message; False if none came."""
+        """Receives and settles a message; False if there was none."""
         called = time.time()
         messages = self._receiver.receive_messages(max_message_count=1, max_wait_time=1)
         for message in messages:
@@ -247,7 +247,7 @@ class Holder:
             settle(message)
             outcome = Outcome.CONFIRMED
         finally:
-            # After an error the link is opened anew: what it was given comes again, or to somebody else.
+            # After an error the link is opened again: its messages are delivered again, or to another client.
             self._ledger.add(Settlement(delivery, verb, began, time.time(), outcome))
 
 
@@ -277,7 +277,7 @@ def choose(habits: dict[Verb, float], generator: random.Random) -> Verb:
 
 @contextlib.contextmanager
 def quietly(opened):
-    """`with opened`, whose closing may fail: the other side may be gone."""
+    """`with opened`, whose closing may fail, because the other side may be closed."""
     with contextlib.ExitStack() as stack:
         entered = opened.__enter__()
 
@@ -298,7 +298,7 @@ def join(threads: list[threading.Thread], seconds: float = 90):
 
 
 def browse(ledger: Ledger, connection_string: str):
-    """Writes down everything that is left, in queues and dead-letter queues, by browsing."""
+    """Records all remaining messages, in queues and dead-letter queues, by browsing."""
     with ServiceBusClient.from_connection_string(connection_string) as client:
         for place in ledger.places.values():
             for sub_queue in (None, ServiceBusSubQueue.DEAD_LETTER):

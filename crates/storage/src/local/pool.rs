@@ -231,7 +231,7 @@ impl WakeFlag {
         self.changed.notify_all();
     }
 
-    /// Waits until is_set or until `timeout` has passed; returns true when is_set.
+    /// Waits until the flag is set or `timeout` has passed; returns whether it was set, and clears it.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(is_set, timeout, |is_set| !*is_set);
