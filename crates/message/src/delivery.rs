@@ -244,7 +244,7 @@ impl Encoder {
         match (&received.lock, way) {
             (Some(lock), _) => section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0)),
             (None, DeliveryFormat::Browsed { .. }) => {
-                section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS)
+                section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS);
             }
             (None, _) => {}
         }

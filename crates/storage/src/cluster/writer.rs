@@ -287,7 +287,7 @@ impl Writer {
                 self.send_other(RecordKind::Part, part.payload, (part.to, reply));
             }
             MaintenanceWrite::Mark(mark) => {
-                self.send_other(RecordKind::Mark, mark.encode(), (Bound::End, reply))
+                self.send_other(RecordKind::Mark, mark.encode(), (Bound::End, reply));
             }
         }
     }

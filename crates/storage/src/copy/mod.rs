@@ -5,10 +5,10 @@
 //! partition of its own. A broker must refuse such a shard ([`unfinished_copy`]); the copier resumes the copy.
 //!
 //! 1. Values are copied in a fixed order, the catalogue's last. Every batch includes the marker with the last key of
-//! the batch, so an interrupted copy resumes after the durable values.
+//!    the batch, so an interrupted copy resumes after the durable values.
 //! 2. The target is acquired again, so that nothing is answered from memory, and both sides are compared, value by
-//! value. After an interrupted copy, differences are corrected and everything is compared again, because the source may
-//! have changed in between.
+//!    value. After an interrupted copy, differences are corrected and everything is compared again, because the source may
+//!    have changed in between.
 //! 3. The marker is removed.
 //!
 //! Memory is bounded: a page of each side, and the batches under way.
