@@ -218,7 +218,7 @@ impl std::fmt::Debug for Stepped {
     }
 }
 
-/// Wakes a background thread; a ring while the thread is working is not lost.
+/// Wakes a background thread; a wake-up while the thread is working is not lost.
 #[derive(Debug, Default)]
 pub(super) struct WakeFlag {
     is_set: Mutex<bool>,
