@@ -76,18 +76,11 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         // A supply cut short says nothing about room.
         return;
     }
-    let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
-        Ok(bytes) => {
-            shared.warnings.end(ROOM);
-            reserve_for_manifest(shared, bytes);
-            bytes >= shared.options.reserve_bytes
-        }
-        Err(error) => {
-            shared.warnings.warn(ROOM, &error);
-            true
-        }
-    };
-    if is_supplied && has_room {
+    let free_bytes = free_bytes(shared);
+    if let Some(bytes) = free_bytes {
+        reserve_for_manifest(shared, bytes);
+    }
+    if is_supplied && leaves_reserve(shared, free_bytes) {
         shared.is_write_refused.store(false, Ordering::Release);
         // One segment alone is the reserve for removals: messages are welcome again once there are two.
         if !shared.is_full() || demand(shared).is_none() {
@@ -97,6 +90,31 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         shared.announce(Pressure::Full);
         shared.cleaner_bell.ring();
     }
+}
+
+/// Tells whether there is room before anything can be appended: the first round ends later.
+pub(super) fn look_first(shared: &Shared) {
+    if !leaves_reserve(shared, free_bytes(shared)) {
+        shared.announce(Pressure::Full);
+    }
+}
+
+/// Of the file system, if it says so.
+fn free_bytes(shared: &Shared) -> Option<u64> {
+    match shared.directory.filesystem.free_bytes(&shared.directory.path) {
+        Ok(bytes) => {
+            shared.warnings.end(ROOM);
+            Some(bytes)
+        }
+        Err(error) => {
+            shared.warnings.warn(ROOM, &error);
+            None
+        }
+    }
+}
+
+fn leaves_reserve(shared: &Shared, free_bytes: Option<u64>) -> bool {
+    free_bytes.is_none_or(|bytes| bytes >= shared.options.reserve_bytes)
 }
 
 fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
