@@ -147,7 +147,7 @@ pub(super) async fn move_messages(args: MoveArgs) -> Result<(), Failure> {
 }
 
 /// Dead letters belong to no session, whatever their queue requires.
-fn check_session(address: &Address, session: Option<&str>) -> Result<(), Failure> {
+pub(super) fn check_session(address: &Address, session: Option<&str>) -> Result<(), Failure> {
     match session {
         Some(_) if address.sub_queue != SubQueue::Main => {
             Err(Failure::usage("dead letters are in no session; leave --session out"))
@@ -259,10 +259,8 @@ async fn take_up(
     if found.numbers.is_empty() {
         return Ok(report);
     }
-    if session.is_some() {
-        // Whoever holds a session may have its deferred messages.
-        attach(client, address, session).await?;
-    }
+    // Whoever holds a session may have its deferred messages; without one where it is required this is refused.
+    attach(client, address, session).await?;
     let sender = client.sender(route.destination).await;
     let sender = sender.map_err(|error| Failure::about(route.destination, error))?;
     let batch = usize::try_from(found.batch(BATCH)).unwrap_or(1);

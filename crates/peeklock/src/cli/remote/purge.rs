@@ -7,10 +7,11 @@ use peeklock_client::{Client, ClientError, LinkId, MessageState, Mode, SessionRe
 use serde_json::json;
 
 use super::address::{Address, SubQueue};
+use super::moving::check_session;
 use super::scan::{Scan, scan};
 use super::selection::Selection;
 use super::text::counted;
-use super::walk::{Action, Report, walk};
+use super::walk::{Action, Report, attach, walk};
 use super::{ConnectionArgs, Failure, output};
 
 pub(super) const EXAMPLES: &str = "\
@@ -20,10 +21,13 @@ Examples:
   peeklock purge 'orders/$dlq' --before 2026-01-31T12:00:00Z
   peeklock purge orders --where \"sys.Label = 'test'\"
   peeklock purge orders --state scheduled  cancel what is scheduled
+  peeklock purge baskets --state deferred --session red
 Messages that a receiver has locked stay.";
 
 /// Messages deleted by one request: what the tier Standard allows.
 const BATCH: u32 = 500;
+/// A session that the command holds is renewed once in so many messages.
+const RENEWAL: usize = 50;
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which states.
@@ -48,6 +52,10 @@ pub(in crate::cli) struct PurgeArgs {
     #[arg(long, value_enum, default_value = "active")]
     state: StateArg,
 
+    /// Only messages of this session; where sessions are required, deferred messages and conditions need it.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
     #[command(flatten)]
     selection: Selection,
 
@@ -65,6 +73,7 @@ pub(in crate::cli) struct PurgeArgs {
 
 pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
     check_state(&args)?;
+    check_session(&args.address, args.session.as_deref())?;
     let mut client = args.connection.connect().await?;
     let report = if args.dry_run {
         let found = find(&mut client, &args).await?;
@@ -98,15 +107,17 @@ async fn find(client: &mut Client, args: &PurgeArgs) -> Result<Scan, Failure> {
         StateArg::Deferred => MessageState::Deferred,
         StateArg::Scheduled => MessageState::Scheduled,
     };
-    scan(client, &args.address, None, &args.selection, state).await
+    scan(client, &args.address, args.session.as_deref(), &args.selection, state).await
 }
 
 async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
     match args.state {
-        StateArg::Active if args.selection.is_all() => delete_all(client, args).await,
+        StateArg::Active if args.selection.is_all() && args.session.is_none() => {
+            delete_all(client, args).await
+        }
         StateArg::Active => {
             let found = find(client, args).await?;
-            walk(client, &args.address, None, found, Action::Delete).await
+            walk(client, &args.address, args.session.as_deref(), found, Action::Delete).await
         }
         StateArg::Scheduled => cancel(client, args).await,
         StateArg::Deferred => complete_deferred(client, args).await,
@@ -210,10 +221,18 @@ async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure
 
 async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
     let found = find(client, args).await?;
-    let path = args.address.path();
+    let (path, session) = (args.address.path(), args.session.as_deref());
     let mut report = Report::default();
-    for number in found.numbers {
-        let received = match client.receive_deferred(&path, None, &[number]).await {
+    if found.numbers.is_empty() {
+        return Ok(report);
+    }
+    // Whoever holds a session may have its deferred messages; without one where it is required this is refused.
+    attach(client, &args.address, session).await?;
+    for (position, number) in found.numbers.into_iter().enumerate() {
+        if let Some(id) = session.filter(|_| position % RENEWAL == 0) {
+            client.renew_session_lock(&path, id).await?;
+        }
+        let received = match client.receive_deferred(&path, session, &[number]).await {
             Ok(received) => received,
             Err(error) if error.condition().is_some() => {
                 report.skipped.push((number, error.to_string()));
@@ -222,7 +241,7 @@ async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Repo
             Err(error) => return Err(error.into()),
         };
         let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-        client.complete_by_token(&path, None, &tokens, None).await?;
+        client.complete_by_token(&path, session, &tokens, None).await?;
         report.done += 1;
     }
     Ok(report)
