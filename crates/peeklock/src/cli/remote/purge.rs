@@ -7,11 +7,11 @@ use peeklock_client::{Client, ClientError, LinkId, MessageState, Mode, SessionRe
 use serde_json::json;
 
 use super::address::{Address, SubQueue};
-use super::moving::check_session;
 use super::scan::{Scan, scan};
 use super::selection::Selection;
+use super::source::Source;
 use super::text::counted;
-use super::walk::{Action, Report, attach, walk};
+use super::walk::{Action, Report, walk};
 use super::{ConnectionArgs, Failure, output};
 
 pub(super) const EXAMPLES: &str = "\
@@ -73,16 +73,16 @@ pub(in crate::cli) struct PurgeArgs {
 
 pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
     check_state(&args)?;
-    check_session(&args.address, args.session.as_deref())?;
+    let source = Source::new(&args.address, args.session.as_deref())?;
     let mut client = args.connection.connect().await?;
     let report = if args.dry_run {
-        let found = find(&mut client, &args).await?;
+        let found = find(&mut client, source, &args).await?;
         if !args.json {
             found.preview.print();
         }
         Report { done: found.len(), ..Report::default() }
     } else {
-        purge(&mut client, &args).await?
+        purge(&mut client, source, &args).await?
     };
     client.close().await;
     let left = u64::try_from(report.skipped.len()).unwrap_or(u64::MAX);
@@ -101,31 +101,31 @@ pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn find(client: &mut Client, args: &PurgeArgs) -> Result<Scan, Failure> {
+async fn find(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Scan, Failure> {
     let state = match args.state {
         StateArg::Active => MessageState::Active,
         StateArg::Deferred => MessageState::Deferred,
         StateArg::Scheduled => MessageState::Scheduled,
     };
-    scan(client, &args.address, args.session.as_deref(), &args.selection, state).await
+    scan(client, source, &args.selection, state).await
 }
 
-async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn purge(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
     match args.state {
-        StateArg::Active if args.selection.is_all() && args.session.is_none() => {
-            delete_all(client, args).await
+        StateArg::Active if args.selection.is_all() && source.session.is_none() => {
+            delete_all(client, source, args).await
         }
         StateArg::Active => {
-            let found = find(client, args).await?;
-            walk(client, &args.address, args.session.as_deref(), found, Action::Delete).await
+            let found = find(client, source, args).await?;
+            walk(client, source, found, Action::Delete).await
         }
-        StateArg::Scheduled => cancel(client, args).await,
-        StateArg::Deferred => complete_deferred(client, args).await,
+        StateArg::Scheduled => cancel(client, source, args).await,
+        StateArg::Deferred => complete_deferred(client, source, args).await,
     }
 }
 
 /// The broker's own operation: nothing is delivered.
-async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn delete_all(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
     let until_ms = args.selection.before.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond());
     let mut report = Report::default();
     loop {
@@ -134,7 +134,7 @@ async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Fai
             Ok(deleted) => report.done += deleted,
             Err(error) if needs_session(&error, args) => return delete_sessions(client, args).await,
             Err(error) if error.condition() == Some("amqp:not-implemented") => {
-                let received = delete_received(client, args).await?;
+                let received = delete_received(client, source, args).await?;
                 return Ok(Report { done: report.done + received.done, ..received });
             }
             Err(error) => return Err(Failure::about(&args.address.entity, error)),
@@ -143,11 +143,15 @@ async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Fai
 }
 
 /// On a service that has no such operation: they are received and deleted.
-async fn delete_received(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn delete_received(
+    client: &mut Client,
+    source: Source<'_>,
+    args: &PurgeArgs,
+) -> Result<Report, Failure> {
     if args.selection.before.is_some() {
         // Only those that were found are deleted.
-        let found = find(client, args).await?;
-        return walk(client, &args.address, None, found, Action::Delete).await;
+        let found = find(client, source, args).await?;
+        return walk(client, source, found, Action::Delete).await;
     }
     let about = |error| Failure::about(&args.address.entity, error);
     let link = client.receiver(&args.address.path(), Mode::ReceiveAndDelete).await.map_err(about)?;
@@ -205,8 +209,8 @@ fn check_state(args: &PurgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
-    let found = find(client, args).await?;
+async fn cancel(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
+    let found = find(client, source, args).await?;
     let destination = args.address.destination();
     let mut report = Report::default();
     for number in found.numbers {
@@ -219,20 +223,24 @@ async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure
     Ok(report)
 }
 
-async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
-    let found = find(client, args).await?;
-    let (path, session) = (args.address.path(), args.session.as_deref());
+async fn complete_deferred(
+    client: &mut Client,
+    source: Source<'_>,
+    args: &PurgeArgs,
+) -> Result<Report, Failure> {
+    let found = find(client, source, args).await?;
+    let path = source.path();
     let mut report = Report::default();
     if found.numbers.is_empty() {
         return Ok(report);
     }
     // Whoever holds a session may have its deferred messages; without one where it is required this is refused.
-    attach(client, &args.address, session).await?;
+    source.attach(client).await?;
     for (position, number) in found.numbers.into_iter().enumerate() {
-        if let Some(id) = session.filter(|_| position % RENEWAL == 0) {
-            client.renew_session_lock(&path, id).await?;
+        if position % RENEWAL == 0 {
+            source.renew(client).await?;
         }
-        let received = match client.receive_deferred(&path, session, &[number]).await {
+        let received = match client.receive_deferred(&path, source.session, &[number]).await {
             Ok(received) => received,
             Err(error) if error.condition().is_some() => {
                 report.skipped.push((number, error.to_string()));
@@ -241,7 +249,7 @@ async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Repo
             Err(error) => return Err(error.into()),
         };
         let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-        client.complete_by_token(&path, session, &tokens, None).await?;
+        client.complete_by_token(&path, source.session, &tokens, None).await?;
         report.done += 1;
     }
     Ok(report)
