@@ -50,7 +50,7 @@ fn a_log_that_is_not_read_stops_nothing() {
     const PIPE_BYTES: usize = 64 << 10;
     let home = Home::new();
     let broker = home.start(&["--log-level", "trace"]);
-    for _ in 0..500 {
+    for _ in 0..1_500 {
         open_connection(&broker.address("amqp")).write_all(b"AMQP nonsense").unwrap();
     }
     assert_eq!(get(&broker.address("http"), "/health"), (200, HEALTHY.to_owned()));
@@ -58,7 +58,19 @@ fn a_log_that_is_not_read_stops_nothing() {
     wait_for(|| (!home.path("ready.json").exists()).then_some(()));
     let (status, log) = broker.finish();
     assert_eq!(status.code(), Some(0), "{log}");
-    assert!(log.len() > PIPE_BYTES, "{log}");
+    assert!(log.len() > PIPE_BYTES, "{}", log.len());
+}
+
+#[test]
+fn a_data_directory_that_is_removed_while_the_broker_runs_ends_it_with_1() {
+    let home = Home::new();
+    let broker = home.start(&["--queue", "orders"]);
+    std::fs::rename(home.path("data"), home.path("moved")).unwrap();
+    let (status, log) = broker.finish();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("the data directory was removed or moved while it was in use"), "{log}");
+    assert!(!home.path("data").exists());
+    assert_eq!(run(&["store", "check", home.path("moved").to_str().unwrap()]).status.code(), Some(0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, watches
 //! the disk's room.
 
+use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -67,6 +68,10 @@ pub(super) fn round(shared: &Shared) {
 /// were announced where they arose; all others are tried again.
 fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
+    notice_removal(shared);
+    if shared.dead.get().is_some() {
+        return;
+    }
     let has_sealed = seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
@@ -89,6 +94,17 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     } else {
         shared.announce(Pressure::Full);
         shared.cleaner_bell.ring();
+    }
+}
+
+/// Dies if somebody removed the directory or moved it away: files that have no name any more go on to take whatever is written.
+fn notice_removal(shared: &Shared) {
+    let path = shared.directory.manifest_path();
+    if let Err(error) = shared.directory.filesystem.open(&path, false)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        let what = "the data directory was removed or moved while it was in use: what was sent last may be lost";
+        shared.die(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
     }
 }
 
