@@ -103,7 +103,8 @@ fn notice_removal(shared: &Shared) {
     if let Err(error) = shared.directory.filesystem.open(&path, false)
         && error.kind() == io::ErrorKind::NotFound
     {
-        let what = "the data directory was removed or moved while it was in use: what was sent last may be lost";
+        let what =
+            "the data directory was removed or moved while it was in use: what was sent last may be lost";
         shared.die(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
     }
 }
