@@ -309,6 +309,28 @@ def test_messages_of_a_session_are_moved_and_made_available(cli, queues):
     assert "--session" in cli.run("move", f"{queue}/$dlq", target, "--session", "red", status=2).stderr
 
 
+def test_purge_reaches_into_a_session(cli, queues):
+    queue = queues.take("session")
+    for session in ["red", "blue"]:
+        for number in range(3):
+            cli.run("send", queue, "--body", f"{session}-{number}", "--session", session)
+        cli.run("receive", queue, "--session", session, "-n", 2, "--defer")
+        cli.run("send", queue, "--body", "later", "--session", session, "--in", "1h")
+    for command in ["purge", "undefer"]:
+        options = ["--state", "deferred"] if command == "purge" else []
+        assert "session" in cli.run(command, queue, *options, status=1).stderr
+    in_red = ["purge", queue, "--session", "red"]
+    assert cli.json(*in_red, "--state", "deferred", "--seq", 1, "--dry-run")[-1]["deleted"] == 1
+    assert cli.json(*in_red, "--state", "deferred", "--seq", 1)[-1] == {"deleted": 1, "dry_run": False, "left": 0}
+    assert cli.json(*in_red, "--state", "deferred")[-1]["deleted"] == 1
+    assert cli.json(*in_red, "--state", "scheduled")[-1]["deleted"] == 1
+    assert cli.json(*in_red, "--where", "sys.SequenceNumber > 100")[-1]["deleted"] == 0
+    assert cli.json(*in_red)[-1]["deleted"] == 1
+    assert cli.bodies("peek", queue, "--session", "red") == []
+    assert sorted(cli.bodies("peek", queue, "--session", "blue")) == ["blue-0", "blue-1", "blue-2", "later"]
+    assert "--session" in cli.run("purge", f"{queue}/$dlq", "--session", "red", status=2).stderr
+
+
 def test_a_session_that_is_held_is_left_alone(cli, client, queues):
     queue, target = queues.take("session"), queues.take("session")
     cli.run("send", queue, "--body", "a", "--session", "red")

@@ -46,6 +46,8 @@ pub struct NamespaceOptions {
     pub spans: Option<Arc<dyn Spans>>,
     /// Says whether the shard's lease allows output; always allowed by default.
     pub tenure: Option<Arc<dyn Tenure>>,
+    /// Called once everything is restored, before anything happens to it: what was restored may be all that memory holds.
+    pub when_restored: Option<fn(&Budget)>,
 }
 
 /// All entities; cheap to clone.
@@ -109,6 +111,9 @@ impl Namespace {
         };
         let directory = Arc::new(Directory::default());
         let host = ShardHost::start(lease, &common, &directory, &options).await?;
+        if let Some(look) = options.when_restored {
+            look(&options.budget);
+        }
         let inner = Inner {
             directory,
             host,

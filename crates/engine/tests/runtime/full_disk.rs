@@ -1,6 +1,9 @@
 //! With a full disk, messages that would become copies in a topic's subscriptions wait.
 
+use std::sync::Arc;
+
 use peeklock_budget::Budget;
+use peeklock_engine::runtime::{Namespace, NamespaceOptions};
 use peeklock_engine::{
     ReceiveMode, Refusal, Rule, SequenceNumber, SubQueue, SubscriptionOptions, TopicOptions,
 };
@@ -75,6 +78,35 @@ async fn a_broker_that_starts_on_a_full_disk_holds_what_is_due() {
     quiet().await;
     assert_eq!(there(&broker), (0, 0, 1));
     broker.store.set_pressure(Pressure::Normal);
+    quiet().await;
+    assert_eq!(there(&broker), (1, 1, 0));
+}
+
+/// What was restored may fill the memory, which is known before anything is published.
+#[tokio::test]
+async fn a_broker_that_starts_without_memory_for_more_holds_what_is_due() {
+    let started = broker(&["a", "b"]).await;
+    schedule(&mut client(&started, None), "later", DELAY_MS).await;
+    started.clock.advance(DELAY_MS - 1);
+    let Broker { store, clock, namespace } = started;
+    namespace.shutdown().await;
+    clock.advance(DELAY_MS);
+    let budget = Budget::beside_state(64 << 20, 0, LIMIT);
+    let options = NamespaceOptions {
+        seed: Some(2),
+        budget: budget.clone(),
+        when_restored: Some(|budget| {
+            budget.state().measured(LIMIT);
+        }),
+        ..NamespaceOptions::default()
+    };
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let namespace = Namespace::start(lease, Arc::new(clock.clone()), options).await.unwrap();
+    let broker = Broker { store, clock, namespace };
+    quiet().await;
+    assert_eq!(there(&broker), (0, 0, 1));
+    budget.state().measured(0);
+    broker.clock.advance(DELAY_MS);
     quiet().await;
     assert_eq!(there(&broker), (1, 1, 0));
 }

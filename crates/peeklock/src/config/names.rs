@@ -18,7 +18,8 @@ pub(super) struct Names(HashMap<Box<str>, Seen>);
 struct Seen {
     kind: &'static str,
     name: String,
-    line: usize,
+    /// Where it stands: lines are counted only for a message, since that takes as long as the file is.
+    start: usize,
 }
 
 impl Names {
@@ -32,7 +33,8 @@ impl Names {
         place: &Place,
         problems: &Collector<'_>,
     ) -> bool {
-        if let Some(Seen { kind: first_kind, name: first, line }) = self.0.get(&name_key(name)) {
+        if let Some(Seen { kind: first_kind, name: first, start }) = self.0.get(&name_key(name)) {
+            let line = problems.line(*start);
             let of_other_kind = if *first_kind == kind { String::new() } else { format!("{first_kind} ") };
             let message = format!(
                 "{title}{kind} \"{name}\" is already declared in line {line} as {of_other_kind}\"{first}\"; names match regardless of case"
@@ -40,7 +42,7 @@ impl Names {
             problems.report(place, message);
             return false;
         }
-        let seen = Seen { kind, name: name.to_owned(), line: problems.line(place.start) };
+        let seen = Seen { kind, name: name.to_owned(), start: place.start };
         self.0.insert(name_key(name), seen);
         true
     }

@@ -2,12 +2,13 @@
 
 mod fields;
 mod limit;
+mod output;
 mod ring;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
@@ -20,6 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::audit::{self, AuditControl};
+use output::Output;
 use ring::RingLayer;
 
 pub(crate) use fields::fields;
@@ -94,6 +96,16 @@ impl FromStr for LogFilter {
 /// Longest value of a field in a text line, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
+/// Of this process.
+static OUTPUT: OnceLock<Output> = OnceLock::new();
+
+/// Waits until everything logged so far is written, for a second at most.
+pub(crate) fn flush() {
+    if let Some(output) = OUTPUT.get() {
+        output.flush();
+    }
+}
+
 /// Changes the log filter at run time; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LogControl {
@@ -115,12 +127,16 @@ impl LogControl {
         }
     }
 
-    /// Logs the counts of dropped lines periodically, until the runtime ends.
+    /// Logs from time to time how many lines were left out or lost, until the runtime ends.
     pub(crate) fn report_left_out(&self) {
         let limit = self.limit.clone();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(limit::REPORT_EVERY).await;
+                let lost = OUTPUT.get().map_or(0, Output::take_lost);
+                if lost > 0 {
+                    tracing::warn!(lines = lost, "lost, because standard error was not read");
+                }
                 for (words, lines) in limit.take_left_out() {
                     tracing::warn!(lines, "left out, because there were too many like \"{words}\"");
                 }
@@ -130,11 +146,16 @@ impl LogControl {
 }
 
 /// Starts logging for the rest of the process; administrative changes are only in the audit log.
-pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> LogControl {
-    let (subscriber, handle) = subscriber(filter, format, audit);
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> io::Result<LogControl> {
+    let output = Output::start(io::stderr())?;
+    let output = OUTPUT.get_or_init(|| output);
+    let (subscriber, handle) = subscriber(filter, format, audit, output.clone());
     subscriber.init();
     let (limit, ring) = (audit.limit().clone(), audit.ring().clone());
-    LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring }
+    Ok(LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring })
 }
 
 /// The subscriber, and the handle that changes the filter.
@@ -142,9 +163,10 @@ fn subscriber(
     filter: &LogFilter,
     format: LogFormat,
     audit: &AuditControl,
+    output: Output,
 ) -> (impl Subscriber + Send + Sync + use<>, reload::Handle<EnvFilter, Registry>) {
     let (filter, handle) = reload::Layer::new(filter.to_env_filter());
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(output);
     let lines = match format {
         LogFormat::Text => lines
             .with_ansi(io::stderr().is_terminal())
@@ -211,7 +233,9 @@ mod tests {
     fn a_place_that_logs_nothing_is_asked_once_and_not_each_time() {
         let interest = |filter: &str| {
             let filter: LogFilter = filter.parse().unwrap();
-            let (subscriber, _handle) = subscriber(&filter, LogFormat::Text, &AuditControl::default());
+            let output = Output::start(io::sink()).unwrap();
+            let (subscriber, _handle) =
+                subscriber(&filter, LogFormat::Text, &AuditControl::default(), output);
             subscriber.register_callsite(&METADATA)
         };
         assert!(interest("info").is_never());

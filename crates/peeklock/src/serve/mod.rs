@@ -62,11 +62,17 @@ use term::{Term, TermEnd};
 pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     let opened = AuditControl::open(&config.audit);
     let audit = opened.as_ref().cloned().unwrap_or_default();
-    let log = logging::start(&config.log_filter, config.log_format, &audit);
+    let log = match logging::start(&config.log_filter, config.log_format, &audit) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("error: can't start the thread that writes the log: {error}");
+            return Exit::Failure;
+        }
+    };
     let control = audit.clone();
     let outcome = opened.map_err(ServeError::Audit).and_then(|_| run_runtime(config, args, log, control));
     audit.flush();
-    match outcome {
+    let exit = match outcome {
         Ok(()) => {
             tracing::info!("stopped");
             Exit::Success
@@ -75,7 +81,9 @@ pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
             tracing::error!("{error}");
             error.exit()
         }
-    }
+    };
+    logging::flush();
+    exit
 }
 
 fn run_runtime(

@@ -14,7 +14,7 @@ use peeklock_storage::StorageBytes;
 
 use super::descriptors::Room;
 use super::development::TimeTravel;
-use super::memory::Memory;
+use super::memory::{Memory, measure_restored};
 use super::metrics::Monitoring;
 use crate::config::{AuthorizationConfig, Config};
 use crate::logging::LogControl;
@@ -52,6 +52,7 @@ pub(super) fn namespace_options(config: &Config, memory: Memory) -> NamespaceOpt
         rule_limits,
         budget,
         entities_max,
+        when_restored: Some(measure_restored),
         series_max: usize::try_from(config.metrics.entities_max).unwrap_or(usize::MAX),
         ..NamespaceOptions::default()
     }

@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::Exit;
+use crate::logging;
 
 /// Resolves [`Self::stop`] at the first signal.
 pub(super) struct Signals(watch::Receiver<bool>);
@@ -38,6 +39,7 @@ async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender
     stop.send_replace(true);
     let name = next(&mut terminate, &mut interrupt).await;
     tracing::warn!("{name} again: stopping at once; what was accepted is on disk");
+    logging::flush();
     std::process::exit(Exit::Failure as i32);
 }
 

@@ -1,5 +1,6 @@
 //! Start, serve, stop.
 
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 use rustix::process::Signal;
@@ -41,6 +42,35 @@ fn sigterm_and_sigint_drain_and_exit_with_0() {
         assert!(log.contains("stopped"), "{log}");
         assert!(!home.path("ready.json").exists(), "the ready file outlives the broker");
     }
+}
+
+/// A terminal that is paused, a supervisor that hangs. This test reads the log at the end only.
+#[test]
+fn a_log_that_is_not_read_stops_nothing() {
+    const PIPE_BYTES: usize = 64 << 10;
+    let home = Home::new();
+    let broker = home.start(&["--log-level", "trace"]);
+    for _ in 0..1_500 {
+        open_connection(&broker.address("amqp")).write_all(b"AMQP nonsense").unwrap();
+    }
+    assert_eq!(get(&broker.address("http"), "/health"), (200, HEALTHY.to_owned()));
+    broker.signal(Signal::TERM);
+    wait_for(|| (!home.path("ready.json").exists()).then_some(()));
+    let (status, log) = broker.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.len() > PIPE_BYTES, "{}", log.len());
+}
+
+#[test]
+fn a_data_directory_that_is_removed_while_the_broker_runs_ends_it_with_1() {
+    let home = Home::new();
+    let broker = home.start(&["--queue", "orders"]);
+    std::fs::rename(home.path("data"), home.path("moved")).unwrap();
+    let (status, log) = broker.finish();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("the data directory was removed or moved while it was in use"), "{log}");
+    assert!(!home.path("data").exists());
+    assert_eq!(run(&["store", "check", home.path("moved").to_str().unwrap()]).status.code(), Some(0));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Encoding of a segment: the headers of segments, frames and records. Little-endian throughout.
 
-use crate::{Key, PartitionId, Space, checksum};
+use std::path::Path;
 
+use crate::{Error, Key, PartitionId, Space, checksum};
+
+use super::directory::written_later;
 use super::fields::{Append, Fields};
 
 /// Version of all files of the data directory; raised when an older program could misread them.
@@ -27,7 +30,25 @@ pub(super) struct SegmentHeader {
     pub(super) salt: u64,
 }
 
+/// The version, if `bytes` are whole, begin with `magic`, end with their checksum and are of a later version than the known one.
+pub(super) fn later_version(bytes: &[u8], magic: &[u8], known: u32) -> Option<u32> {
+    let (covered, crc) = bytes.split_last_chunk::<4>()?;
+    let mut fields = Fields(covered);
+    let is_whole =
+        fields.bytes(magic.len()) == Some(magic) && checksum::of(covered) == u32::from_le_bytes(*crc);
+    fields.u32().filter(|version| is_whole && *version > known)
+}
+
 impl SegmentHeader {
+    /// Refuses the header of a segment that a later version wrote: that is no damage.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub(super) fn refuse_later(bytes: &[u8], path: &Path) -> Result<(), Error> {
+        let later = later_version(bytes, SEGMENT_MAGIC, FORMAT_VERSION);
+        later.map_or(Ok(()), |version| Err(written_later(path, version, FORMAT_VERSION)))
+    }
+
     pub(super) fn encode(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
         bytes.extend_from_slice(SEGMENT_MAGIC);

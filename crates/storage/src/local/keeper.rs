@@ -1,6 +1,7 @@
 //! The housekeeping thread, off the commit path: prepares segments, seals full ones, frees dead ones, monitors free
 //! disk space.
 
+use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -69,6 +70,10 @@ pub(super) fn round(shared: &Shared) {
 /// errors were announced where they occurred; all others are retried.
 fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
+    notice_removal(shared);
+    if shared.dead.get().is_some() {
+        return;
+    }
     let has_sealed = seal_rolled(shared);
     free_dead(shared);
     recycle(shared);
@@ -78,18 +83,11 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         // An interrupted supply says nothing about free space.
         return;
     }
-    let has_room = match shared.directory.filesystem.free_bytes(&shared.directory.path) {
-        Ok(bytes) => {
-            shared.warnings.end(ROOM);
-            reserve_for_manifest(shared, bytes);
-            bytes >= shared.options.reserve_bytes
-        }
-        Err(error) => {
-            shared.warnings.warn(ROOM, &error);
-            true
-        }
-    };
-    if is_supplied && has_room {
+    let free_bytes = free_bytes(shared);
+    if let Some(bytes) = free_bytes {
+        reserve_for_manifest(shared, bytes);
+    }
+    if is_supplied && leaves_reserve(shared, free_bytes) {
         shared.is_write_refused.store(false, Ordering::Release);
         // A single prepared segment is the reserve for removals; messages are accepted again when there are two.
         if !shared.is_full() || demand(shared).is_none() {
@@ -99,6 +97,43 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         shared.announce(Pressure::Full);
         shared.cleaner_wake.wake();
     }
+}
+
+/// Dies if somebody removed the directory or moved it away: files that have no name any more go on to take whatever is written.
+fn notice_removal(shared: &Shared) {
+    let path = shared.directory.manifest_path();
+    if let Err(error) = shared.directory.filesystem.open(&path, false)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        let what =
+            "the data directory was removed or moved while it was in use: what was sent last may be lost";
+        shared.die(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
+    }
+}
+
+/// Tells whether there is room before anything can be appended: the first round ends later.
+pub(super) fn look_first(shared: &Shared) {
+    if !leaves_reserve(shared, free_bytes(shared)) {
+        shared.announce(Pressure::Full);
+    }
+}
+
+/// Of the file system, if it says so.
+fn free_bytes(shared: &Shared) -> Option<u64> {
+    match shared.directory.filesystem.free_bytes(&shared.directory.path) {
+        Ok(bytes) => {
+            shared.warnings.end(ROOM);
+            Some(bytes)
+        }
+        Err(error) => {
+            shared.warnings.warn(ROOM, &error);
+            None
+        }
+    }
+}
+
+fn leaves_reserve(shared: &Shared, free_bytes: Option<u64>) -> bool {
+    free_bytes.is_none_or(|bytes| bytes >= shared.options.reserve_bytes)
 }
 
 fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {

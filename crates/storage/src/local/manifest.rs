@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 
 use super::descriptors::is_out_of_descriptors;
-use super::directory::{Directory, corrupt, is_full, unavailable};
+use super::directory::{Directory, corrupt, is_full, unavailable, written_later};
 use super::fields::{Append, Fields};
 use super::filesystem::{File, OpenDirectory};
+use super::format::later_version;
 use super::reserve;
 use super::segments::Ranks;
 use crate::{Error, checksum};
@@ -142,6 +143,9 @@ impl Manifest {
         }
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(path, &error))?;
+        if let Some(version) = later_version(&bytes, MAGIC, VERSION) {
+            return Err(written_later(path, version, VERSION));
+        }
         Self::decode(&bytes).map(Some).map_err(|(offset, reason)| corrupt(path, offset, reason))
     }
 

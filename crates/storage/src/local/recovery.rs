@@ -352,6 +352,7 @@ fn open_segment(
     }
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     file.read_exact_at(&mut bytes, 0).map_err(|error| unavailable(&path, &error))?;
+    SegmentHeader::refuse_later(&bytes, &path)?;
     let header = SegmentHeader::decode(&bytes).map_err(|reason| corrupt(&path, 0, reason))?;
     if header != (SegmentHeader { id, salt }) {
         return Err(corrupt(&path, 0, "the header is that of another segment"));

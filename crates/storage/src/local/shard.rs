@@ -347,7 +347,7 @@ fn begin(
         copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
-    // The keeper's first round determines whether there is room.
+    keeper::look_first(&shared);
     shared.keeper_wake.wake();
     Ok((shared, active))
 }

@@ -19,7 +19,7 @@ use crate::{Error, Key, PartitionId, Space};
 
 mod files;
 
-use files::{guess, holds_segments, is_plausible, open_segment};
+use files::{guess, holds_segments, is_plausible, open_segment, refuse_later};
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Survey {
     /// Reads all files of `directory`; `None` when it contains no store.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the directory can't be read.
+    /// [`Error::Unavailable`] when the directory can't be read, or a later version wrote it.
     pub(super) fn take(directory: &Directory) -> Result<Option<Self>, Error> {
         let mut damage = Vec::new();
         let mut is_guessed = false;
@@ -116,6 +116,7 @@ impl Survey {
             }
             Err(error) => return Err(error),
         };
+        refuse_later(directory)?;
         let mut last_doubt = None;
         let manifest = match Manifest::load_unverified(directory).filter(|_| is_guessed) {
             Some(manifest) if is_plausible(directory, &manifest) => manifest,

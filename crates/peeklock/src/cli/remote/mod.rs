@@ -30,6 +30,7 @@ mod selection;
 mod send;
 mod sessions;
 mod show;
+mod source;
 mod tail;
 mod target;
 mod text;

@@ -7,8 +7,9 @@ use serde_json::json;
 use super::address::{Address, SubQueue};
 use super::scan::{Scan, scan};
 use super::selection::Selection;
+use super::source::Source;
 use super::text::counted;
-use super::walk::{Action, Given, Report, Resend, Route, attach, transact, walk};
+use super::walk::{Action, Given, Report, Resend, Route, transact, walk};
 use super::{ConnectionArgs, Failure, output};
 
 pub(super) const RESUBMIT_EXAMPLES: &str = "\
@@ -134,26 +135,15 @@ impl UndeferArgs {
 pub(super) async fn resubmit(args: ResubmitArgs) -> Result<(), Failure> {
     let address = args.address.or_dead_letters();
     let destination = args.to.unwrap_or_else(|| address.destination());
-    transfer(&address, None, &destination, &args.common, "resubmitted").await
+    transfer(Source::whole(&address), &destination, &args.common, "resubmitted").await
 }
 
 pub(super) async fn move_messages(args: MoveArgs) -> Result<(), Failure> {
     if args.address.sub_queue == SubQueue::Main && args.address.entity.eq_ignore_ascii_case(&args.to) {
         return Err(Failure::usage("the messages are there already"));
     }
-    let session = args.session.as_deref();
-    check_session(&args.address, session)?;
-    transfer(&args.address, session, &args.to, &args.common, "moved").await
-}
-
-/// Dead letters belong to no session, whether or not their queue requires sessions.
-fn check_session(address: &Address, session: Option<&str>) -> Result<(), Failure> {
-    match session {
-        Some(_) if address.sub_queue != SubQueue::Main => {
-            Err(Failure::usage("dead letters are in no session; leave --session out"))
-        }
-        _ => Ok(()),
-    }
+    let source = Source::new(&args.address, args.session.as_deref())?;
+    transfer(source, &args.to, &args.common, "moved").await
 }
 
 fn readdress(common: &Common) -> Readdress {
@@ -161,8 +151,7 @@ fn readdress(common: &Common) -> Readdress {
 }
 
 async fn transfer(
-    address: &Address,
-    session: Option<&str>,
+    source: Source<'_>,
     destination: &str,
     common: &Common,
     done: &'static str,
@@ -170,7 +159,7 @@ async fn transfer(
     let mut client = common.connection.connect().await?;
     // The first of all links, so that transactions may span another entity.
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
-    let found = scan(&mut client, address, session, &common.selection, MessageState::Active).await?;
+    let found = scan(&mut client, source, &common.selection, MessageState::Active).await?;
     if common.dry_run {
         if !common.json {
             found.preview.print();
@@ -179,7 +168,7 @@ async fn transfer(
             .await;
     }
     let route = Route { coordinator, destination, readdress: readdress(common) };
-    let report = walk(&mut client, address, session, found, Action::Send(route)).await?;
+    let report = walk(&mut client, source, found, Action::Send(route)).await?;
     finish(client, &report, common, "", done).await
 }
 
@@ -224,12 +213,12 @@ impl Resend for Received {
 }
 
 pub(super) async fn undefer(args: UndeferArgs) -> Result<(), Failure> {
-    let (address, common, session) = (&args.address, &args.common, args.session.as_deref());
+    let common = &args.common;
     let destination = args.destination()?;
-    check_session(address, session)?;
+    let source = Source::new(&args.address, args.session.as_deref())?;
     let mut client = common.connection.connect().await?;
     let coordinator = client.coordinator().await.map_err(no_transactions)?;
-    let found = scan(&mut client, address, session, &common.selection, MessageState::Deferred).await?;
+    let found = scan(&mut client, source, &common.selection, MessageState::Deferred).await?;
     if common.dry_run {
         if !common.json {
             found.preview.print();
@@ -244,14 +233,13 @@ pub(super) async fn undefer(args: UndeferArgs) -> Result<(), Failure> {
         .await;
     }
     let route = Route { coordinator, destination: &destination, readdress: readdress(common) };
-    let report = take_up(&mut client, address, session, found, route).await?;
+    let report = take_up(&mut client, source, found, route).await?;
     finish(client, &report, common, "", "made available").await
 }
 
 async fn take_up(
     client: &mut Client,
-    address: &Address,
-    session: Option<&str>,
+    source: Source<'_>,
     found: Scan,
     route: Route<'_>,
 ) -> Result<Report, Failure> {
@@ -259,24 +247,20 @@ async fn take_up(
     if found.numbers.is_empty() {
         return Ok(report);
     }
-    if session.is_some() {
-        // The holder of a session may receive its deferred messages.
-        attach(client, address, session).await?;
-    }
+    // The holder of a session may receive its deferred messages. Without one where it is required, this is refused.
+    source.attach(client).await?;
     let sender = client.sender(route.destination).await;
     let sender = sender.map_err(|error| Failure::about(route.destination, error))?;
     let batch = usize::try_from(found.batch(BATCH)).unwrap_or(1);
     let numbers: Vec<i64> = found.numbers.into_iter().collect();
     for batch in numbers.chunks(batch) {
-        if let Some(id) = session {
-            client.renew_session_lock(&address.path(), id).await?;
-        }
-        if take_up_batch(client, address, session, batch, sender, route).await.is_ok() {
+        source.renew(client).await?;
+        if take_up_batch(client, source, batch, sender, route).await.is_ok() {
             report.done += u64::try_from(batch.len()).unwrap_or(0);
             continue;
         }
         for number in batch {
-            match take_up_batch(client, address, session, &[*number], sender, route).await {
+            match take_up_batch(client, source, &[*number], sender, route).await {
                 Ok(()) => report.done += 1,
                 Err(error @ (ClientError::Lost(_) | ClientError::TimeOut(_))) => return Err(error.into()),
                 Err(error) => report.skipped.push((*number, error.to_string())),
@@ -288,19 +272,17 @@ async fn take_up(
 
 async fn take_up_batch(
     client: &mut Client,
-    address: &Address,
-    session: Option<&str>,
+    source: Source<'_>,
     numbers: &[i64],
     sender: LinkId,
     route: Route<'_>,
 ) -> Result<(), ClientError> {
-    let path = address.path();
-    let received = client.receive_deferred(&path, session, numbers).await?;
+    let received = client.receive_deferred(&source.path(), source.session, numbers).await?;
     let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-    let moved = transact(client, sender, &received, Given::Tokens(&path, session, &tokens), route).await;
+    let moved = transact(client, sender, &received, Given::Tokens(source, &tokens), route).await;
     if moved.is_err() {
         // They stay deferred; without this, their locks would only expire.
-        let _ = client.abandon_by_token(&path, session, &tokens).await;
+        let _ = client.abandon_by_token(&source.path(), source.session, &tokens).await;
     }
     moved
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::address::{Address, SubQueue};
 use super::scan::{Scan, scan};
 use super::selection::Selection;
+use super::source::Source;
 use super::text::counted;
 use super::walk::{Action, Report, walk};
 use super::{ConnectionArgs, Failure, output};
@@ -20,10 +21,13 @@ Examples:
   peeklock purge 'orders/$dlq' --before 2026-01-31T12:00:00Z
   peeklock purge orders --where \"sys.Label = 'test'\"
   peeklock purge orders --state scheduled  cancel what is scheduled
+  peeklock purge baskets --state deferred --session red
 Messages that a receiver has locked stay.";
 
 /// Messages deleted by one request: the limit of the tier Standard.
 const BATCH: u32 = 500;
+/// A session that the command holds is renewed once in so many messages.
+const RENEWAL: usize = 50;
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 
 /// Which states.
@@ -48,6 +52,10 @@ pub(in crate::cli) struct PurgeArgs {
     #[arg(long, value_enum, default_value = "active")]
     state: StateArg,
 
+    /// Only messages of this session; where sessions are required, deferred messages and conditions need it.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
     #[command(flatten)]
     selection: Selection,
 
@@ -65,15 +73,16 @@ pub(in crate::cli) struct PurgeArgs {
 
 pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
     check_state(&args)?;
+    let source = Source::new(&args.address, args.session.as_deref())?;
     let mut client = args.connection.connect().await?;
     let report = if args.dry_run {
-        let found = find(&mut client, &args).await?;
+        let found = find(&mut client, source, &args).await?;
         if !args.json {
             found.preview.print();
         }
         Report { done: found.len(), ..Report::default() }
     } else {
-        purge(&mut client, &args).await?
+        purge(&mut client, source, &args).await?
     };
     client.close().await;
     let left = u64::try_from(report.skipped.len()).unwrap_or(u64::MAX);
@@ -92,29 +101,31 @@ pub(super) async fn run(args: PurgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn find(client: &mut Client, args: &PurgeArgs) -> Result<Scan, Failure> {
+async fn find(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Scan, Failure> {
     let state = match args.state {
         StateArg::Active => MessageState::Active,
         StateArg::Deferred => MessageState::Deferred,
         StateArg::Scheduled => MessageState::Scheduled,
     };
-    scan(client, &args.address, None, &args.selection, state).await
+    scan(client, source, &args.selection, state).await
 }
 
-async fn purge(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn purge(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
     match args.state {
-        StateArg::Active if args.selection.is_all() => delete_all(client, args).await,
-        StateArg::Active => {
-            let found = find(client, args).await?;
-            walk(client, &args.address, None, found, Action::Delete).await
+        StateArg::Active if args.selection.is_all() && source.session.is_none() => {
+            delete_all(client, source, args).await
         }
-        StateArg::Scheduled => cancel(client, args).await,
-        StateArg::Deferred => complete_deferred(client, args).await,
+        StateArg::Active => {
+            let found = find(client, source, args).await?;
+            walk(client, source, found, Action::Delete).await
+        }
+        StateArg::Scheduled => cancel(client, source, args).await,
+        StateArg::Deferred => complete_deferred(client, source, args).await,
     }
 }
 
 /// Uses the broker's own operation: no message is delivered.
-async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn delete_all(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
     let until_ms = args.selection.before.unwrap_or_else(|| jiff::Timestamp::now().as_millisecond());
     let mut report = Report::default();
     loop {
@@ -123,7 +134,7 @@ async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Fai
             Ok(deleted) => report.done += deleted,
             Err(error) if needs_session(&error, args) => return delete_sessions(client, args).await,
             Err(error) if error.condition() == Some("amqp:not-implemented") => {
-                let received = delete_received(client, args).await?;
+                let received = delete_received(client, source, args).await?;
                 return Ok(Report { done: report.done + received.done, ..received });
             }
             Err(error) => return Err(Failure::about(&args.address.entity, error)),
@@ -132,11 +143,15 @@ async fn delete_all(client: &mut Client, args: &PurgeArgs) -> Result<Report, Fai
 }
 
 /// For a service without that operation: receives and deletes the messages.
-async fn delete_received(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
+async fn delete_received(
+    client: &mut Client,
+    source: Source<'_>,
+    args: &PurgeArgs,
+) -> Result<Report, Failure> {
     if args.selection.before.is_some() {
         // Only the messages found are deleted.
-        let found = find(client, args).await?;
-        return walk(client, &args.address, None, found, Action::Delete).await;
+        let found = find(client, source, args).await?;
+        return walk(client, source, found, Action::Delete).await;
     }
     let about = |error| Failure::about(&args.address.entity, error);
     let link = client.receiver(&args.address.path(), Mode::ReceiveAndDelete).await.map_err(about)?;
@@ -194,8 +209,8 @@ fn check_state(args: &PurgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
-    let found = find(client, args).await?;
+async fn cancel(client: &mut Client, source: Source<'_>, args: &PurgeArgs) -> Result<Report, Failure> {
+    let found = find(client, source, args).await?;
     let destination = args.address.destination();
     let mut report = Report::default();
     for number in found.numbers {
@@ -208,12 +223,24 @@ async fn cancel(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure
     Ok(report)
 }
 
-async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Report, Failure> {
-    let found = find(client, args).await?;
-    let path = args.address.path();
+async fn complete_deferred(
+    client: &mut Client,
+    source: Source<'_>,
+    args: &PurgeArgs,
+) -> Result<Report, Failure> {
+    let found = find(client, source, args).await?;
+    let path = source.path();
     let mut report = Report::default();
-    for number in found.numbers {
-        let received = match client.receive_deferred(&path, None, &[number]).await {
+    if found.numbers.is_empty() {
+        return Ok(report);
+    }
+    // The holder of a session may receive its deferred messages. Without one where it is required, this is refused.
+    source.attach(client).await?;
+    for (position, number) in found.numbers.into_iter().enumerate() {
+        if position % RENEWAL == 0 {
+            source.renew(client).await?;
+        }
+        let received = match client.receive_deferred(&path, source.session, &[number]).await {
             Ok(received) => received,
             Err(error) if error.condition().is_some() => {
                 report.skipped.push((number, error.to_string()));
@@ -222,7 +249,7 @@ async fn complete_deferred(client: &mut Client, args: &PurgeArgs) -> Result<Repo
             Err(error) => return Err(error.into()),
         };
         let tokens: Vec<_> = received.iter().filter_map(|received| received.lock_token).collect();
-        client.complete_by_token(&path, None, &tokens, None).await?;
+        client.complete_by_token(&path, source.session, &tokens, None).await?;
         report.done += 1;
     }
     Ok(report)

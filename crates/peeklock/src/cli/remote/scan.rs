@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use peeklock_client::{Client, Message, MessageState};
 
-use super::address::Address;
 use super::selection::Selection;
+use super::source::Source;
 use super::{Failure, peek};
 use crate::cli::table::Table;
 
@@ -41,17 +41,16 @@ impl Scan {
 /// Browses a whole queue, or a session of it, for messages in a state.
 pub(super) async fn scan(
     client: &mut Client,
-    address: &Address,
-    session: Option<&str>,
+    source: Source<'_>,
     selection: &Selection,
     state: MessageState,
 ) -> Result<Scan, Failure> {
-    let shows_reasons = address.sub_queue != super::address::SubQueue::Main;
+    let shows_reasons = source.address.sub_queue != super::address::SubQueue::Main;
     let mut found = Scan { numbers: BTreeSet::new(), bytes_max: 0, preview: peek::heading(shows_reasons) };
     let mut from = 0;
     loop {
-        let page = client.peek(&address.path(), from, PAGE, session).await;
-        let page = page.map_err(|error| Failure::about(&address.entity, error))?;
+        let page = client.peek(&source.path(), from, PAGE, source.session).await;
+        let page = page.map_err(|error| source.about(error))?;
         if page.messages.is_empty() {
             return Ok(found);
         }

@@ -3,13 +3,11 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use peeklock_client::{
-    Client, ClientError, Delivery, LinkId, Mode, Outcome, Readdress, SessionRequest, TransactionId,
-};
+use peeklock_client::{Client, ClientError, Delivery, LinkId, Outcome, Readdress, TransactionId};
 use uuid::Uuid;
 
-use super::address::Address;
 use super::scan::Scan;
+use super::source::Source;
 use super::{Failure, progress};
 
 /// Messages processed together; a transaction has at most 100.
@@ -50,36 +48,17 @@ pub(super) struct Route<'a> {
     pub(super) readdress: Readdress,
 }
 
-/// Attaches a receiver that locks messages, of a session if one is given.
-pub(super) async fn attach(
-    client: &mut Client,
-    address: &Address,
-    session: Option<&str>,
-) -> Result<LinkId, Failure> {
-    let path = address.path();
-    let Some(id) = session else {
-        let link = client.receiver(&path, Mode::PeekLock).await;
-        return link.map_err(|error| Failure::about(&address.entity, error));
-    };
-    let named = SessionRequest::Named(id.to_owned());
-    let held = client.session_receiver(&path, Mode::PeekLock, &named).await;
-    let held = held.map_err(|error| Failure::about(&address.entity, error))?;
-    let (link, _) = held.ok_or_else(|| Failure::new(format!("session {id} is not available")))?;
-    Ok(link)
-}
-
 /// Processes the messages that were found.
 pub(super) async fn walk(
     client: &mut Client,
-    address: &Address,
-    session: Option<&str>,
+    source: Source<'_>,
     found: Scan,
     action: Action<'_>,
 ) -> Result<Report, Failure> {
     let bar = progress::bar(found.len(), "messages");
     let batch = found.batch(BATCH);
     let mut numbers = found.numbers;
-    let link = attach(client, address, session).await?;
+    let link = source.attach(client).await?;
     let sender = match action {
         Action::Delete => None,
         // Before any message is locked, because the destination may not exist.
@@ -101,7 +80,7 @@ pub(super) async fn walk(
             if numbers.remove(&number) { chosen.push(delivery) } else { work.hold(delivery) }
         }
         work.batch(client, chosen, action).await?;
-        work.renew(client, address, session).await?;
+        work.renew(client, source).await?;
     }
     let reason = if work.held.len() < HELD_MAX {
         "locked by a receiver, or gone".to_owned()
@@ -127,25 +106,19 @@ impl Work {
     }
 
     /// Renews the locks of held messages, so that they are not delivered again, which would count as a failed delivery.
-    async fn renew(
-        &mut self,
-        client: &mut Client,
-        address: &Address,
-        session: Option<&str>,
-    ) -> Result<(), Failure> {
-        let is_needed = session.is_some() || !self.held.is_empty();
+    async fn renew(&mut self, client: &mut Client, source: Source<'_>) -> Result<(), Failure> {
+        let is_needed = source.session.is_some() || !self.held.is_empty();
         if !is_needed || self.renewed_at.elapsed() < RENEW_INTERVAL {
             return Ok(());
         }
         self.renewed_at = Instant::now();
-        if let Some(id) = session {
-            // Its messages are locked as long as the session is.
-            return unless_lost(client.renew_session_lock(&address.path(), id).await);
+        if source.session.is_some() {
+            return unless_lost(source.renew(client).await);
         }
         let tokens: Vec<Uuid> = self.held.iter().filter_map(Delivery::lock_token).collect();
         for tokens in tokens.chunks(RENEWALS) {
             // A message whose lock was lost meanwhile is available again.
-            unless_lost(client.renew_locks(&address.path(), tokens).await)?;
+            unless_lost(client.renew_locks(&source.path(), tokens).await)?;
         }
         Ok(())
     }
@@ -238,8 +211,8 @@ fn unless_lost(result: Result<(), ClientError>) -> Result<(), Failure> {
 pub(super) enum Given<'a> {
     /// Deliveries on a link.
     Deliveries(&'a [Delivery]),
-    /// Deferred messages of the queue at a path, or of a session of it, by lock tokens.
-    Tokens(&'a str, Option<&'a str>, &'a [Uuid]),
+    /// Deferred messages, by the tokens of their locks.
+    Tokens(Source<'a>, &'a [Uuid]),
 }
 
 /// A message that is to be sent again.
@@ -291,8 +264,8 @@ async fn work<M: Resend>(
     }
     match given {
         Given::Deliveries(deliveries) => client.settle_in(deliveries, &Outcome::Complete, transaction).await,
-        Given::Tokens(path, session, tokens) => {
-            client.complete_by_token(path, session, tokens, Some(transaction)).await
+        Given::Tokens(source, tokens) => {
+            client.complete_by_token(&source.path(), source.session, tokens, Some(transaction)).await
         }
     }
 }

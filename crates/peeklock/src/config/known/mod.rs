@@ -1,6 +1,7 @@
-//! Checks of a configuration that need no start, beyond each single value: combinations that are refused, files that it
-//! names, and forwarding.
+//! What can be known about a configuration without starting, beyond the meaning of each value: values that are refused
+//! together, files that it names, how many entities it declares, and where its messages are forwarded.
 
+mod counts;
 mod files;
 mod forwarding;
 mod place;
@@ -59,6 +60,9 @@ pub(crate) fn examine(file: &FileConfig, text: &str, reach: &Reach) -> Findings 
         let is_replicated =
             config.as_ref().is_ok_and(|config| config.storage.engine == StorageEngine::Postgres);
         is_stored = is_replicated || files::is_store(data_dir);
+    }
+    if let Ok(config) = &config {
+        counts::check(config, is_stored, &report);
     }
     forwarding::check(file, &args, is_stored, &report);
     Findings { problems: report.problems.into_list(), notes: report.notes.into_list() }

@@ -53,6 +53,26 @@ fn a_target_that_nothing_declares_is_a_mistake_as_long_as_nothing_is_stored() {
 }
 
 #[test]
+fn more_entities_than_the_limits_allow_are_a_mistake_as_long_as_nothing_is_stored() {
+    let text = "[limits]\nentities_max = 2\nsubscriptions_per_topic = 1\n[[queues]]\nname = \"a\"\n[[queues]]\nname = \"b\"\n\
+        [[topics]]\nname = \"t\"\n[[topics.subscriptions]]\nname = \"one\"\n[[topics.subscriptions]]\nname = \"two\"\n";
+    let directory = tempfile::TempDir::new().unwrap();
+    let expected = [
+        "2:16: 3 queues and topics are declared, and limits.entities_max allows 2",
+        "3:27: topic \"t\": 2 subscriptions are declared, and limits.subscriptions_per_topic allows 1",
+    ];
+    let found = examined(text, &here(directory.path()));
+    assert_eq!((shown(&found.problems), shown(&found.notes)), (expected.map(Into::into).into(), vec![]));
+    fs::write(directory.path().join("MANIFEST"), "").unwrap();
+    let found = examined(text, &here(directory.path()));
+    let unless = expected.map(|line| format!("{line}; a start is refused unless they are stored"));
+    assert_eq!((found.problems, shown(&found.notes)), (vec![], unless.into()));
+    let fitting = text.replace("entities_max = 2", "entities_max = 3").replace("topic = 1", "topic = 2");
+    let found = examined(&fitting, &here(Path::new("/nowhere")));
+    assert_eq!((found.problems, found.notes), (vec![], vec![]));
+}
+
+#[test]
 fn a_circle_of_forwarding_is_noted_once() {
     let text = "[[queues]]\nname = \"a\"\nforward_to = \"T\"\n[[topics]]\nname = \"t\"\n\
         [[topics.subscriptions]]\nname = \"s\"\nforward_to = \"b\"\n[[topics.subscriptions]]\nname = \"quiet\"\n\

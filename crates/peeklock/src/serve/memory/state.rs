@@ -17,7 +17,12 @@ const EVERY: Duration = Duration::from_millis(100);
 /// While less is used, only every nth measurement is made.
 const SELDOM: u32 = 10;
 
-/// Measures at once, since the restored state may already exceed the limit, and then until the task is aborted.
+/// Measures what was restored, which may be too much already.
+pub(in crate::serve) fn measure_restored(budget: &Budget) {
+    measure(budget);
+}
+
+/// Measures until the task is aborted.
 pub(in crate::serve) fn watch_state(budget: Budget) -> JoinHandle<()> {
     let is_measurable = measure(&budget);
     if !is_measurable {

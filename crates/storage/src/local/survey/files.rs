@@ -51,6 +51,20 @@ pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
     Ok(Manifest { epoch: 0, next_id, sealed_sequence, segments, closed: None })
 }
 
+/// Refuses a directory with segments of a later version: to this one all of it would look damaged.
+pub(super) fn refuse_later(directory: &Directory) -> Result<(), Error> {
+    for name in directory.names()? {
+        let Name::Segment(id) = name else { continue };
+        let path = directory.segment_path(id);
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let read = directory.filesystem.open(&path, false).and_then(|file| file.read_exact_at(&mut bytes, 0));
+        if read.is_ok() {
+            SegmentHeader::refuse_later(&bytes, &path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Identifies a segment by its own header, which must be valid.
 fn identify(directory: &Directory, id: u32) -> Option<SegmentFile> {
     let path = directory.segment_path(id);

@@ -22,6 +22,23 @@ async fn a_failed_sync_loses_the_lease_and_says_so() {
     assert!(matches!(shard.read(vec![body(1)]).await, Err(Error::InDoubt { .. })));
 }
 
+/// The kernel goes on to take what is written to files without a name.
+#[tokio::test]
+async fn a_directory_that_is_removed_under_the_store_is_noticed() {
+    let disk = SimulatedDisk::new();
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options()).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    lease.shard().submit(send(1)).await.unwrap();
+    disk.paths().iter().for_each(|path| disk.remove_file(path));
+    store.current().shared().keeper_bell.ring();
+    assert!(
+        matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("MANIFEST is missing"))
+    );
+    assert!(lease.shard().submit(send(2)).await.is_err());
+    store.close();
+    assert_eq!(disk.paths(), Vec::<std::path::PathBuf>::new(), "nothing is written in its place");
+}
+
 #[tokio::test]
 async fn a_failed_or_short_write_kills_the_handle_and_applies_nothing() {
     for fault in [Fault::WriteError, Fault::ShortWrite] {

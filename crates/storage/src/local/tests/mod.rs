@@ -23,6 +23,7 @@ mod faults;
 mod figures;
 mod frames;
 mod growth;
+mod later;
 mod listing;
 mod oracle;
 mod preparing;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Pressure;
+use crate::local::stepped::SteppedStore;
 
 fn bounded() -> LocalOptions {
     LocalOptions { size_bytes_max: Some(8 * (8 << 10)), ..options() }
@@ -120,6 +121,31 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     disk.set_size_bytes_max(None);
     let (_store, shard) = open_with(&disk, options).unwrap();
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), found);
+}
+
+/// Opens the store without its threads: what it knows then, it knew before anything could be appended.
+fn opened_with(disk: &SimulatedDisk, options: LocalOptions) -> (SteppedStore, Pressure) {
+    let store = SteppedStore::open(disk.mount(), DIRECTORY, options).unwrap();
+    let pressure = *store.pressure().borrow();
+    (store, pressure)
+}
+
+#[tokio::test]
+async fn a_store_knows_whether_there_is_room_before_it_takes_a_batch() {
+    let disk = SimulatedDisk::new();
+    let options = LocalOptions { reserve_bytes: 16 << 10, ..options() };
+    let (store, pressure) = opened_with(&disk, options.clone());
+    assert_eq!(pressure, Pressure::Normal);
+    drop(store);
+    disk.set_size_bytes_max(Some(disk.size_bytes() + (15 << 10)));
+    let (store, pressure) = opened_with(&disk, options.clone());
+    assert_eq!(pressure, Pressure::Full, "less than the reserve is free");
+    let refused = store.submit(send(1));
+    while store.write(1) > 0 {}
+    assert!(matches!(refused.await, Err(Error::Full { .. })));
+    drop(store);
+    disk.set_size_bytes_max(None);
+    assert_eq!(opened_with(&disk, options).1, Pressure::Normal);
 }
 
 /// Whether there is room for one more manifest.
