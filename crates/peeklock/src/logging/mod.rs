@@ -96,7 +96,7 @@ impl FromStr for LogFilter {
 /// Longest value of a field in a text line, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
-/// Of this process.
+/// The writer of this process's log.
 static OUTPUT: OnceLock<Output> = OnceLock::new();
 
 /// Waits until everything logged so far is written, for a second at most.
@@ -127,7 +127,7 @@ impl LogControl {
         }
     }
 
-    /// Logs from time to time how many lines were left out or lost, until the runtime ends.
+    /// Logs the counts of dropped and lost lines periodically, until the runtime ends.
     pub(crate) fn report_left_out(&self) {
         let limit = self.limit.clone();
         tokio::spawn(async move {
@@ -148,7 +148,7 @@ impl LogControl {
 /// Starts logging for the rest of the process; administrative changes are only in the audit log.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The thread that writes the log can't be started.
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> io::Result<LogControl> {
     let output = Output::start(io::stderr())?;
     let output = OUTPUT.get_or_init(|| output);

