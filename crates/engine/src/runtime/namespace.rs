@@ -46,7 +46,7 @@ pub struct NamespaceOptions {
     pub spans: Option<Arc<dyn Spans>>,
     /// Says whether the shard's lease allows output; always allowed by default.
     pub tenure: Option<Arc<dyn Tenure>>,
-    /// Called once everything is restored, before anything happens to it: what was restored may be all that memory holds.
+    /// Called once the state is restored, before any timer fires: the restored state may fill the memory.
     pub when_restored: Option<fn(&Budget)>,
 }
 

@@ -82,7 +82,7 @@ async fn a_broker_that_starts_on_a_full_disk_holds_what_is_due() {
     assert_eq!(there(&broker), (1, 1, 0));
 }
 
-/// What was restored may fill the memory, which is known before anything is published.
+/// The restored state may fill the memory, which is measured before anything is published.
 #[tokio::test]
 async fn a_broker_that_starts_without_memory_for_more_holds_what_is_due() {
     let started = broker(&["a", "b"]).await;

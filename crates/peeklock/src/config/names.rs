@@ -18,7 +18,7 @@ pub(super) struct Names(HashMap<Box<str>, Seen>);
 struct Seen {
     kind: &'static str,
     name: String,
-    /// Where it stands: lines are counted only for a message, since that takes as long as the file is.
+    /// Position in the file. Lines are counted only for an error message, because that takes time in proportion to the file.
     start: usize,
 }
 

@@ -44,7 +44,7 @@ fn sigterm_and_sigint_drain_and_exit_with_0() {
     }
 }
 
-/// A terminal that is paused, a supervisor that hangs. This test reads the log at the end only.
+/// As with a paused terminal or a hanging supervisor, the log is read only at the end.
 #[test]
 fn a_log_that_is_not_read_stops_nothing() {
     const PIPE_BYTES: usize = 64 << 10;

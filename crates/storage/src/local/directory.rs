@@ -169,7 +169,7 @@ pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
     Error::Unavailable { reason: format!("{}: {error}", path.display()) }
 }
 
-/// A file of a format that only later versions know.
+/// The error for a file in a format of a later version.
 pub(super) fn written_later(path: &Path, version: u32, known: u32) -> Error {
     let reason = format!(
         "{} has format {version}, and this version of Peeklock reads formats up to {known}: a later version wrote it and nothing is damaged; start that version, or restore a backup made before the upgrade",

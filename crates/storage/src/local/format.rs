@@ -30,7 +30,7 @@ pub(super) struct SegmentHeader {
     pub(super) salt: u64,
 }
 
-/// The version, if `bytes` are whole, begin with `magic`, end with their checksum and are of a later version than the known one.
+/// The version of a later format, if `bytes` begin with `magic` and end with their correct checksum.
 pub(super) fn later_version(bytes: &[u8], magic: &[u8], known: u32) -> Option<u32> {
     let (covered, crc) = bytes.split_last_chunk::<4>()?;
     let mut fields = Fields(covered);
@@ -40,7 +40,7 @@ pub(super) fn later_version(bytes: &[u8], magic: &[u8], known: u32) -> Option<u3
 }
 
 impl SegmentHeader {
-    /// Refuses the header of a segment that a later version wrote: that is no damage.
+    /// Refuses the header of a segment that a later version wrote, which is not damage.
     ///
     /// # Errors
     /// [`Error::Unavailable`].

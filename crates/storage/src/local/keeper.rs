@@ -99,7 +99,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     }
 }
 
-/// Dies if somebody removed the directory or moved it away: files that have no name any more go on to take whatever is written.
+/// Ends the store if its directory was removed or moved: the files have no name then, and all writes to them would be lost.
 fn notice_removal(shared: &Shared) {
     let path = shared.directory.manifest_path();
     if let Err(error) = shared.directory.filesystem.open(&path, false)
@@ -111,14 +111,14 @@ fn notice_removal(shared: &Shared) {
     }
 }
 
-/// Tells whether there is room before anything can be appended: the first round ends later.
+/// Determines whether there is room before anything can be appended; the first round ends later.
 pub(super) fn look_first(shared: &Shared) {
     if !leaves_reserve(shared, free_bytes(shared)) {
         shared.announce(Pressure::Full);
     }
 }
 
-/// Of the file system, if it says so.
+/// Free bytes of the file system, if they can be read.
 fn free_bytes(shared: &Shared) -> Option<u64> {
     match shared.directory.filesystem.free_bytes(&shared.directory.path) {
         Ok(bytes) => {

@@ -26,7 +26,7 @@ Messages that a receiver has locked stay.";
 
 /// Messages deleted by one request: the limit of the tier Standard.
 const BATCH: u32 = 500;
-/// A session that the command holds is renewed once in so many messages.
+/// Number of messages after which the lock of the held session is renewed.
 const RENEWAL: usize = 50;
 const SESSION_WAIT: Duration = Duration::from_secs(1);
 

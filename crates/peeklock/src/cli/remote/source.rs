@@ -1,22 +1,22 @@
-//! Where a command takes messages from: one of the queues of an entity, or a session of it.
+//! The source of a command's messages: one of the queues of an entity, or a session of it.
 
 use peeklock_client::{Client, ClientError, LinkId, Mode, SessionRequest};
 
 use super::Failure;
 use super::address::{Address, SubQueue};
 
-/// See the module.
+/// The source; see the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
     /// The queue.
     pub(super) address: &'a Address,
-    /// The session, where one is named.
+    /// The session, if one is given.
     pub(super) session: Option<&'a str>,
 }
 
 impl<'a> Source<'a> {
     /// # Errors
-    /// Dead letters belong to no session, whatever their queue requires.
+    /// A session is given for a dead-letter queue: dead letters belong to no session.
     pub(super) fn new(address: &'a Address, session: Option<&'a str>) -> Result<Self, Failure> {
         match session {
             Some(_) if address.sub_queue != SubQueue::Main => {
@@ -31,17 +31,17 @@ impl<'a> Source<'a> {
         Self { address, session: None }
     }
 
-    /// Where a receiver is attached.
+    /// The address for a receiver.
     pub(super) fn path(self) -> String {
         self.address.path()
     }
 
-    /// What the broker refused.
+    /// A refusal of the broker.
     pub(super) fn about(self, error: ClientError) -> Failure {
         Failure::about(&self.address.entity, error)
     }
 
-    /// A receiver that locks messages; it holds the session, if one is named.
+    /// Attaches a receiver that locks messages; it holds the session, if one is given.
     pub(super) async fn attach(self, client: &mut Client) -> Result<LinkId, Failure> {
         let path = self.path();
         let Some(id) = self.session else {
@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
         Ok(link)
     }
 
-    /// Renews the lock of the session, if one is held: its messages are locked as long as it is.
+    /// Renews the lock of the session, if one is held: its messages are locked as long as the session is.
     pub(super) async fn renew(self, client: &mut Client) -> Result<(), ClientError> {
         match self.session {
             Some(id) => client.renew_session_lock(&self.path(), id).await,

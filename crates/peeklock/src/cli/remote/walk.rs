@@ -211,7 +211,7 @@ fn unless_lost(result: Result<(), ClientError>) -> Result<(), Failure> {
 pub(super) enum Given<'a> {
     /// Deliveries on a link.
     Deliveries(&'a [Delivery]),
-    /// Deferred messages, by the tokens of their locks.
+    /// Deferred messages, by lock tokens.
     Tokens(Source<'a>, &'a [Uuid]),
 }
 

@@ -1,4 +1,4 @@
-//! More entities than the limits allow.
+//! Checks the number of declared entities against the limits.
 
 use peeklock_engine::RuleLimits;
 
@@ -6,7 +6,7 @@ use super::Report;
 use super::place::Step;
 use crate::config::Config;
 
-/// Reports what a start would refuse. `is_stored`: what is stored already is kept, whatever the limits say.
+/// Reports numbers that a start would refuse. `is_stored`: stored entities are kept even beyond the limits.
 pub(super) fn check(config: &Config, is_stored: bool, report: &Report<'_>) {
     let tell = |steps: &[Step<'_>], what: String| {
         if is_stored {

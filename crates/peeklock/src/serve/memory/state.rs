@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// While less is used, only every nth measurement is made.
 const SELDOM: u32 = 10;
 
-/// Measures what was restored, which may be too much already.
+/// Measures the restored state, which may already exceed the limit.
 pub(in crate::serve) fn measure_restored(budget: &Budget) {
     measure(budget);
 }

@@ -51,7 +51,7 @@ pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
     Ok(Manifest { epoch: 0, next_id, sealed_sequence, segments, closed: None })
 }
 
-/// Refuses a directory with segments of a later version: to this one all of it would look damaged.
+/// Refuses a directory with segments of a later version, which would all look damaged to this one.
 pub(super) fn refuse_later(directory: &Directory) -> Result<(), Error> {
     for name in directory.names()? {
         let Name::Segment(id) = name else { continue };

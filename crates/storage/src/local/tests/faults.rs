@@ -22,7 +22,7 @@ async fn a_failed_sync_loses_the_lease_and_says_so() {
     assert!(matches!(shard.read(vec![body(1)]).await, Err(Error::InDoubt { .. })));
 }
 
-/// The kernel goes on to take what is written to files without a name.
+/// Writes to files without a name still succeed.
 #[tokio::test]
 async fn a_directory_that_is_removed_under_the_store_is_noticed() {
     let disk = SimulatedDisk::new();

@@ -1,13 +1,13 @@
-//! Directories that a later version wrote.
+//! Directories written by a later version.
 
 use super::*;
 use crate::checksum;
 use crate::local::{Salvage, check_on};
 
-/// Where the version of a file stands: behind its magic number.
+/// Offset of the version in a file: after its magic number.
 const VERSION: usize = 8;
 
-/// Raises the version in the first `len` bytes of a file and covers them by their checksum again.
+/// Raises the version in the first `len` bytes of a file and renews their checksum.
 fn raise_version(disk: &SimulatedDisk, path: &Path, len: usize) {
     let mut bytes = disk.bytes(path);
     bytes[VERSION] += 1;

@@ -123,7 +123,7 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), found);
 }
 
-/// Opens the store without its threads: what it knows then, it knew before anything could be appended.
+/// Opens the store without its threads, so that only the state before the first append is seen.
 fn opened_with(disk: &SimulatedDisk, options: LocalOptions) -> (SteppedStore, Pressure) {
     let store = SteppedStore::open(disk.mount(), DIRECTORY, options).unwrap();
     let pressure = *store.pressure().borrow();
