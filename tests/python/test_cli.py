@@ -405,7 +405,7 @@ def test_entities_are_created_changed_and_deleted(cli, admin):
     cli.run("update", queue, "max_delivery_count=4")
     found = admin.get_queue(queue)
     assert (found.lock_duration, found.max_delivery_count) == (datetime.timedelta(seconds=30), 4)
-    assert "so already" in cli.text("update", queue, "max_delivery_count=4")
+    assert "has these values already" in cli.text("update", queue, "max_delivery_count=4")
     cli.run("create", "topic", topic)
     cli.run("create", "subscription", f"{topic}/Subscriptions/one")
     rows = cli.json("ls", f"{topic}*")
@@ -689,7 +689,7 @@ def test_connections_of_the_sdk_are_listed_shown_and_closed(cli, client, queue):
         gone = cli.run("connections", "close", found["id"], status=1)
         assert "it has ended" in gone.stderr and "peeklock connections ls" in gone.stderr
         assert "it has ended" in cli.run("connections", "show", "0-1", status=1).stderr
-        assert "no id of a connection" in cli.run("connections", "show", "x", status=1).stderr
+        assert "not the id of a connection" in cli.run("connections", "show", "x", status=1).stderr
 
 
 def test_a_lock_is_released_and_the_message_comes_again(cli, client, queue):

@@ -97,7 +97,7 @@ impl BrokerProperties {
 
 fn scheduled_time(text: &str) -> Result<u64, Error> {
     date::read(text).ok_or_else(|| {
-        Error::bad_request("ScheduledEnqueueTimeUtc is no instant: write 'Sun, 06 Nov 1994 08:49:37 GMT'.")
+        Error::bad_request("ScheduledEnqueueTimeUtc is not a date: write 'Sun, 06 Nov 1994 08:49:37 GMT'.")
     })
 }
 

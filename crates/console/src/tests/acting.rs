@@ -164,7 +164,7 @@ async fn actions_that_make_no_sense_are_refused_and_change_nothing() {
         ("q", json!({ "action": "delete", "before": NOW, "limit": 501 }), "from 1 to 500"),
         ("q", json!({ "action": "delete", "before": NOW, "state": "dead" }), "any, active"),
         ("q", json!({ "action": "delete", "before": NOW, "to": "s" }), "'to' is for"),
-        ("q", json!({ "action": "delete", "sequence_numbers": ["1"], "where": "TRUE" }), "stands alone"),
+        ("q", json!({ "action": "delete", "sequence_numbers": ["1"], "where": "TRUE" }), "can't be combined"),
         ("q", json!({ "action": "delete", "sequence_numbers": [1] }), "invalid type"),
         ("q", json!({ "action": "resubmit", "before": NOW }), "'to' is missing"),
         ("q", json!({ "action": "move", "before": NOW }), "'to' is missing"),

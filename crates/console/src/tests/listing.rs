@@ -39,7 +39,7 @@ async fn receivers_locks_and_sessions_are_listed() {
     }
     let expected = ["", "A", "b"].map(|session| (session.to_owned(), json!(1)));
     assert_eq!(found, expected);
-    broker.get("locks?path=q&from=x").await.refused(400, "invalid-argument", "'next' of the page before");
+    broker.get("locks?path=q&from=x").await.refused(400, "invalid-argument", "'next' of the previous page");
 }
 
 #[tokio::test]

@@ -150,7 +150,7 @@ async fn what_can_not_be_declared_is_refused_with_the_cause() {
     assert!(refused("nowhere", plain("x")).await.contains("no topic \"nowhere\""));
     assert!(refused(QUEUE, plain("x")).await.contains("no topic \"orders\""));
     assert!(refused(TOPIC, plain("x/y")).await.contains("'/'"));
-    assert!(refused(TOPIC, plain("$x")).await.contains("kept for the broker"));
+    assert!(refused(TOPIC, plain("$x")).await.contains("reserved for the broker"));
     assert!(refused(TOPIC, ("x".to_owned(), zero, Vec::new())).await.contains("lock_duration is 0"));
     let wanted = ("x".to_owned(), SubscriptionOptions::default(), bad_rule);
     assert!(refused(TOPIC, wanted).await.contains("\"a/b\""));

@@ -126,7 +126,7 @@ mod tests {
             ("news/Subscriptions/", "empty"),
             ("ne?ws/all", "'?'"),
             ("news/a@b", "'@'"),
-            ("news/$deadletterqueue", "kept for the broker"),
+            ("news/$deadletterqueue", "reserved for the broker"),
             (&long, "longer than 50"),
         ] {
             let error = bad.parse::<AskedTopic>().expect_err(bad);

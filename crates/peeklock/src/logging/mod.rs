@@ -31,10 +31,10 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people: one line each, coloured on a terminal.
+    /// Readable text: one line for each event, coloured on a terminal.
     #[default]
     Text,
-    /// For machines: one JSON object each.
+    /// One JSON object for each event.
     Json,
 }
 
@@ -122,7 +122,7 @@ impl LogControl {
             loop {
                 tokio::time::sleep(limit::REPORT_EVERY).await;
                 for (words, lines) in limit.take_left_out() {
-                    tracing::warn!(lines, "left out, because there were too many like \"{words}\"");
+                    tracing::warn!(lines, "lines omitted, because there were too many like \"{words}\"");
                 }
             }
         });

@@ -53,7 +53,7 @@ fn can_declare(namespace: &Namespace, (name, options): &Entity) -> bool {
     let is_damaged = namespace.is_damaged(name);
     if is_damaged {
         let kind = kind(options);
-        tracing::error!("{kind} \"{name}\" is not declared: what is stored about it is damaged, or may be");
+        tracing::error!("{kind} \"{name}\" is not declared: its stored data is damaged, or may be");
     }
     !is_damaged
 }

@@ -181,7 +181,7 @@ fn changed_certificates_are_taken_and_broken_ones_are_not() {
     broker.signal(Signal::HUP);
     broker.signal(Signal::TERM);
     let (_, log) = broker.finish();
-    assert!(log.contains("took the changed TLS certificates"), "{log}");
+    assert!(log.contains("loaded the changed TLS certificates"), "{log}");
 }
 
 #[test]

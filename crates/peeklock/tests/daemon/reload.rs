@@ -73,7 +73,7 @@ fn entities_are_declared_again_and_each_change_is_told() {
     );
     let log = broker.reload();
     for change in [
-        "queue \"orders\" has other properties now",
+        "the properties of queue \"orders\" were changed",
         "queue \"more\" was created",
         "subscription \"all\" of topic \"news\" was created",
         "reloaded; changes: 3",

@@ -24,7 +24,7 @@ lalrpop_mod!(
 pub fn filter(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Expression, SqlError> {
     parameters::check(parameters)?;
     if text.trim().is_empty() {
-        return Err(SqlError { position: 0, message: "an empty text is no condition".to_owned() });
+        return Err(SqlError { position: 0, message: "the condition is empty".to_owned() });
     }
     let place = Place { parameters };
     grammar::FilterParser::new().parse(&place, tokens(text)).map_err(|error| explain(text, error))

@@ -186,7 +186,7 @@ async fn methods_and_conditions_that_make_no_sense_are_refused() {
         (Method::PATCH, "/t/subscriptions/s/rules/r", "GET, PUT, DELETE"),
     ] {
         let answer = broker.ask(method, path, &[], "").await;
-        answer.refused(405, "is not for");
+        answer.refused(405, "does not support");
         assert_eq!(answer.headers["allow"], allowed);
     }
     let answer = broker.ask(Method::PUT, "/t", &[("if-match", "\"1\"")], entry("<TopicDescription/>")).await;

@@ -102,7 +102,7 @@ async fn values_keep_type_zone_and_ticks() {
         broker
             .create(RULE, &rule(&sql_filter(&wrong)))
             .await
-            .refused(400, &format!("has a value that is no {kind}."));
+            .refused(400, &format!("has a value that is not a valid {kind}."));
     }
 }
 
@@ -191,7 +191,7 @@ async fn what_is_no_rule_is_refused_with_its_place() {
         ),
         (
             parameters(&typed("@a", "int", "many")),
-            "'@a' in the 'Parameters' of the rule's filter has a value that is no int.",
+            "'@a' in the 'Parameters' of the rule's filter has a value that is not a valid int.",
         ),
         (parameters(&[one, one].concat()), "'@a' is twice in the 'Parameters'"),
         ("<Filter i:type=\"CorrelationFilter\"/>".to_owned(), "at least one field"),

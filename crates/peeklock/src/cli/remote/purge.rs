@@ -31,27 +31,27 @@ const SESSION_WAIT: Duration = Duration::from_secs(1);
 enum StateArg {
     /// Available.
     Active,
-    /// Set aside by a receiver.
+    /// Deferred by a receiver.
     Deferred,
-    /// Waiting for their time.
+    /// Scheduled for later.
     Scheduled,
 }
 
 /// What to delete.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PurgeArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters, with /$transfer those of forwarding.
+    /// Queue or subscription; append /$dlq for its dead letters, /$transfer for messages that could not be forwarded.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// Messages in this state.
+    /// Only messages in this state.
     #[arg(long, value_enum, default_value = "active")]
     state: StateArg,
 
     #[command(flatten)]
     selection: Selection,
 
-    /// Only say which messages are meant.
+    /// Only show which messages are selected.
     #[arg(long)]
     dry_run: bool,
 

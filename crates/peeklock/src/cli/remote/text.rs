@@ -30,7 +30,7 @@ pub(super) fn instant_ms(text: &str) -> Result<i64, String> {
         return Ok(Timestamp::now().as_millisecond());
     }
     let instant: Timestamp = text.parse().map_err(|_| {
-        format!("\"{text}\" is no instant; write date, time and zone, such as 2026-01-31T12:00:00Z")
+        format!("\"{text}\" is not a point in time; write date, time and zone, such as 2026-01-31T12:00:00Z")
     })?;
     Ok(instant.as_millisecond())
 }

@@ -37,11 +37,11 @@ fn mistakes_about_the_database_are_told_without_its_password() {
     for (text, expected) in [
         (
             "engine = \"mysql\"",
-            "2:10: [storage] engine: \"mysql\" is no engine; write \"local\" or \"postgres\"",
+            "2:10: [storage] engine: \"mysql\" is not an engine; write \"local\" or \"postgres\"",
         ),
         (
             "engine = \"postgres\"\nurl = \"hunter2\"",
-            "3:7: [storage] url: is no URL of a database; write \"postgres://",
+            "3:7: [storage] url: is not the URL of a database; write \"postgres://",
         ),
         (
             "engine = \"postgres\"\nurl = 7",
@@ -57,7 +57,7 @@ fn mistakes_about_the_database_are_told_without_its_password() {
         ),
         (
             "durability = \"none\"",
-            "2:14: [storage] durability: \"none\" is no durability; write \"standby\", or",
+            "2:14: [storage] durability: \"none\" is not a durability; write \"standby\", or",
         ),
         (
             "engine = \"postgres\"\nsize_max = \"1 MiB\"",

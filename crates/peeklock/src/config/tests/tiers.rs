@@ -47,7 +47,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "Basic",
         "",
-        "2:8: [namespace] tier: \"Basic\" is no tier; write \"premium\", \"standard\" or \"basic\"",
+        "2:8: [namespace] tier: \"Basic\" is not a tier; write \"premium\", \"standard\" or \"basic\"",
     ),
     ("premium", "[namespace.x]", "unknown key `x`; known keys are name, tier"),
 ];
