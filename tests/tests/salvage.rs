@@ -122,7 +122,7 @@ fn assert_serves(data: &Path) {
 }
 
 #[test]
-fn what_is_readable_is_served_after_a_salvage() {
+fn readable_messages_are_served_after_a_salvage() {
     let directory = damaged_directory();
     let data = directory.path().join("data");
     let damaged = contents(&data);

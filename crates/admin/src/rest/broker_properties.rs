@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_of_values_is_refused() {
+    fn invalid_broker_properties_are_refused() {
         for json in ["", "[]", "7", "{", r#"{"Label": []}"#, r#"{"Label": {}}"#, r#"{"Label": "a"} x"#] {
             assert!(settings(json).is_err(), "{json}");
         }

@@ -60,7 +60,7 @@ async fn chosen_messages_are_deleted_and_locked_ones_skipped() {
 }
 
 #[tokio::test]
-async fn what_matches_a_condition_is_deleted_page_by_page() {
+async fn matching_messages_are_deleted_in_pages() {
     let broker = Broker::filled(7).await;
     let body = json!({ "action": "delete", "where": "even = TRUE", "limit": 2 });
     assert_eq!(broker.act_on_all("q", body).await, (4, Vec::new()));
@@ -95,7 +95,7 @@ async fn dead_letters_are_resubmitted_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn what_a_receiver_changed_goes_along() {
+async fn changes_by_receivers_are_kept() {
     let broker = Broker::filled(1).await;
     let value = peeklock_wire::Value::Int(7).to_bytes();
     let modify = vec![peeklock_engine::Property { name: "seen".into(), value }];

@@ -43,7 +43,7 @@ async fn receivers_locks_and_sessions_are_listed() {
 }
 
 #[tokio::test]
-async fn the_state_of_a_session_is_shown_whoever_holds_it() {
+async fn the_state_of_a_session_is_shown_while_another_receiver_holds_it() {
     let broker = Broker::with_entities().await;
     for session in ["Red", ""] {
         broker.send("s", json!({ "session_id": session })).await;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_without_showing_it() {
+    fn invalid_urls_are_refused_without_showing_them() {
         for text in [
             "",
             "secret",

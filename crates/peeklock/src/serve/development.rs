@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_what_to_write() {
+    fn invalid_requests_are_refused_with_advice() {
         let clock = TravelClock::new();
         for (body, expected) in [
             ("", "not understood: EOF"),

@@ -171,7 +171,7 @@ async fn the_first_rule_may_be_sql_with_an_action() {
 }
 
 #[tokio::test]
-async fn what_is_no_rule_is_refused_with_its_place() {
+async fn invalid_rules_are_refused_with_their_place() {
     let broker = Broker::with_subscription().await;
     let filter = |sql: &str| sql_filter(&expression(sql));
     let parameters =

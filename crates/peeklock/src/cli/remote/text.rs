@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_holds_does_not_reach_the_terminal_as_commands() {
+    fn text_of_messages_does_not_reach_the_terminal_as_commands() {
         assert_eq!(one_line("a\u{1b}[2Jb\nc", 40), "a [2Jb c");
         assert_eq!(one_line("abcdef", 3), "abc…");
     }

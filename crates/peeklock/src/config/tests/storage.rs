@@ -90,7 +90,7 @@ fn an_engine_without_its_database_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_has_no_effect_with_an_engine_is_noted() {
+fn keys_without_effect_for_an_engine_are_noted() {
     let notes = |text: &str| parse("t", text).unwrap_or_else(|problems| panic!("{problems}")).notes;
     let text = format!(
         "[storage]\nengine = \"postgres\"\nurl = \"{URL}\"\nsegment_size = \"32 MiB\"\nreserve = \"256 MiB\"\nscrub_interval = \"PT0S\"\n"

@@ -57,7 +57,7 @@ fn file(tier: &str, lines: &str) -> String {
 }
 
 #[test]
-fn what_a_tier_does_not_have_is_refused_with_its_place_and_advice() {
+fn options_unsupported_by_a_tier_are_refused_with_place_and_advice() {
     let mut wrong = String::new();
     for (tier, lines, expected) in BAD {
         let message = only_message(&file(tier, lines));
