@@ -313,13 +313,13 @@ pub(super) fn function(at: usize, name: &str, arguments: Option<Vec<Node>>) -> B
         (Some(argument), None) => {
             Node::over(at, argument.depth, Expression::PropertyByName(argument.boxed()))
         }
-        _ => Err(Problem::new(at, format!("{name}(name) takes one name between its parentheses"))),
+        _ => Err(Problem::new(at, format!("{name}(name) takes one argument, a name"))),
     }
 }
 
 pub(super) fn set(target: Target, value: Node) -> Result<Statement, Problem> {
     if value.is_condition() {
-        return Err(Problem::new(value.at, "SET takes a value, and this is a condition"));
+        return Err(Problem::new(value.at, "SET needs a value, and this is a condition"));
     }
     Ok(Statement::Set(settable(target)?, value.expression))
 }

@@ -121,8 +121,8 @@ impl Inner {
                 tracing::error!(
                     from_ms = from.0,
                     to_ms = to.0,
-                    "the broker's time was set back to the wall clock: locks end, receivers are closed, and what was \
-                     stored with a later time counts as stored now"
+                    "the broker's time was set back to the wall clock: locks expire, receivers are closed, and \
+                     everything stored with a later time counts as stored now"
                 );
                 self.set_backs.send_if_modified(|known| {
                     let is_news = known.count < set_backs.count;

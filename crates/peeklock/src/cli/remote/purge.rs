@@ -19,7 +19,7 @@ Examples:
   peeklock purge orders                    every message that is there now
   peeklock purge 'orders/$dlq' --before 2026-01-31T12:00:00Z
   peeklock purge orders --where \"sys.Label = 'test'\"
-  peeklock purge orders --state scheduled  cancel what is scheduled
+  peeklock purge orders --state scheduled  cancel scheduled messages
 Messages that a receiver has locked stay.";
 
 /// Messages deleted by one request: the limit of the tier Standard.

@@ -25,7 +25,7 @@ pub(super) fn explain(args: &CopyArgs, names: Option<&StoredNames>, error: CopyE
             "{from} is itself an unfinished copy of {source}; complete that first, or copy from {source}"
         )),
         CopyError::NotEmpty => Failure::usage(format!(
-            "{to} is not empty, and no unfinished copy: nothing was written. A copy goes into a store of its own; or was it complete already?"
+            "{to} is not empty and not an unfinished copy: nothing was written. Name an empty store; if the copy was complete already, nothing is left to do."
         )),
         CopyError::Damaged { damaged, more } => Failure::data(damage(args, names, &damaged, more)),
         CopyError::TooLarge { key, .. } => {

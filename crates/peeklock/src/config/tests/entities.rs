@@ -320,7 +320,7 @@ fn a_name_asked_for_as_queue_and_as_topic_is_refused() {
     );
     assert_eq!(
         refused(asking(&["news"], &["News"]), ""),
-        "--topic News: --queue asks for a queue of this name; choose another"
+        "--topic News: --queue declares a queue of this name; choose another"
     );
 }
 

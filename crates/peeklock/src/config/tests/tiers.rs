@@ -94,7 +94,7 @@ fn a_topic_asked_for_by_flag_needs_a_tier_with_topics() {
     let args = ServeArgs { topics: vec!["t".parse().unwrap()], ..ServeArgs::default() };
     let file = parse("t", &file("basic", "")).unwrap();
     let error = Config::merge(args, file, false).unwrap_err().to_string();
-    assert!(error.contains("the basic tier in [namespace] has no topics"), "{error}");
+    assert!(error.contains("the tier basic in [namespace] has no topics"), "{error}");
 }
 
 #[test]
