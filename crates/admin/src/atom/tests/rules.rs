@@ -193,7 +193,7 @@ async fn invalid_rules_are_refused_with_their_place() {
             parameters(&typed("@a", "int", "many")),
             "'@a' in the 'Parameters' of the rule's filter has a value that is not a valid int.",
         ),
-        (parameters(&[one, one].concat()), "'@a' is twice in the 'Parameters'"),
+        (parameters(&[one, one].concat()), "'@a' occurs twice in the 'Parameters'"),
         ("<Filter i:type=\"CorrelationFilter\"/>".to_owned(), "at least one field"),
         ("<Filter i:type=\"MagicFilter\"/>".to_owned(), "xsi:type"),
     ] {

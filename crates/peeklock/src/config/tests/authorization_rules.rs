@@ -127,7 +127,7 @@ fn a_missing_or_bad_key_is_refused_without_showing_it() {
             "primary_key_file = \"/nowhere/key\"",
             "primary_key_file: \"/nowhere/key\" can't be read: No such file",
         ),
-        ("primary_key_file = \"/dev/null\"", "primary_key_file: what \"/dev/null\" holds is empty"),
+        ("primary_key_file = \"/dev/null\"", "primary_key_file: the value in \"/dev/null\" is empty"),
         (
             "primary_key_env = \"PEEKLOCK_NO_KEY\"",
             "the environment variable \"PEEKLOCK_NO_KEY\" is not set, or is",

@@ -63,7 +63,10 @@ fn mistakes_about_the_database_are_told_without_its_password() {
             "engine = \"postgres\"\nsize_max = \"1 MiB\"",
             "3:12: [storage] size_max: \"1 MiB\" is less than a log needs; write",
         ),
-        ("[cluster]\nnode = \"a b\"", "3:8: [cluster] node: \"a b\" is no name of a node; write 1 to 100"),
+        (
+            "[cluster]\nnode = \"a b\"",
+            "3:8: [cluster] node: \"a b\" is not a valid name of a node; write 1 to 100",
+        ),
         (
             "[cluster]\nlease_time = \"PT1S\"",
             "3:14: [cluster] lease_time: \"PT1S\" is outside the range from PT3S to PT5M",

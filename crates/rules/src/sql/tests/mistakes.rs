@@ -61,7 +61,7 @@ const FILTERS: &[(&str, &str)] = &[
     ("^upper(a) = 'X'", "there is no function 'upper', only newid(), property(name) and p(name)"),
     ("newid(^a) = 'X'", "newid() takes no arguments"),
     ("^p() = 1", "p(name) takes one argument, a name"),
-    ("^property('a', 'b') = 1", "property(name) takes one name between its parentheses"),
+    ("^property('a', 'b') = 1", "property(name) takes one argument, a name"),
     ("^a + 1 IS NULL", "IS NULL must follow the name of a property"),
     ("^p('a') IS NOT NULL", "IS NULL must follow the name of a property"),
     ("^5 AND a = 1", "a condition was expected, and this is a number"),
