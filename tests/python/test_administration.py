@@ -198,7 +198,7 @@ def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name)
     assert admin.get_queue(name).forward_to is None
 
 
-def test_what_is_created_forwarding_is_overruled_and_an_update_is_not(admin, name):
+def test_creation_with_forwarding_overrides_values_and_an_update_does_not(admin, name):
     """azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424; the update as in the SDK's own tests."""
     target = admin.create_queue(f"{name}-target").name
     asked = {"auto_delete_on_idle": minutes(10), "default_message_time_to_live": minutes(11)}
@@ -402,7 +402,7 @@ def test_a_new_subscription_counts_as_a_use_of_it_and_of_its_topic(admin, name):
     assert subscription.accessed_at_utc >= subscription.created_at_utc
 
 
-def test_what_is_made_serves_messages_at_once_and_survives_a_kill(own_daemon):
+def test_created_entities_serve_at_once_and_survive_a_kill(own_daemon):
     with administration_client(own_daemon) as admin:
         admin.create_queue("made", max_delivery_count=3, user_metadata="kept")
         admin.create_topic("news")
@@ -433,7 +433,7 @@ def test_the_namespace_tells_about_itself(admin):
     assert (info.name, info.messaging_sku, info.namespace_type) == ("localhost", "Premium", "Messaging")
 
 
-def test_what_the_file_declares_wins_at_the_next_start_and_the_rest_stays(start_daemon):
+def test_declared_entities_are_reset_at_the_next_start_and_others_stay(start_daemon):
     daemon = start_daemon(entities_text(queues={"declared": {"max_delivery_count": 5}}))
     with administration_client(daemon) as admin:
         queue = admin.get_queue("declared")

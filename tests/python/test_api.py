@@ -81,7 +81,7 @@ def test_messages_of_the_sdk_are_shown_in_every_state(api, daemon, queue):
     assert [message["message_id"] for message in found] == ["m"]
 
 
-def test_what_the_api_sends_the_sdk_receives(api, daemon, queue):
+def test_messages_sent_by_the_api_are_received_by_the_sdk(api, daemon, queue):
     message = {
         "body": {"json": {"a": 1}},
         "message_id": "m",

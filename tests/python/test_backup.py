@@ -43,7 +43,7 @@ def pair():
         daemon.close()
 
 
-def test_what_is_completed_after_the_backup_comes_back(pair):
+def test_messages_completed_after_the_backup_return(pair):
     running, restored = pair
     with client(running) as sdk, sdk.get_queue_sender("orders") as orders, sdk.get_topic_sender("news") as news:
         orders.send_messages([ServiceBusMessage(str(number), message_id=str(number)) for number in range(100)])

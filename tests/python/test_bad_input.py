@@ -80,7 +80,7 @@ async def test_sending_to_a_subscription_or_a_dead_letter_queue(bus, queue, topi
     assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
 
 
-async def test_what_does_not_exist(bus, queue, topic):
+async def test_missing_entities_and_messages(bus, queue, topic):
     """An unknown queue or topic is reported by the answer to the token for it, an unknown subscription by its link."""
     unknown = {
         "nowhere": ServiceBusAuthenticationError,

@@ -153,7 +153,7 @@ def test_a_dead_letter_that_is_still_in_its_queue(story):
     assert story.rules() == {"came back"}
 
 
-def test_what_a_slow_receiver_was_given_before_did_not_come_back(story):
+def test_messages_delivered_earlier_to_a_slow_receiver_did_not_return(story):
     """It was locked for the first receiver, which shows it only after the second one had it and completed it."""
     story.send("work", "slow")
     given_secs = story.now
@@ -188,7 +188,7 @@ def test_two_copies_where_duplicates_are_detected(story):
     assert story.rules() == {"duplicate"}
 
 
-def test_a_message_that_nobody_sent(story):
+def test_an_unsent_message(story):
     story.finish("work", "stranger", 1)
     assert story.rules() == {"unknown"}
 

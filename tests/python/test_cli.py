@@ -260,7 +260,7 @@ def test_a_missing_destination_is_found_before_anything_moves(cli, client, queue
     assert cli.json("resubmit", queue)[-1]["done"] == 1
 
 
-def test_what_a_receiver_has_locked_stays(cli, client, queue):
+def test_messages_locked_by_a_receiver_stay(cli, client, queue):
     dead_letter(client, queue, "a", "b")
     with client.get_queue_receiver(queue, sub_queue=DEAD_LETTER) as receiver:
         [held] = receiver.receive_messages(max_message_count=1, max_wait_time=30)
@@ -351,7 +351,7 @@ def test_deferred_messages_of_a_subscription_do_not_go_to_its_topic_unasked(cli,
     assert cli.bodies("peek", f"{topic}/Subscriptions/two") == ["news"]
 
 
-def test_what_is_about_an_entity_is_not_done_to_it_by_naming_its_dead_letters(cli, client, topic, queue):
+def test_commands_for_whole_entities_refuse_dead_letter_queues(cli, client, topic, queue):
     send(client, queue, "kept")
     one = f"{topic}/Subscriptions/one"
     for inside in [f"{queue}/$dlq", f"{queue}/$transfer", f"{one}/$DeadLetterQueue"]:
@@ -427,7 +427,7 @@ def test_entities_are_created_changed_and_deleted(cli, admin):
     cli.run("update", queue, "max_delivery_count=4")
     found = admin.get_queue(queue)
     assert (found.lock_duration, found.max_delivery_count) == (datetime.timedelta(seconds=30), 4)
-    assert "so already" in cli.text("update", queue, "max_delivery_count=4")
+    assert "has these values already" in cli.text("update", queue, "max_delivery_count=4")
     cli.run("create", "topic", topic)
     cli.run("create", "subscription", f"{topic}/Subscriptions/one")
     rows = cli.json("ls", f"{topic}*")
@@ -602,7 +602,7 @@ def test_the_ready_file_names_the_broker(daemon, queue):
     assert failed.returncode == 1 and "--ready-file" in failed.stderr
 
 
-def test_what_a_message_holds_does_not_reach_the_terminal(cli, queue):
+def test_control_characters_of_messages_do_not_reach_the_terminal(cli, queue):
     cli.run("send", queue, "--body", "\x1b[2Jbody", "--subject", "\x1b[31mred")
     assert "\x1b" not in cli.text("peek", queue)
 
@@ -711,7 +711,7 @@ def test_connections_of_the_sdk_are_listed_shown_and_closed(cli, client, queue):
         gone = cli.run("connections", "close", found["id"], status=1)
         assert "it has ended" in gone.stderr and "peeklock connections ls" in gone.stderr
         assert "it has ended" in cli.run("connections", "show", "0-1", status=1).stderr
-        assert "no id of a connection" in cli.run("connections", "show", "x", status=1).stderr
+        assert "not the id of a connection" in cli.run("connections", "show", "x", status=1).stderr
 
 
 def test_a_lock_is_released_and_the_message_comes_again(cli, client, queue):
@@ -826,7 +826,7 @@ def test_the_clock_is_shown_and_moved_where_time_travel_is_on(cli, traveller):
     assert after - before >= datetime.timedelta(hours=1)
 
 
-def test_what_only_peeklock_has_is_said_elsewhere(daemon):
+def test_commands_for_peeklock_only_are_refused_elsewhere(daemon):
     """A namespace that answers HTTP like Azure, without the management API."""
 
     class Foreign(http.server.BaseHTTPRequestHandler):

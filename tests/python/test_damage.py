@@ -123,7 +123,7 @@ async def test_rot_under_a_running_broker_costs_one_message(damaged_daemon, flav
             assert bodies(await bus.peek(OTHER)) == [text(number) for number in NUMBERS]
 
 
-async def test_what_does_not_start_is_salvaged(damaged_daemon, flavour):
+async def test_a_store_that_does_not_open_is_salvaged(damaged_daemon, flavour):
     """The header of a frame is lost, and with it the unknown contents of that frame."""
     daemon = damaged_daemon
     async with Bus(flavour, daemon.connection_string) as bus:
@@ -167,7 +167,7 @@ def metrics(daemon: Daemon) -> list[str]:
         return answer.read().decode().splitlines()
 
 
-async def test_what_the_scrubber_finds_shows_before_anybody_reads_it(start_daemon, flavour):
+async def test_damage_found_by_the_scrubber_is_reported_before_a_read(start_daemon, flavour):
     storage = '[storage]\nbody_cache = "0 KiB"\nsegment_size = "1 MiB"\nscrub_interval = "1 second"\nscrub_rate = "1 GiB"\n'
     daemon = start_daemon(storage + entities_text({QUEUE: {}}))
     async with Bus(flavour, daemon.connection_string) as bus:

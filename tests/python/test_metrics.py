@@ -55,7 +55,7 @@ async def settled(daemon: Daemon, name: str, expected: float, **labels):
 
 
 @pytest.mark.local_store("counters of its files")
-async def test_what_clients_do_is_what_the_counters_say(start_daemon, flavour):
+async def test_counters_agree_with_the_work_of_clients(start_daemon, flavour):
     daemon = start_daemon(
         entities_text({QUEUE: {"dead_lettering_on_message_expiration": True, "max_delivery_count": 2}}),
         time_travel=True,

@@ -300,7 +300,7 @@ def test_over_http_the_number_is_the_same(daemon, queues):
     assert refused.status == 400 and b"Batching brokered messages with distinct" in refused.body
 
 
-async def test_what_is_created_over_administration_is_partitioned(bus, daemon):
+async def test_entities_created_by_administration_are_partitioned(bus, daemon):
     with administration_client(daemon) as admin:
         created = admin.create_queue("made-partitioned-" + bus.flavour, enable_partitioning=True, enable_express=True)
         assert (created.enable_partitioning, created.enable_express) == (True, True)

@@ -98,7 +98,7 @@ def test_a_certificate_may_do_what_is_written_for_its_subject(guarded, authority
 
 
 @pytest.mark.parametrize("name", ["stranger", None])
-def test_certificates_that_nobody_knows_do_not_authenticate(guarded, authority, name):
+def test_certificates_without_a_configured_subject_do_not_authenticate(guarded, authority, name):
     identity = authority.identity(name) if name else None
     with pytest.raises(proton.ConnectionException), connected(guarded, identity=identity, **EXTERNAL):
         pass

@@ -63,7 +63,7 @@ async def test_a_full_store_refuses_loses_nothing_and_recovers(flavour):
 
 
 @pytest.mark.local_store("it can be limited to less than a database")
-async def test_what_was_scheduled_on_a_topic_waits_while_the_store_is_full(flavour):
+async def test_messages_scheduled_on_a_topic_wait_while_the_store_is_full(flavour):
     daemon = Daemon(SMALL_STORE, time_travel=True).start()
     try:
         async with Bus(flavour, daemon.connection_string) as bus:

@@ -373,7 +373,7 @@ def test_a_client_that_hangs_up_receives_no_more(rest, queue):
 # --- what is refused ---
 
 
-def test_what_is_not_there_is_gone(rest, queue, topic):
+def test_missing_messages_are_gone(rest, queue, topic):
     lock = uuid.uuid4()
     for method, path in [
         ("POST", "/nowhere/messages"),
@@ -403,7 +403,7 @@ def test_a_lock_is_of_its_queue_only(rest, queues):
     assert rest.at("DELETE", locked.location).status == 200
 
 
-def test_what_makes_no_sense_is_refused(rest, queue, topic):
+def test_invalid_requests_are_refused(rest, queue, topic):
     for entity, under in [(topic, ""), (topic, DEAD_LETTERS)]:
         assert rest.take(entity, timeout=0, under=under).status == 400
     for path in [f"/{topic}/subscriptions/one/messages", f"/{queue}/$deadletterqueue/messages"]:
@@ -416,7 +416,7 @@ def test_what_makes_no_sense_is_refused(rest, queue, topic):
     assert rest.take(queue, timeout=0).status == 204
 
 
-def test_what_is_too_large_is_refused(rest, queue):
+def test_too_large_requests_are_refused(rest, queue):
     """A body beyond the limit is refused as such; a message, with its properties, as the service does."""
     megabyte = 1024 * 1024
     assert rest.send(queue, b"x" * (megabyte - 1000)).status == 201
@@ -477,7 +477,7 @@ def purge(rest, source, query: str = ""):
     return json.loads(answer.body)["deleted"] if answer.status == 200 else answer.status
 
 
-def test_a_purge_deletes_all_that_nobody_holds(rest, queues, topics):
+def test_a_purge_deletes_all_unlocked_messages(rest, queues, topics):
     for target, source in sources(queues, topics):
         for number in range(5):
             rest.send(target, str(number).encode())
@@ -507,7 +507,7 @@ async def test_a_purge_ends_at_the_time_given(bus, queue, traveller):
     assert [body(message) for message in await bus.peek(queue)] == [b"late"]
 
 
-def test_sessions_that_nobody_holds_and_dead_letters_are_purged(rest, queues):
+def test_unlocked_sessions_and_dead_letters_are_purged(rest, queues):
     queue = queues.take("session")
     for session in "abc":
         rest.send(queue, b"x", {"SessionId": session})

@@ -145,7 +145,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-async def test_what_fails_is_dead_lettered_if_the_subscription_says_so(stage, failure):
+async def test_failed_actions_are_dead_lettered_if_the_subscription_has_the_option(stage, failure):
     rule, reason, description = FAILURES[failure]
     good = {"good": "n = 5", "act": ["n = 5", "SET a = 2"]}
     told = await stage.subscribe("told", {"bad": rule} | good)
@@ -247,7 +247,7 @@ async def test_rest_shows_changes(stage):
     assert dead.broker["Label"] == "changed"
 
 
-async def test_what_rest_sends_is_sorted_by_its_types(stage):
+async def test_rules_see_the_types_of_messages_sent_by_rest(stage):
     where = await stage.subscribe(rules={"r": ["n = 5 AND half = 0.5 AND yes AND text = 'x' AND sys.Label = 'l'", "SET n = n + 1"]})
     await stage.remove(where, "the end")
     rest = Rest(stage.daemon)

@@ -19,7 +19,7 @@ def numbered(n: int, **options) -> ServiceBusMessage:
     return ServiceBusMessage(f"{n}", application_properties={"n": n}, **options)
 
 
-async def test_what_was_sent_before_a_change_is_sorted_before_it(stage):
+async def test_messages_sent_before_a_rule_change_are_matched_before_it(stage):
     """Send A, change the rule, send B: A by the old rule, B by the new one, also in quick succession."""
     where = await stage.subscribe(rules={"r": ["EXISTS(n)", "SET by = 0"]})
     rule = await stage.admin.get_rule(*where, "r")

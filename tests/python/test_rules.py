@@ -125,7 +125,7 @@ async def test_sql_that_makes_no_sense_is_refused_with_its_place(stage):
     assert (await stage.admin.get_rule(*where, "good")).filter.sql_expression == "a = 1"
 
 
-async def test_what_is_there_already_and_what_is_not(stage):
+async def test_existing_and_missing_rules(stage):
     where = await stage.subscribe(rules={"r": "a = 1"})
     with pytest.raises(ResourceExistsError):
         await stage.add(where, "R", "a = 2")

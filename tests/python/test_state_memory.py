@@ -81,7 +81,7 @@ async def test_sends_are_refused_at_the_limit_and_taken_again_when_there_is_memo
         async def is_over() -> bool:
             return health(daemon) == {"status": "ready"}
 
-        await until(is_over, "memory for more messages")
+        await until(is_over, "memory is available again")
         await bus.send("orders", ServiceBusMessage("four"))
         assert bodies(await bus.drain("orders", 1)) == [b"four"]
 

@@ -59,7 +59,7 @@ async def test_sessions(way_bus, queues):
     assert await receiver.session.get_state() == b"state"
 
 
-async def test_what_an_administrator_makes_serves_at_once(daemon, flavour):
+async def test_entities_of_an_administrator_serve_at_once(daemon, flavour):
     """One connection string for both."""
     name = f"made-over-tls-{flavour}"
     async with bus_by(flavour, daemon, "wss") as bus:

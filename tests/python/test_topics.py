@@ -210,7 +210,7 @@ async def test_a_message_that_is_too_large(bus, topic):
         assert body(message) == large
 
 
-async def test_what_does_not_exist(bus, topic):
+async def test_missing_entities_and_messages(bus, topic):
     with pytest.raises(MessagingEntityNotFoundError):
         await bus.open_receiver(topic / "nowhere")
     with pytest.raises(ServiceBusAuthenticationError):

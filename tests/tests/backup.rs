@@ -75,7 +75,7 @@ enum Victim {
 }
 
 #[test]
-fn backups_under_load_are_whole_or_refused_whoever_is_killed() {
+fn backups_under_load_are_complete_or_refused_after_a_kill_of_either_side() {
     let mut random = seed::generator();
     let mut daemon = Daemon::with_config(CONFIG);
     let mut journal = Journal::default();

@@ -41,7 +41,7 @@ const ENDINGS: [Ending; 4] =
     [Ending::Killed, Ending::KilledWhileWaiting, Ending::HungUp, Ending::KilledWhileWaiting];
 
 #[test]
-fn what_a_kill_takes_along_is_bounded_and_nothing_comes_twice() {
+fn losses_by_a_kill_are_bounded_without_duplicates() {
     let mut random = seed::generator();
     let queues = LOADS.map(|(body_bytes, _)| format!("queue-{body_bytes}"));
     let mut daemon = Daemon::with_queues(&queues.each_ref().map(String::as_str));

@@ -72,7 +72,7 @@ fn managing(daemon: &Daemon, queue: &str) -> Client {
 }
 
 #[test]
-fn whoever_presents_the_token_takes_the_session_over_and_settles_what_was_in_flight() {
+fn a_client_with_the_token_takes_the_session_over_and_settles_its_messages() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, "sessions", &["a", "b"]);
     let (mut former, mut next) = (managing(&daemon, "sessions"), managing(&daemon, "sessions"));

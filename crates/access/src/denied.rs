@@ -29,7 +29,7 @@ pub enum Denied {
     )]
     UnknownKey,
     /// The token is from another issuer.
-    #[error("InvalidIssuer: The token was issued by somebody else.")]
+    #[error("InvalidIssuer: This broker does not accept tokens of this issuer.")]
     Issuer,
     /// The token is for another resource.
     #[error("InvalidAudience: The authorization header contains a token for another resource.")]

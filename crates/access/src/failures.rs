@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_at_the_same_time_wait_for_each_other_and_nobody_longer_than_the_maximum() {
+    fn simultaneous_attempts_wait_for_each_other_up_to_the_maximum() {
         let failures = Failures::default();
         (0..=FREE).for_each(|_| failures.failed(address(1), 0));
         let waits: Vec<u64> = (0..100).map(|_| failures.wait_ms(address(1), 1_000)).collect();

@@ -71,7 +71,7 @@ fn parse_fields(fields: &str) -> Result<SharedAccessSignature<'_>, Denied> {
         };
         // With two fields of the same name, one could be signed and the other evaluated.
         if known.replace(value).is_some() {
-            return Err(Denied::Malformed("a field of the shared access signature is there twice"));
+            return Err(Denied::Malformed("a field of the shared access signature occurs twice"));
         }
     }
     let (Some(resource_encoded), Some(signature), Some(expiry), Some(rule)) =

@@ -72,8 +72,10 @@ fn presented(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     let Some(value) = headers.get(SERVICE_BUS_AUTHORIZATION).or_else(|| headers.get(AUTHORIZATION)) else {
         return Ok(None);
     };
-    let value =
-        value.to_str().map_err(|_| Denied::Malformed("it holds characters that no token has"))?.trim();
+    let value = value
+        .to_str()
+        .map_err(|_| Denied::Malformed("it contains characters that are not allowed in a token"))?
+        .trim();
     Ok(Some(match value.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
         _ => value,

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_unauthorized() {
+    fn denied_requests_are_unauthorized() {
         let error = Error::from(Denied::Expired(peeklock_engine::Timestamp(1_700_000_000_000)));
         assert_eq!((error.status, error.sub_code), (StatusCode::UNAUTHORIZED, 40106));
         assert_eq!(

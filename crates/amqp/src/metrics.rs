@@ -7,7 +7,7 @@ use peeklock_metrics::{Counters, Family, Page, Source, Unit};
 const OPERATIONS_REFUSED: Family = Family::counter(
     "peeklock_operations_refused",
     Unit::None,
-    "Operations over AMQP that were refused, by the condition that the client was told.",
+    "Operations over AMQP that were refused, by the AMQP condition sent to the client.",
 );
 
 /// Counts of errors reported to clients, by condition; cheap to clone, all clones share the counters.

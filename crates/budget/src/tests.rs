@@ -4,7 +4,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn what_a_share_holds_is_given_back_when_it_goes() {
+fn the_memory_of_a_share_is_released_with_it() {
     let budget = Budget::new(64 * MIB);
     let mut share = budget.share(Owner::Incoming);
     share.set(MIB);
@@ -49,7 +49,7 @@ fn a_single_holder_may_have_its_largest_share_and_no_more() {
 }
 
 #[test]
-fn whoever_waits_is_counted_until_it_goes_on() {
+fn a_waiting_caller_is_counted_until_it_continues() {
     let budget = Budget::default();
     assert!(!budget.is_contended());
     let waiting = budget.wait();
@@ -76,7 +76,7 @@ fn turns_are_taken_in_order() {
 }
 
 #[test]
-fn whoever_has_its_turn_finds_room_however_many_hold_parts() {
+fn the_next_in_turn_finds_room_however_many_hold_parts() {
     const LARGE: usize = 16 * MIB;
     let budget = Budget::with_turns(64 * MIB, LARGE);
     let mut shares: Vec<Share> = (0..200).map(|_| budget.share(Owner::Incoming)).collect();

@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_blocks_nobody() {
+    fn a_clock_that_goes_back_does_not_block() {
         let bucket = Bucket::new(1);
         assert!(bucket.take(NOW_MS, 1));
         assert!(bucket.take(NOW_MS - 3_600_000, 1));
     }
 
     #[test]
-    fn whoever_has_the_same_name_shares_a_bucket() {
+    fn equal_names_share_a_bucket() {
         let entities = HashMap::from([("orders".to_owned(), Some(1)), ("free".to_owned(), None)]);
         let throttles = Throttles::new(Rates { entity: Some(2), entities, ..Rates::default() });
         assert!(throttles.entity("Orders").unwrap().take(NOW_MS, 1));

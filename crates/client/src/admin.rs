@@ -320,7 +320,7 @@ fn kind_of(description: &Element) -> Result<EntityKind, ClientError> {
         "QueueDescription" => Ok(EntityKind::Queue),
         "TopicDescription" => Ok(EntityKind::Topic),
         "SubscriptionDescription" => Ok(EntityKind::Subscription),
-        other => Err(ClientError::Unreadable(format!("'{other}' is no description of an entity"))),
+        other => Err(ClientError::Unreadable(format!("'{other}' is not a description of an entity"))),
     }
 }
 

@@ -125,7 +125,7 @@ impl Fields {
             _ => return Ok(()),
         };
         if field.replace(value.to_owned()).is_some() {
-            return Err(format!("{key} is there twice"));
+            return Err(format!("{key} occurs twice"));
         }
         Ok(())
     }

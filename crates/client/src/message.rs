@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_has_lost_the_marks_of_the_broker() {
+    fn a_message_sent_again_has_no_annotations_of_the_broker() {
         let message = Message::decode(&dead_letter()).unwrap();
         assert_eq!((message.sequence_number(), message.dead_letter_reason()), (7, Some("Bad")));
         let again = Message::decode(&message.readdressed(Readdress::KeepId)).unwrap();

@@ -265,7 +265,7 @@ impl Task {
             self.end(shard, &Ended::Lost);
         }
         if let Err(error) = self.table.leave(self.info.clone()).await {
-            tracing::warn!(%error, "the node could not be taken off the table");
+            tracing::warn!(%error, "the node could not be removed from the table of leases");
         }
         let _ = done.send(());
     }
@@ -291,7 +291,7 @@ impl Task {
     fn note_failure(&mut self, error: &TableError) {
         self.states.contact.send_modify(|contact| contact.failures += 1);
         if !std::mem::replace(&mut self.was_failing, true) {
-            tracing::warn!(%error, "leases can't be renewed; nothing is handed out once they are over");
+            tracing::warn!(%error, "leases can't be renewed; deliveries stop when they expire");
         }
     }
 
@@ -309,7 +309,7 @@ impl Task {
                 self.answer_releases(shard);
             }
             News::HandOver(shard, to) => {
-                tracing::info!(shard = shard.0, %to, "the shard goes to another node");
+                tracing::info!(shard = shard.0, %to, "the shard moves to another node");
                 if let Some(told) = self.leases.get(&shard) {
                     told.ended.send_replace(Some(Ended::HandOver(to)));
                 }

@@ -38,7 +38,7 @@ fn a_connection_whose_task_panics_is_off_the_register() {
 }
 
 #[test]
-fn an_id_of_another_run_names_nobody() {
+fn an_id_of_another_run_names_no_connection() {
     let presence = Register::new(0xab).enter(about("a"));
     assert_eq!(presence.id().to_string(), "ab-1");
     let id: ConnectionId = "ab-1".parse().unwrap();
@@ -76,7 +76,7 @@ async fn a_connection_answers_in_its_own_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_answer_delays_nobody_for_long() {
+async fn an_unresponsive_connection_delays_listings_briefly() {
     let register = Register::default();
     let _silent = register.enter(about("a"));
     let entries = register.after(None, 9);

@@ -55,7 +55,7 @@ impl Call {
             let (name, value) = (decoded(name)?, decoded(value)?);
             if parameters.len() == PARAMETERS_MAX || parameters.iter().any(|(known, _)| *known == name) {
                 return Err(Error::bad_request(format!(
-                    "The parameter '{name}' is there twice, or one of too many."
+                    "The parameter '{name}' occurs twice, or there are too many parameters."
                 )));
             }
             parameters.push((name, value));
@@ -125,7 +125,9 @@ impl Call {
             return Ok(node);
         }
         let path = node.entity_path();
-        Err(Error::bad_request(format!("This is about the whole entity: write its path, '{path}'.")))
+        Err(Error::bad_request(format!(
+            "This operation applies to the whole entity: write its path, '{path}'."
+        )))
     }
 
     /// Reads the body, which must be JSON. Its memory is reserved until the room is dropped.
@@ -147,8 +149,7 @@ impl Call {
         let (bytes, room) = console.admin.body(body, bytes_max).await?;
         let read = tokio::task::spawn_blocking(move || serde_json::from_slice(&bytes)).await;
         let read = read.map_err(|_| Error::internal())?;
-        let read =
-            read.map_err(|error| Error::bad_request(format!("The body is not understood: {error}.")))?;
+        let read = read.map_err(|error| Error::bad_request(format!("The body is invalid: {error}.")))?;
         Ok((read, room))
     }
 
@@ -198,7 +199,7 @@ pub(crate) fn node(path: &str) -> Result<EntityNode, Error> {
         Ok(ResolvedNode::Entity(node)) if !node.management => Ok(node),
         Ok(_) => {
             let text = format!(
-                "'{path}' is no path of a queue, a topic or a subscription (TOPIC/Subscriptions/NAME)."
+                "'{path}' is not the path of a queue, a topic or a subscription (TOPIC/Subscriptions/NAME)."
             );
             Err(Error::bad_request(text))
         }

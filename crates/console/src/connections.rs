@@ -110,7 +110,8 @@ fn wanted(console: &Console, call: &Call) -> Result<Entry, Error> {
 }
 
 fn id(text: &str) -> Result<ConnectionId, Error> {
-    text.parse().map_err(|_| Error::bad_request("That is no id of a connection; 'connections' shows them."))
+    text.parse()
+        .map_err(|_| Error::bad_request("That is not the id of a connection; 'connections' lists the ids."))
 }
 
 fn gone() -> Error {

@@ -53,7 +53,7 @@ pub(crate) async fn session_state(console: &Console, call: &Call) -> Outcome {
     let id = call.text("id").unwrap_or_default();
     let Listed { rows, .. } = list(&place, Listing::Session(id.into()), 1).await?;
     let Some(ListedRow::Session { id, state, .. }) = rows.into_iter().next() else {
-        let text = "There is no such session: it has neither messages nor a state, and nobody holds it.";
+        let text = "There is no such session: it has no messages, no state and no receiver.";
         return Err(Error::of(ErrorKind::EntityNotFound, text));
     };
     let state = state.map(|state| {
@@ -149,7 +149,7 @@ fn read_lock(text: &str) -> Option<(Timestamp, SequenceNumber, LockToken)> {
 }
 
 fn bad_cursor() -> Error {
-    Error::bad_request("'from' must be the 'next' of the page before.")
+    Error::bad_request("'from' must be the 'next' of the previous page.")
 }
 
 #[cfg(test)]

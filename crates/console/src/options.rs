@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for AskedVisitor {
             };
             if asked.len() == OPTIONS_MAX || asked.iter().any(|known| known.name == name) {
                 return Err(A::Error::custom(format!(
-                    "the option '{name}' is there twice, or one of too many"
+                    "the option '{name}' occurs twice, or there are too many options"
                 )));
             }
             asked.push(OptionText { name, text });

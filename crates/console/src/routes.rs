@@ -93,11 +93,11 @@ fn parameters(method: &Method, route: &str) -> Result<&'static [&'static str], E
     let found = methods.iter().find(|(known, _)| known == method);
     found.map(|(_, parameters)| *parameters).ok_or_else(|| {
         let known: Vec<&str> = methods.iter().map(|(known, _)| known.as_str()).collect();
-        let text = format!("{method} is not for '{route}'; its methods are {}.", known.join(", "));
+        let text = format!("'{route}' does not support {method}; its methods are {}.", known.join(", "));
         Error::of(ErrorKind::MethodNotAllowed, text)
     })
 }
 
 fn unknown(route: &str) -> Error {
-    Error::of(ErrorKind::EntityNotFound, format!("The API has no '{route}'; docs/api.md lists what it has."))
+    Error::of(ErrorKind::EntityNotFound, format!("The API has no '{route}'; docs/api.md lists its routes."))
 }

@@ -252,7 +252,7 @@ fn check_is_topic(place: &Place, node: &EntityNode) -> Result<(), Error> {
         return Ok(());
     }
     let path = node.entity_path();
-    Err(Error::bad_request(format!("'{path}' is no topic: rules are tried on a message sent to a topic.")))
+    Err(Error::bad_request(format!("'{path}' is not a topic: rules are tried on a message sent to a topic.")))
 }
 
 /// Evaluates rules of some subscriptions; also returns the name of the last one if there are more.

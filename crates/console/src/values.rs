@@ -92,7 +92,7 @@ impl Asked {
                 ));
             }
         };
-        value.ok_or_else(|| format!("has a value that is no {kind}"))
+        value.ok_or_else(|| format!("has a value that is not a valid {kind}"))
     }
 
     /// Types without a primitive in AMQP, or that are parsed as in rules.

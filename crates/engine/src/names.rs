@@ -56,7 +56,7 @@ pub fn check_entity_name(name: &str) -> Result<(), String> {
     }
     match name.split('/').next() {
         Some(first) if reads_like_a_host(first) => {
-            Err(format!("it begins with {first:?}, which reads like the host of a broker"))
+            Err(format!("it begins with {first:?}, which looks like the host name of a broker"))
         }
         _ => check_escapes(name),
     }
@@ -69,13 +69,13 @@ fn check_part(part: &str) -> Result<(), String> {
         return Err("it has an empty part: no \"/\" at its ends and no \"//\" inside".to_owned());
     }
     if part.starts_with('$') {
-        return Err(format!("its part {part:?} starts with \"$\", which is kept for the broker"));
+        return Err(format!("its part {part:?} starts with \"$\", which is reserved for the broker"));
     }
     if part.eq_ignore_ascii_case("subscriptions") {
-        return Err(format!("it has the part {part:?}, which stands before the names of subscriptions"));
+        return Err(format!("it has the part {part:?}, which is reserved for the paths of subscriptions"));
     }
     if matches!(part, "." | "..") {
-        return Err(format!("it has the part {part:?}, which clients take out of addresses"));
+        return Err(format!("it has the part {part:?}, which clients remove from addresses"));
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ fn is_hex(text: &str) -> bool {
 pub fn check_subscription_name(name: &str) -> Result<(), String> {
     check_rule_name(name)?;
     if name.starts_with('$') {
-        return Err("it starts with \"$\", which is kept for the broker".to_owned());
+        return Err("it starts with \"$\", which is reserved for the broker".to_owned());
     }
     check_escapes(name)
 }
@@ -202,7 +202,7 @@ mod tests {
             assert!(check_subscription_name(name).unwrap_err().contains(cause), "{name:?}");
             assert!(check_rule_name(name).unwrap_err().contains(cause), "{name:?}");
         }
-        assert!(check_subscription_name("$Default").unwrap_err().contains("kept for the broker"));
+        assert!(check_subscription_name("$Default").unwrap_err().contains("reserved for the broker"));
         assert!(check_subscription_name("a%20b").unwrap_err().contains("%20"));
     }
 
@@ -238,16 +238,16 @@ mod tests {
             ("a//b", "empty part"),
             ("a/../b", "\"..\""),
             (" a", "space"),
-            ("x/subscriptions/y", "names of subscriptions"),
-            ("Subscriptions/y", "names of subscriptions"),
+            ("x/subscriptions/y", "paths of subscriptions"),
+            ("Subscriptions/y", "paths of subscriptions"),
             ("a@b", "'@'"),
             ("a?b", "'?'"),
             ("a#b", "'#'"),
             ("a*b", "'*'"),
             ("a\\b", "'\\\\'"),
             ("a\nb", "'\\n'"),
-            ("$cbs", "kept for the broker"),
-            ("orders/$DeadLetterQueue", "kept for the broker"),
+            ("$cbs", "reserved for the broker"),
+            ("orders/$DeadLetterQueue", "reserved for the broker"),
             ("a%2fb", "%2f"),
             ("50%ä/%20", "%20"),
             ("localhost", "host"),

@@ -109,12 +109,12 @@ pub enum Refusal {
     Unavailable,
     /// The message's stored data is damaged: it is out of delivery, and a retry does not help.
     #[error(
-        "The stored data of the message with sequence number {0} is damaged. The message is kept in quarantine and is not delivered; the broker's log and its /health/ready name the place."
+        "The stored data of the message with sequence number {0} is damaged. The message is kept in quarantine and is not delivered; the broker's log and /health/ready name the damaged place."
     )]
     MessageDamaged(u64),
     /// The entity's stored state is damaged.
     #[error(
-        "The messaging entity '{0}' exists, but what is stored about it is damaged, so that it is not available; the broker's log and its /health/ready name the place."
+        "The messaging entity '{0}' is not available, because its stored data is damaged; the broker's log and /health/ready name the damaged place."
     )]
     EntityDamaged(Box<str>),
     /// The broker's memory for messages under way is used up.

@@ -69,7 +69,7 @@ fn sub_codes_begin_with_their_status() {
 }
 
 #[test]
-fn what_sdks_retry_is_said_to_be_retryable() {
+fn errors_that_sdks_retry_are_marked_retryable() {
     for kind in ErrorKind::ALL {
         let row = kind.row();
         if let Some(amqp) = row.amqp {

@@ -61,7 +61,7 @@ pub fn read_transfer(
         0 => Ok(smallvec![read_one(payload, wanted, next_id, blocks)?]),
         BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id, blocks),
         other => {
-            Err(InvalidMessage::NotImplemented(format!("Messages of format {other:#x} are not understood.")))
+            Err(InvalidMessage::NotImplemented(format!("The message format {other:#x} is not supported.")))
         }
     }
 }
@@ -227,7 +227,9 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
     for (name, id) in [("message-id", properties.message_id), ("correlation-id", properties.correlation_id)] {
         // Part 3.2.11 to 3.2.14.
         if matches!(id, IdView::Other(_)) {
-            return Err(InvalidMessage::Malformed(format!("its {name} is no ulong, uuid, binary or string")));
+            return Err(InvalidMessage::Malformed(format!(
+                "its {name} is not a ulong, uuid, binary or string"
+            )));
         }
     }
     let is_id_too_long = match properties.message_id {

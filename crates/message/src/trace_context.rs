@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_no_trace() {
+    fn invalid_texts_are_no_trace_context() {
         for value in [Value::Int(7), Value::Null, Value::Binary(Bytes::from_static(b"\xff"))] {
             assert_eq!(read(&message(&[(TRACE_PARENT, value)])), None);
         }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tally_counted_is_added_once() {
+    fn counts_of_a_tally_are_added_once() {
         let (durations, mut tally) = (Durations::new(Scale::Wait), DurationTally::new(Scale::Wait));
         assert!(tally.is_empty());
         tally.observe_us(2 * SECOND_US, 3);

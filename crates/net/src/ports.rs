@@ -120,7 +120,7 @@ impl<H: Serve> Ports<H> {
         let peer = Peer { address, encrypted: false, certificate: None };
         match found {
             FirstBytes::Plain(protocol) if self.options.tls_required => {
-                tracing::info!(%address, ?protocol, "sent away: TLS is required (tls.required)");
+                tracing::info!(%address, ?protocol, "connection refused: TLS is required (tls.required)");
                 Box::pin(self.refuse_plaintext(socket, protocol, &mut unauthenticated)).await;
             }
             FirstBytes::Plain(protocol) => {
@@ -150,11 +150,11 @@ impl<H: Serve> Ports<H> {
             // Boxed: the futures that serve it have room for several copies.
             Ok(Ok(stream)) => Box::new(stream),
             Ok(Err(failure)) => {
-                tracing::info!(address = %peer.address, error = %failure, "no TLS: the handshake failed");
+                tracing::info!(address = %peer.address, error = %failure, "the TLS handshake failed");
                 return;
             }
             Err(_) => {
-                tracing::debug!(address = %peer.address, "no TLS: the handshake took too long");
+                tracing::debug!(address = %peer.address, "the TLS handshake timed out");
                 return;
             }
         };

@@ -38,7 +38,7 @@ impl Described {
         for damage in &report.damage {
             let file = damage.file.strip_prefix(directory).unwrap_or(&damage.file).display();
             let concerns = damage.key.map_or_else(String::new, |key| format!(" of {}", self.concerns(key)));
-            let covered = if damage.is_covered { "; the hint knows what was there" } else { "" };
+            let covered = if damage.is_covered { "; its hint file lists the contents" } else { "" };
             let Damage { offset, reason, .. } = damage;
             let kind = damage.kind.name();
             let _ = writeln!(text, "  {file}, byte {offset}: {kind}{concerns}: {reason}{covered}");

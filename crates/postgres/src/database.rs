@@ -121,7 +121,7 @@ async fn newest(mut sessions: Vec<Session>) -> Option<Session> {
     let mut newest: Option<(u32, Session)> = None;
     for session in sessions {
         let timeline = timeline(&session).await.unwrap_or_default();
-        tracing::warn!(server = session.server(), timeline, "more than one server takes writes");
+        tracing::warn!(server = session.server(), timeline, "more than one server accepts writes");
         if newest.as_ref().is_none_or(|(highest, _)| timeline > *highest) {
             newest = Some((timeline, session));
         }

@@ -21,7 +21,7 @@ const IN_DOUBT: Family = Family::counter(
 const UNCONFIRMED: Family = Family::counter(
     "peeklock_postgres_unconfirmed",
     Unit::None,
-    "Warnings that a commit was answered without its standby: somebody cancels backends.",
+    "Warnings that a commit was answered without its standby, because its backend was cancelled.",
 );
 const CONNECTIONS: Family = Family::counter(
     "peeklock_postgres_connections",
@@ -31,7 +31,7 @@ const CONNECTIONS: Family = Family::counter(
 const REFUSALS: Family = Family::counter(
     "peeklock_postgres_refusals",
     Unit::None,
-    "Attempts to connect that ended without a server fit for use.",
+    "Attempts to connect that found no usable server.",
 );
 
 /// The counters of the driver; cheap to clone, all clones share the values.

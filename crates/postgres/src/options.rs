@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_used_is_refused_by_name_and_without_the_url() {
+    fn unusable_parameters_are_refused_by_name_without_the_url() {
         assert!(refusal("mysql://u:secret@h/d").contains("must begin with postgres://"));
         assert!(refusal("postgres://u:secret@h/d?sslmode=maybe").starts_with("sslmode in the database URL"));
         assert!(refusal("postgres://h/d?sslcert=x").contains("needs sslkey"));

@@ -187,7 +187,7 @@ impl Driver {
                         (moves, moved) = (self.watch.moves(), now);
                     } else if now - moved >= silence {
                         self.watch.given_up();
-                        tracing::warn!(server = self.server, ?silence, "no answer: connection given up");
+                        tracing::warn!(server = self.server, ?silence, "no answer in time: connection dropped");
                         return format!("no answer for {silence:?}");
                     }
                     continue;

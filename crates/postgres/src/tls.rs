@@ -61,7 +61,7 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, OptionsError> {
     }
     if roots.is_empty() {
         let path = options.root_certificate.clone().unwrap_or_else(|| "system".into());
-        let reason = "no certificate is in there: name the authority of the servers".to_owned();
+        let reason = "it contains no certificate: name the CA of the servers".to_owned();
         return Err(OptionsError::File { parameter: "sslrootcert", path, reason });
     }
     Ok(roots)

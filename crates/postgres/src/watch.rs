@@ -19,7 +19,7 @@ const STANDBYS: Family = Family::gauge(
 const LAG: Family = Family::gauge(
     "peeklock_postgres_replication_lag_bytes",
     Unit::Bytes,
-    "Log of the primary that the standby farthest behind has not on its disk.",
+    "Log of the primary that the most delayed standby has not written to disk.",
 );
 const XMIN_AGE: Family = Family::gauge(
     "peeklock_postgres_oldest_xmin_age",
@@ -34,7 +34,7 @@ const ROWS: Family = Family::gauge(
 const TABLE_BYTES: Family = Family::gauge(
     "peeklock_postgres_table_bytes",
     Unit::Bytes,
-    "What the tables take in the database, with their indexes and large values.",
+    "Size of the tables in the database, with their indexes and large values.",
 );
 
 /// Pause between two readings.

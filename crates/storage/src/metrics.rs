@@ -12,7 +12,7 @@ const SYNCS: Family = Family::counter("peeklock_storage_syncs", Unit::None, "Fra
 const BATCHES: Family = Family::counter(
     "peeklock_storage_batches",
     Unit::None,
-    "Batches made durable; divided by the syncs, how many share one.",
+    "Batches made durable; divided by the number of syncs, the batches per sync.",
 );
 const WRITTEN: Family = Family::counter(
     "peeklock_storage_written_bytes",
@@ -24,8 +24,11 @@ const CLEANED: Family = Family::counter(
     Unit::Bytes,
     "Bytes that the cleaner copied out of mostly dead segments.",
 );
-const SCRUBBED: Family =
-    Family::counter("peeklock_storage_scrubbed_bytes", Unit::Bytes, "Bytes read again to find damage.");
+const SCRUBBED: Family = Family::counter(
+    "peeklock_storage_scrubbed_bytes",
+    Unit::Bytes,
+    "Bytes read by the scrubber to find damage.",
+);
 const SCRUB_DAMAGE: Family = Family::counter(
     "peeklock_storage_scrub_damage",
     Unit::None,

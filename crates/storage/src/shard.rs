@@ -122,7 +122,7 @@ macro_rules! answer {
     ($(#[$doc:meta])* $visibility:vis $future:ident, $(#[$notifier_doc:meta])* $notifier:ident, $function:ident, $value:ty) => {
         $(#[$doc])*
         #[derive(Debug)]
-        #[must_use = "an answer that nobody awaits is lost"]
+        #[must_use = "an answer that is not awaited is lost"]
         $visibility struct $future(oneshot::Receiver<Result<$value, Error>>);
 
         $(#[$notifier_doc])*
@@ -173,7 +173,7 @@ answer!(
 
 /// Resolves when a batch is durable.
 #[derive(Debug)]
-#[must_use = "an answer that nobody awaits is lost"]
+#[must_use = "an answer that is not awaited is lost"]
 pub struct Commit(Waiting);
 
 #[derive(Debug)]

@@ -150,7 +150,7 @@ async fn a_directory_of_each_format_opens_without_its_hints() {
 }
 
 #[tokio::test]
-async fn what_is_written_today_reads_the_same() {
+async fn the_current_format_is_read_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path()).await;
     verify(directory.path()).await;

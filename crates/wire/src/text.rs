@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printable_and_short_stays_as_it_is() {
+    fn short_printable_text_is_unchanged() {
         for text in ["", "queue/a b", "Zürich ✓", "\"quoted\" \\n"] {
             assert!(matches!(loggable(text), Cow::Borrowed(shown) if shown == text));
         }

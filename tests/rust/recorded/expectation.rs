@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_beside_a_name_is_seen() {
+    fn differences_beside_a_name_are_detected() {
         let mut present = Present::default();
         assert!(!present.is("tag=$(tag) settled=true", "tag=x'00' settled=true"));
         assert!(!present.is("a $(id-1) b", "a x1 c"));

@@ -138,7 +138,7 @@ fn a_handshake_byte_by_byte_succeeds() {
 }
 
 #[test]
-fn a_handshake_cut_at_every_byte_harms_nobody() {
+fn a_handshake_cut_at_every_byte_does_not_affect_other_clients() {
     beside_a_bystander(|daemon| {
         let greeting = Client::greeting();
         for length in 0..greeting.len() {

@@ -82,7 +82,7 @@ fn overwrite(frame: &mut [u8], offset: usize, bytes: &[u8]) {
 }
 
 #[test]
-fn damaged_conversations_harm_nobody_else() {
+fn damaged_conversations_do_not_affect_other_clients() {
     let mut random = seed::generator();
     beside_a_bystander(|daemon| {
         for number in 0..CONVERSATIONS {

@@ -58,7 +58,7 @@ fn a_foreign_origin_gets_no_web_socket_and_sends_and_changes_nothing() {
 }
 
 #[test]
-fn a_rebound_name_reaches_nothing_with_the_key_that_everybody_knows() {
+fn a_rebound_name_reaches_nothing_with_the_default_key() {
     beside_a_bystander(|daemon| {
         let to = daemon.http();
         for host in [

@@ -35,7 +35,7 @@ fn drip(to: SocketAddr, start: &[u8], more: &[u8]) -> bool {
 
 /// Each is cut off by the deadline for what it does not finish, and the well-behaved client is not affected.
 #[test]
-fn whoever_says_a_byte_now_and_then_is_hung_up_on() {
+fn a_peer_that_sends_single_bytes_is_disconnected() {
     let mut daemon = Daemon::with_config(
         "amqp.open_time_out = \"PT2S\"\n[[queues]]\nname = \"bystander\"\n[[queues]]\nname = \"victim\"",
     );

@@ -34,7 +34,7 @@ fn work_as_newcomer(daemon: &Daemon, queue: &str) {
 
 /// As many as 20 000 open files allow for two processes, or fewer if the limit is lower.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_connections_that_never_speak_harm_nobody() {
+async fn ten_thousand_silent_connections_do_not_affect_other_clients() {
     const SILENT: usize = 10_000;
     const GROWTH_BYTES_MAX: u64 = 160 << 20;
     let mut daemon = Daemon::with_queues(&["bystander", "victim"]);

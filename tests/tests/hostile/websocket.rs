@@ -99,7 +99,7 @@ fn a_length_without_end_costs_nothing() {
 }
 
 #[test]
-fn a_flood_of_pings_whose_answers_nobody_takes_costs_nothing() {
+fn a_flood_of_pings_whose_answers_are_not_read_costs_nothing() {
     const FLOOD_BYTES: usize = 96 << 20;
     beside_a_bystander(|daemon| {
         let mut stream = open(daemon);

@@ -54,7 +54,7 @@ fn dead_lettered() -> Value {
 }
 
 #[test]
-fn what_a_handler_sends_and_the_settlement_of_its_message_are_one_whole() {
+fn sends_of_a_handler_and_its_settlement_are_atomic() {
     for (settlement, dead) in [(accepted(), &[][..]), (dead_lettered(), &["in"][..])] {
         let mut daemon = Daemon::with_config(CONFIG);
         fill(&daemon, &["in"]);

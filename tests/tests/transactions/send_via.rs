@@ -127,7 +127,7 @@ fn a_destination_that_is_none_is_refused_at_the_attach() {
 }
 
 #[test]
-fn what_the_destination_does_not_take_is_a_transfer_dead_letter_of_the_root() {
+fn messages_refused_by_the_destination_are_transfer_dead_letters_of_the_root() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, &["old"]);
     let mut client = controller(&daemon);

@@ -98,7 +98,7 @@ fn after_a_roll_back_the_same_delivery_is_settled_again() {
 }
 
 #[test]
-fn what_follows_a_discharge_without_waiting_sees_it_done() {
+fn requests_after_an_unanswered_discharge_see_its_effect() {
     for fail in [true, false] {
         let mut daemon = Daemon::with_config(CONFIG);
         fill(&daemon, &["old"]);
@@ -248,7 +248,7 @@ fn a_settlement_in_a_transaction_of_a_lock_that_is_lost_is_refused_at_once() {
 }
 
 #[test]
-fn what_the_client_settles_itself_is_work_of_the_transaction_too() {
+fn settlements_by_the_client_are_part_of_the_transaction() {
     for fail in [false, true] {
         let mut daemon = Daemon::with_config(CONFIG);
         fill(&daemon, &["old"]);

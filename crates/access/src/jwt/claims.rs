@@ -34,7 +34,8 @@ impl Claims {
         if !for_us {
             return Err(Denied::Audience);
         }
-        let expires_at_ms = self.instant_ms("exp")?.ok_or(Denied::Malformed("it has no end (exp)"))?;
+        let expires_at_ms =
+            self.instant_ms("exp")?.ok_or(Denied::Malformed("it has no expiry time (exp)"))?;
         let expires_at = Timestamp(expires_at_ms.saturating_add(LEEWAY_MS));
         if expires_at <= now {
             return Err(Denied::Expired(Timestamp(expires_at_ms)));
@@ -49,7 +50,10 @@ impl Claims {
     fn instant_ms(&self, claim: &str) -> Result<Option<u64>, Denied> {
         let Some(value) = self.0.get(claim) else { return Ok(None) };
         let fits = |seconds: &f64| (0.0..1e15).contains(seconds);
-        let seconds = value.as_f64().filter(fits).ok_or(Denied::Malformed("exp or nbf is no instant"))?;
+        let seconds = value
+            .as_f64()
+            .filter(fits)
+            .ok_or(Denied::Malformed("exp or nbf is not a number of seconds since 1970"))?;
         // Within the range checked above, only the fraction of a millisecond is lost.
         Ok(Some((seconds * 1000.0) as u64))
     }

@@ -44,7 +44,7 @@ enum Material {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
     /// It is not a JSON Web Key Set.
-    #[error("is no JSON Web Key Set: {0}")]
+    #[error("is not a JSON Web Key Set: {0}")]
     Malformed(String),
     /// It has more keys than plausible.
     #[error("has more than {KEYS_MAX} keys")]

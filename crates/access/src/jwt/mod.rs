@@ -122,13 +122,15 @@ pub(crate) fn verify(
 ) -> Result<Grant, Denied> {
     let (signed, signature) = token.rsplit_once('.').ok_or(Denied::Malformed("it has no signature"))?;
     let (header, claims) = signed.split_once('.').ok_or(Denied::Malformed("it has no claims"))?;
-    let header: Header = part(header, "its header is no JSON object with alg, in base64url")?;
+    let header: Header = part(header, "its header is not a JSON object with alg in base64url")?;
     if header.crit.is_some() {
-        return Err(Denied::Malformed("its header demands an extension (crit), and none is known"));
+        return Err(Denied::Malformed(
+            "its header requires an extension (crit), and the broker supports none",
+        ));
     }
     let signature = bytes(signature).ok_or(Denied::Malformed("its signature is not base64url"))?;
     let key = keys.verify(&header.alg, header.kid.as_deref(), signed.as_bytes(), &signature)?;
-    let claims = Claims::new(part(claims, "its claims are no JSON object in base64url")?);
+    let claims = Claims::new(part(claims, "its claims are not a JSON object in base64url")?);
     let expires_at = claims.check(policy, now)?;
     let permissions = policy.permissions(&claims, resource);
     if permissions.is_empty() {

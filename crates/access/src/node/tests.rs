@@ -56,7 +56,7 @@ fn queues_inside_and_management_nodes_are_read_in_any_letter_case() {
 }
 
 #[test]
-fn what_is_no_queue_is_told_from_what_is() {
+fn queues_are_distinguished_from_other_addresses() {
     assert_names(&ResolvedNode::Namespace, &["", "/", "//", "sb://host", "sb://host/", "sb://host?x=1"]);
     assert_names(&ResolvedNode::Cbs, &["$cbs", "$CBS", "/%24cbs", "amqp://h/$cbs/"]);
     assert_names(&ResolvedNode::NamespaceInfo, &["/$namespaceinfo", "/%24NamespaceInfo"]);
@@ -92,7 +92,7 @@ fn words_of_addresses_are_names_where_a_name_is_expected() {
 }
 
 #[test]
-fn what_could_be_read_in_two_ways_names_nothing() {
+fn ambiguous_addresses_are_refused() {
     for address in [
         "a//b",
         "q//$management",
@@ -119,7 +119,7 @@ fn what_could_be_read_in_two_ways_names_nothing() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_with_the_cause() {
+fn invalid_addresses_are_refused_with_the_cause() {
     let too_long = "x".repeat(ADDRESS_BYTES_MAX + 1);
     for (address, error) in [
         ("/$management", AddressError::Empty),

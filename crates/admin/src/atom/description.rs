@@ -45,7 +45,7 @@ fn read_entry(mut entry: Element, document: &str) -> Result<Entry, String> {
     let name = entry.text_of("title").unwrap_or_default().trim().to_owned();
     let content = entry.children.iter_mut().find(|child| child.name == "content");
     let description = content.and_then(|content| content.children.pop());
-    let description = description.ok_or_else(|| format!("an entry of the {document} describes nothing"))?;
+    let description = description.ok_or_else(|| format!("an entry of the {document} has no description"))?;
     Ok(Entry { name, description })
 }
 

@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(length_ms in 0..UNLIMITED_TICKS / TICKS_PER_MS) {
+        fn written_values_are_read_back(length_ms in 0..UNLIMITED_TICKS / TICKS_PER_MS) {
             prop_assert_eq!(parse(&text(length_ms)), Some(Some(length_ms)));
         }
 

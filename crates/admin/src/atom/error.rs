@@ -35,14 +35,13 @@ impl Error {
 
     /// Only `If-Match: *` is supported.
     pub(super) fn precondition() -> Self {
-        let text =
-            "Precondition Failed. Entities have no versions here: 'If-Match: *' updates whatever is there.";
+        let text = "Precondition Failed. This broker keeps no versions of entities: the only supported condition is 'If-Match: *'.";
         Self::of(ErrorKind::PreconditionFailed, text)
     }
 
     /// The method is not supported for this path.
     pub(super) fn method(method: &str, path: &str) -> Self {
-        let text = format!("Method Not Allowed. {method} is not for '{path}'.");
+        let text = format!("Method Not Allowed. '{path}' does not support {method}.");
         Self::of(ErrorKind::MethodNotAllowed, text)
     }
 
@@ -75,7 +74,7 @@ impl Error {
         match error {
             StorageError::Full { .. } => Self::of(
                 ErrorKind::StorageFull,
-                "Forbidden. The broker's storage is full; changes are made again as soon as there is room.",
+                "Forbidden. The broker's storage is full; changes are accepted again as soon as there is room.",
             ),
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
             // Nothing was changed, and a retry may reach the shard's next owner.

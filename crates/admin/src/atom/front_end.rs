@@ -191,7 +191,10 @@ fn missing(node: &EntityNode) -> Error {
 }
 
 fn no_rules(node: &EntityNode) -> Error {
-    Error::bad_request(format!("Only subscriptions have rules, and '{}' is none.", node.entity_path()))
+    Error::bad_request(format!(
+        "Only subscriptions have rules; '{}' is not a subscription.",
+        node.entity_path()
+    ))
 }
 
 fn call(node: &EntityNode, headers: &HeaderMap, is_patch: bool) -> Call {

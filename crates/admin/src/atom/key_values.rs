@@ -19,7 +19,9 @@ pub(super) type KeyValue = (Box<str>, PropertyValue);
 pub(super) fn read(element: &Element, name: &'static str, owner: &str) -> Result<Vec<KeyValue>, Error> {
     let entries = element.child(name).map(|list| list.children.as_slice()).unwrap_or_default();
     if entries.len() > VALUES_MAX {
-        return Err(Error::bad_request(format!("The '{name}' of {owner} are at most {VALUES_MAX}.")));
+        return Err(Error::bad_request(format!(
+            "The '{name}' of {owner} has more than {VALUES_MAX} entries."
+        )));
     }
     let mut names = std::collections::HashSet::new();
     let mut values = Vec::with_capacity(entries.len());
@@ -31,7 +33,7 @@ pub(super) fn read(element: &Element, name: &'static str, owner: &str) -> Result
         };
         if !names.insert(key.to_ascii_lowercase()) {
             return Err(Error::bad_request(format!(
-                "'{key}' is twice in the '{name}' of {owner}; case does not matter."
+                "'{key}' occurs twice in the '{name}' of {owner}; keys are compared without regard to case."
             )));
         }
         let value = value::read(element)

@@ -58,7 +58,7 @@ pub(super) fn read(element: &Element) -> Result<PropertyValue, String> {
             ));
         }
     };
-    value.ok_or_else(|| format!("has a value that is no {kind}."))
+    value.ok_or_else(|| format!("has a value that is not a valid {kind}."))
 }
 
 fn boolean(text: &str) -> Option<bool> {

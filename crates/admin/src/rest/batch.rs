@@ -57,7 +57,7 @@ impl Entry {
     fn into_draft(self) -> Result<Draft, Error> {
         let text = self.body.into_text().unwrap_or_default();
         let body = if self.is_body_base64_encoded {
-            STANDARD.decode(text).map_err(|_| Error::bad_request("Body is no Base64."))?
+            STANDARD.decode(text).map_err(|_| Error::bad_request("Body is not valid Base64."))?
         } else {
             text.into_bytes()
         };

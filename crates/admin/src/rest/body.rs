@@ -28,7 +28,8 @@ pub(crate) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error>
             Error::of(ErrorKind::BodyTimeOut, "The rest of the request did not come in time.")
         })?;
         let Some(frame) = frame else { return Ok(read.freeze()) };
-        let frame = frame.map_err(|error| Error::bad_request(format!("The body broke off: {error}.")))?;
+        let frame = frame
+            .map_err(|error| Error::bad_request(format!("The body of the request ended early: {error}.")))?;
         let Ok(data) = frame.into_data() else { continue };
         if (read.len() + data.len()) as u64 > bytes_max {
             return Err(too_long());

@@ -97,7 +97,7 @@ impl BrokerProperties {
 
 fn scheduled_time(text: &str) -> Result<u64, Error> {
     date::read(text).ok_or_else(|| {
-        Error::bad_request("ScheduledEnqueueTimeUtc is no instant: write 'Sun, 06 Nov 1994 08:49:37 GMT'.")
+        Error::bad_request("ScheduledEnqueueTimeUtc is not a date: write 'Sun, 06 Nov 1994 08:49:37 GMT'.")
     })
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_of_values_is_refused() {
+    fn invalid_broker_properties_are_refused() {
         for json in ["", "[]", "7", "{", r#"{"Label": []}"#, r#"{"Label": {}}"#, r#"{"Label": "a"} x"#] {
             assert!(settings(json).is_err(), "{json}");
         }

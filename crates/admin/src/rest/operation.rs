@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_operation_on_messages_is_left_to_others() {
+    fn other_requests_are_not_message_operations() {
         let others = [
             (Method::GET, "/q/messages"),
             (Method::PUT, "/q/messages"),

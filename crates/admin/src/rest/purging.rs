@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_count_and_no_time_is_refused() {
+    fn invalid_counts_and_times_are_refused() {
         for query in
             ["count=0", "count=-1", "count=1.5", "count=", "count=all", "until=", "until=5", "until=soon"]
         {

@@ -82,7 +82,7 @@ async fn who_waits_is_sent_away_when_the_token_expires() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_now_has_ended_and_a_wrong_one_admits_nobody() {
+async fn a_token_is_expired_at_its_expiry_time_and_a_wrong_one_is_refused() {
     let broker = broker().await;
     for (expires_at_s, key) in [(NOW_S, "SAS_KEY_VALUE"), (NOW_S + 3_600, "SAS_KEY_VALUe")] {
         assert_eq!(status(&broker, &token(expires_at_s, key), || {}).await, (401, 0));

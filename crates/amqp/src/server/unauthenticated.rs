@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_held_any_more_is_given_back() {
+    fn released_memory_is_given_back() {
         let budget = Budget::new();
         let mut others = use_up(&budget);
         let mut share = budget.share();

@@ -135,7 +135,7 @@ impl ConnectionHandler {
             return self.attach_dynamic(link, session, attach);
         }
         let address = source.address.clone().ok_or_else(|| {
-            not_implemented("The anonymous terminus is no source: give the entity's address.")
+            not_implemented("The anonymous terminus can't be a source: give the entity's address.")
         })?;
         match self.resolve(&address)? {
             Node::Cbs => self.attach_responses(link, session, None, attach, connection),

@@ -84,7 +84,9 @@ pub enum Fault {
     #[error("{0}")]
     NotImplemented(String),
     /// Too many responses wait for this peer to read.
-    #[error("Too many responses wait to be read on this connection; read them before asking for more.")]
+    #[error(
+        "Too many responses wait to be read on this connection; read them before sending further requests."
+    )]
     TooMuchWaiting,
     /// More messages per second than the operator allows. Service Bus's own wording.
     #[error(
@@ -92,13 +94,13 @@ pub enum Fault {
     )]
     Throttled,
     /// Too many deliveries of one connection without a settlement.
-    #[error("More than {0} deliveries on this connection wait to be settled.")]
+    #[error("More than {0} deliveries on this connection are unsettled; settle some of them first.")]
     TooMuchUnsettled(usize),
     /// An id that names no transaction of this connection. Service Bus's own wording.
     #[error("Transaction hasn't been declared yet, or has already been discharged.")]
     TransactionUnknown,
     /// The transaction exceeded its time limit.
-    #[error("The transaction took longer than it may and was rolled back; declare another.")]
+    #[error("The transaction exceeded its time limit and was rolled back; declare a new one.")]
     TransactionTimedOut,
     /// An operation in the transaction was refused: it can't be committed.
     #[error("The transaction can only be rolled back, because an operation in it failed: {0}")]

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_wait_for_the_hand_over_or_for_somebody_who_asks_elsewhere() {
+    fn commands_wait_for_the_hand_over_or_for_another_request() {
         let mut outbox = Outbox::new(Mailbox::new().0);
         let (partition, mut requests) = PartitionHandle::new();
         outbox.add(&partition, None, close(1));

@@ -44,7 +44,7 @@ impl ConnectionHandler {
     ) -> Result<Sender, Fault> {
         if message_format != 0 {
             return Err(Fault::NotImplemented(
-                "A link without a target takes no batches: its messages are for different entities."
+                "A link without a target accepts no batches: its messages can have different destinations."
                     .to_owned(),
             ));
         }

@@ -81,8 +81,8 @@ impl ConnectionHandler {
         if self.authorization.is_unauthenticated()
             && self.revocation.unauthenticated_since.is_some_and(is_over)
         {
-            tracing::debug!(time_out_ms, "connection closed: nothing that grants access was shown in time");
-            let reason = "no valid token was put to $cbs, nor another credential shown, in time";
+            tracing::debug!(time_out_ms, "connection closed: no credential was presented in time");
+            let reason = "no valid token was put to $cbs, and no other credential was presented, in time";
             return connection.close(Some(error(UNAUTHORIZED_ACCESS, reason)));
         }
         self.set_deadline(now);

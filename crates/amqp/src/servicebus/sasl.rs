@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn without_requirement_everybody_who_is_well_formed_gets_in() {
+    fn without_requirement_every_well_formed_credential_is_accepted() {
         let access = Access::open();
         let outcome = |plain_enabled, exchange| super::outcome(&access, plain_enabled, None, exchange);
         assert_eq!(outcome(true, ("ANONYMOUS", Some(&b"RootManageSharedAccessKey"[..]))), Outcome::Anonymous);

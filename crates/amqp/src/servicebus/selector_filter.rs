@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_refused() {
         for value in [Value::Int(1), "a =".into(), Value::described(Value::symbol(SELECTOR), Value::Null)] {
             let refused = find("jms-selector", value).unwrap_err();
             assert_eq!(refused.condition_and_status().0, "amqp:invalid-field");

@@ -153,7 +153,7 @@ impl ConnectionHandler {
                     let fault = fault.to_string();
                     tracing::warn!(
                         fault = &*crate::wire::loggable(&fault),
-                        "a message sent settled was refused; its sender can't be told"
+                        "a message sent pre-settled was refused; its sender can't be notified"
                     );
                 }
             }

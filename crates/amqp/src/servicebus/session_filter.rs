@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_list_is_refused() {
+    fn invalid_session_filters_are_refused() {
         let code = || Value::ULong(0x13_7000_000E);
         let wrong = [
             find_shared(Value::ULong(0x13_7000_000C), Value::List(vec![])),

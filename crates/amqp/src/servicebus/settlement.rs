@@ -59,7 +59,7 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
             (settlement, DeliveryState::Modified { delivery_failed, undeliverable_here, message_annotations })
         }
         Some(DeliveryState::Declared { .. } | DeliveryState::Transactional { .. }) => {
-            return Err(Fault::Argument("The state is no outcome of a message.".to_owned()));
+            return Err(Fault::Argument("The delivery state is not an outcome of a message.".to_owned()));
         }
         None | Some(DeliveryState::Received { .. }) => return Ok(RequestedSettlement::Wait),
     };

@@ -89,7 +89,7 @@ fn wanted_kind(terminus: &Terminus) -> Result<Kind, Fault> {
     }
     let policies = terminus.dynamic_node_properties.iter().filter(|(key, _)| &**key == LIFETIME_POLICY);
     if let Some((_, policy)) = policies.into_iter().find(|(_, policy)| !is_delete_on_close(policy)) {
-        tracing::debug!(?policy, "a dynamic node with another lifetime was asked for");
+        tracing::debug!(?policy, "the client requested a dynamic node with an unsupported lifetime");
         return Err(not_implemented(
             "A dynamic node lives as long as its link: lifetime-policy delete-on-close.",
         ));

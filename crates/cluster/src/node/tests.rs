@@ -187,7 +187,7 @@ fn the_last_node_keeps_what_it_has_though_it_is_drained() {
 }
 
 #[test]
-fn a_lease_of_an_earlier_run_of_the_same_node_is_nobodys_until_it_was_silent() {
+fn a_lease_of_an_earlier_run_of_a_node_is_taken_only_after_silence() {
     let mut rows = Rows::default();
     let renewal = |session, takes| Renewal {
         node: info(0, session),

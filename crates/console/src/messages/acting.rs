@@ -166,7 +166,7 @@ async fn choose(place: &Place, asked: &Asked) -> Result<Chosen, Error> {
     match &asked.sequence_numbers {
         Some(numbers) if asked.condition.is_some() || asked.before.is_some() || asked.state.is_some() => {
             let _ = numbers;
-            Err(Error::bad_request("'sequence_numbers' stands alone: without 'where', 'before' and 'state'."))
+            Err(Error::bad_request("'sequence_numbers' can't be combined with 'where', 'before' or 'state'."))
         }
         Some(numbers) => choose_numbered(place, numbers).await,
         None if asked.condition.is_none() && asked.before.is_none() => Err(Error::bad_request(

@@ -34,9 +34,7 @@ impl Target {
         keep_id: Option<bool>,
     ) -> Result<Self, Error> {
         if place.origin.copies || place.source.sub_queue != SubQueue::Main {
-            return Err(Error::bad_request(
-                "Messages go to a queue or a topic: they can't be sent to anything else.",
-            ));
+            return Err(Error::bad_request("Messages can only be moved to a queue or a topic."));
         }
         if place.source == source.source {
             return Err(Error::bad_request("The messages are in the target already."));

@@ -67,7 +67,7 @@ impl AskedBody {
             (None, Some(base64), None) => STANDARD
                 .decode(base64)
                 .map(Bytes::from)
-                .map_err(|_| Error::bad_request("The 'base64' of a body is no Base64.")),
+                .map_err(|_| Error::bad_request("The 'base64' of a body is not valid Base64.")),
             _ => Err(Error::bad_request("A body is one of 'text', 'base64' and 'json'.")),
         }
     }

@@ -60,7 +60,7 @@ async fn chosen_messages_are_deleted_and_locked_ones_skipped() {
 }
 
 #[tokio::test]
-async fn what_matches_a_condition_is_deleted_page_by_page() {
+async fn matching_messages_are_deleted_in_pages() {
     let broker = Broker::filled(7).await;
     let body = json!({ "action": "delete", "where": "even = TRUE", "limit": 2 });
     assert_eq!(broker.act_on_all("q", body).await, (4, Vec::new()));
@@ -95,7 +95,7 @@ async fn dead_letters_are_resubmitted_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn what_a_receiver_changed_goes_along() {
+async fn changes_by_receivers_are_kept() {
     let broker = Broker::filled(1).await;
     let value = peeklock_wire::Value::Int(7).to_bytes();
     let modify = vec![peeklock_engine::Property { name: "seen".into(), value }];
@@ -164,7 +164,7 @@ async fn actions_that_make_no_sense_are_refused_and_change_nothing() {
         ("q", json!({ "action": "delete", "before": NOW, "limit": 501 }), "from 1 to 500"),
         ("q", json!({ "action": "delete", "before": NOW, "state": "dead" }), "any, active"),
         ("q", json!({ "action": "delete", "before": NOW, "to": "s" }), "'to' is for"),
-        ("q", json!({ "action": "delete", "sequence_numbers": ["1"], "where": "TRUE" }), "stands alone"),
+        ("q", json!({ "action": "delete", "sequence_numbers": ["1"], "where": "TRUE" }), "can't be combined"),
         ("q", json!({ "action": "delete", "sequence_numbers": [1] }), "invalid type"),
         ("q", json!({ "action": "resubmit", "before": NOW }), "'to' is missing"),
         ("q", json!({ "action": "move", "before": NOW }), "'to' is missing"),

@@ -138,9 +138,9 @@ async fn a_connection_is_closed_once() {
     let again = broker.ask(Method::DELETE, "connection?id=1-1", &[], "").await;
     again.refused(404, "entity-not-found", "it has ended");
     broker.get("connection?id=1-1").await.refused(404, "entity-not-found", "it has ended");
-    broker.get("connection?id=x").await.refused(400, "invalid-argument", "no id of a connection");
+    broker.get("connection?id=x").await.refused(400, "invalid-argument", "not the id of a connection");
     broker.get("connection").await.refused(400, "invalid-argument", "'id' is missing");
-    broker.get("connections?from=x").await.refused(400, "invalid-argument", "no id of a connection");
+    broker.get("connections?from=x").await.refused(400, "invalid-argument", "not the id of a connection");
 }
 
 #[tokio::test(start_paused = true)]

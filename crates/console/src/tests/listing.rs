@@ -39,11 +39,11 @@ async fn receivers_locks_and_sessions_are_listed() {
     }
     let expected = ["", "A", "b"].map(|session| (session.to_owned(), json!(1)));
     assert_eq!(found, expected);
-    broker.get("locks?path=q&from=x").await.refused(400, "invalid-argument", "'next' of the page before");
+    broker.get("locks?path=q&from=x").await.refused(400, "invalid-argument", "'next' of the previous page");
 }
 
 #[tokio::test]
-async fn the_state_of_a_session_is_shown_whoever_holds_it() {
+async fn the_state_of_a_session_is_shown_while_another_receiver_holds_it() {
     let broker = Broker::with_entities().await;
     for session in ["Red", ""] {
         broker.send("s", json!({ "session_id": session })).await;

@@ -100,7 +100,7 @@ async fn an_entity_has_its_options_by_the_names_of_the_atom_api() {
 }
 
 #[tokio::test]
-async fn what_the_api_does_not_have_is_refused_with_what_it_has() {
+async fn unknown_routes_and_parameters_are_refused_with_the_known_ones() {
     let broker = Broker::start().await;
     broker.get("nothing").await.refused(404, "entity-not-found", "docs/api.md");
     broker.get("entities?tpo=5").await.refused(

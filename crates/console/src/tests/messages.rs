@@ -139,7 +139,7 @@ async fn messages_that_can_not_be_sent_are_refused_with_the_reason() {
         ("q", json!({ "messages": [] }), "1 message at least"),
         ("q", json!({ "messages": [{}], "repeat": 1001 }), "1000 at most"),
         ("q", json!({ "messages": [{ "body": { "text": "a", "base64": "" } }] }), "one of 'text'"),
-        ("q", json!({ "messages": [{ "body": { "base64": "?" } }] }), "no Base64"),
+        ("q", json!({ "messages": [{ "body": { "base64": "?" } }] }), "not valid Base64"),
         ("q", json!({ "messages": [{ "scheduled_for": "soon" }] }), "'scheduled_for' must be an instant"),
         (
             "q",

@@ -37,7 +37,7 @@ async fn a_rule_is_tried_before_it_exists() {
     assert!(failed["error"].is_string(), "{failed}");
     broker.post("rules/test", &try_it("sys.Label =")).await.refused(400, "invalid-argument", "can't be read");
     let on_queue = json!({ "topic": "q", "message": {} });
-    broker.post("rules/test", &on_queue).await.refused(400, "invalid-argument", "'q' is no topic");
+    broker.post("rules/test", &on_queue).await.refused(400, "invalid-argument", "'q' is not a topic");
 }
 
 #[tokio::test]

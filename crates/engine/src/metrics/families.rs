@@ -7,7 +7,7 @@ pub(crate) const ENTITIES: Family =
 pub(crate) const MESSAGES: Family = Family::gauge(
     "peeklock_messages",
     Unit::None,
-    "Messages by state, each in one; active ones can be received now, or are held back for a while.",
+    "Messages by state; active ones can be received now or after a short delay.",
 );
 pub(crate) const SIZE: Family = Family::gauge(
     "peeklock_entity_size_bytes",
@@ -30,19 +30,19 @@ pub(crate) const SENDERS: Family = Family::gauge("peeklock_senders", Unit::None,
 pub(crate) const CREDIT: Family = Family::gauge(
     "peeklock_credit",
     Unit::None,
-    "Messages that receivers have asked for and did not get yet, forwarding apart.",
+    "Messages requested by receivers and not delivered yet, without forwarding.",
 );
 pub(crate) const SESSIONS: Family = Family::gauge(
     "peeklock_sessions",
     Unit::None,
-    "Sessions that wait for a receiver with a message available, and those that one holds.",
+    "Sessions with an available message that wait for a receiver, and sessions locked by one.",
 );
 pub(crate) const SESSION_STATES: Family =
     Family::gauge("peeklock_session_states", Unit::None, "Sessions with a stored state.");
 pub(crate) const RECEIVED: Family = Family::counter(
     "peeklock_messages_received",
     Unit::None,
-    "Messages accepted from senders; of a subscription, the copies that it got.",
+    "Messages accepted from senders; for a subscription, the copies that it received.",
 );
 pub(crate) const DELIVERED: Family = Family::counter(
     "peeklock_messages_delivered",
@@ -56,7 +56,7 @@ pub(crate) const DEAD_LETTERED: Family =
 pub(crate) const EXPIRED: Family = Family::counter(
     "peeklock_messages_expired",
     Unit::None,
-    "Messages whose time-to-live was over, dropped or dead-lettered.",
+    "Messages whose time-to-live expired, deleted or dead-lettered.",
 );
 pub(crate) const FORWARDED: Family = Family::counter(
     "peeklock_messages_forwarded",
@@ -69,9 +69,9 @@ pub(crate) const DUPLICATES: Family = Family::counter(
     "Messages sent again and dropped by duplicate detection.",
 );
 pub(crate) const LOCKS_EXPIRED: Family =
-    Family::counter("peeklock_locks_expired", Unit::None, "Message locks that ended by time.");
+    Family::counter("peeklock_locks_expired", Unit::None, "Message locks that expired.");
 pub(crate) const LOCK_RENEWALS: Family =
-    Family::counter("peeklock_lock_renewals", Unit::None, "Locks prolonged, of messages and of sessions.");
+    Family::counter("peeklock_lock_renewals", Unit::None, "Locks renewed, of messages and of sessions.");
 pub(crate) const BYTES: Family = Family::counter(
     "peeklock_messages_bytes",
     Unit::Bytes,

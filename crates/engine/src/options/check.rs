@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_named() {
+    fn options_out_of_range_are_named() {
         assert_eq!(EntityOptions::from(QueueOptions::default()).check(), Ok(()));
         assert_eq!(EntityOptions::from(TopicOptions::default()).check(), Ok(()));
         let window = |window_ms| TopicOptions {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_named() {
+    fn immutable_options_are_named() {
         let queue = QueueOptions::default();
         let partitioned = Kept { enable_partitioning: true, ..Kept::default() };
         for (changed, option) in [
@@ -295,7 +295,7 @@ mod tests {
 
     /// Sources: azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424.
     #[test]
-    fn what_is_created_forwarding_has_neither_a_limit_of_idleness_nor_a_life_of_its_own() {
+    fn an_entity_created_with_forwarding_has_no_idle_limit_and_no_time_to_live() {
         let to = |forward_to: bool, dead_letters: bool| Forwarding {
             forward_to: forward_to.then(|| "a".into()),
             forward_dead_lettered_messages_to: dead_letters.then(|| "a".into()),

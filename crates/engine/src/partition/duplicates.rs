@@ -115,7 +115,7 @@ impl State {
         let (at, key) = read_remembered_id(value)?;
         let at = self.restored_instant(at);
         let duplicates = self.duplicates.as_mut().filter(|_| id == self.entity.id);
-        let duplicates = duplicates.ok_or("nobody looks for duplicates here")?;
+        let duplicates = duplicates.ok_or("duplicate detection is off here")?;
         duplicates.remember(Remembered { key, at, number });
         Ok(())
     }

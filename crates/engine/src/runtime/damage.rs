@@ -62,7 +62,7 @@ impl From<Error> for Unreadable {
         match error {
             Error::Corrupt { place, reason } => Self { reason, place: Some(place) },
             Error::Unreadable { place, reason } => {
-                Self { reason: format!("the device does not give it back: {reason}"), place: Some(place) }
+                Self { reason: format!("the device can't read it: {reason}"), place: Some(place) }
             }
             other => Self::new(other.to_string()),
         }

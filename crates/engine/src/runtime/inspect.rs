@@ -72,8 +72,10 @@ impl StoredNames {
             }
             (Space::Meta, _) => (None, "an entity's counters"),
             (Space::Body, _) => (Some(key.number), "a message's content"),
-            (Space::Head, HeadSubject::Message(number)) => (Some(number.0), "the facts about a message"),
-            (Space::Head, HeadSubject::RememberedId(_)) => (None, "an id by which duplicates are told"),
+            (Space::Head, HeadSubject::Message(number)) => (Some(number.0), "the attributes of a message"),
+            (Space::Head, HeadSubject::RememberedId(_)) => {
+                (None, "a message id kept for duplicate detection")
+            }
             (Space::Head, HeadSubject::SessionState(_)) => (None, "a session's state"),
         };
         Subject { entity, sequence_number, what }
@@ -187,7 +189,7 @@ impl Placement {
         if !matches!(HeadSubject::of(head.number), HeadSubject::Message(_)) {
             return Ok(None);
         }
-        let content = names.content_of(head, &record).ok_or("what is stored about it can't be understood")?;
+        let content = names.content_of(head, &record).ok_or("its stored data can't be parsed")?;
         match value(content) {
             Some(Ok(_)) => Ok(Some(content)),
             Some(Err(error)) => Err(error.to_string()),

@@ -89,8 +89,8 @@ fn note_damaged(
             None => name.to_owned(),
         };
         let (number, what) = match HeadSubject::of(number) {
-            HeadSubject::Message(number) => (Some(number), "what is stored about the message"),
-            HeadSubject::RememberedId(_) => (None, "an id by which duplicates are told"),
+            HeadSubject::Message(number) => (Some(number), "the stored data of the message"),
+            HeadSubject::RememberedId(_) => (None, "a message id kept for duplicate detection"),
             HeadSubject::SessionState(_) => (None, "the state of a session"),
         };
         damages.note(why.about(what).damage(entity, number));

@@ -16,7 +16,7 @@ pub enum StartError {
     },
     /// The stored state of this entity, or of one whose name can't be read and that may be this one, is damaged.
     #[error(
-        "what is stored about {name:?}, or about an entity whose name can't be read, is damaged; see `peeklock store check`"
+        "the stored data of {name:?}, or of an entity whose name can't be read, is damaged; see `peeklock store check`"
     )]
     Damaged {
         /// The name as given.

@@ -160,7 +160,7 @@ async fn a_deleted_queue_is_gone_from_the_disk_and_its_name_is_free() {
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_ever_used_is_deleted_as_well() {
+async fn a_queue_that_was_never_used_is_deleted_as_well() {
     let broker = Broker::start(0).await;
     broker.namespace.create("dormant", queue()).await.unwrap();
     let broker = restarted(broker).await;
@@ -325,7 +325,7 @@ async fn changes_of_any_kind_are_told() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
+async fn receivers_that_wait_for_a_session_are_notified_when_the_queue_is_deleted() {
     let broker = Broker::start(0).await;
     broker.namespace.create("s", QueueOptions { requires_session: true, ..queue() }).await.unwrap();
     let mut client = broker.client();
@@ -348,7 +348,7 @@ async fn whoever_waits_for_a_session_is_told_when_the_queue_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_status_reaches_whoever_is_attached() {
+async fn a_changed_status_reaches_attached_links() {
     let broker = Broker::start(0).await;
     let mut client = broker.client();
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 1);

@@ -52,7 +52,7 @@ fn wanted(topic: &str, is_durable: bool, is_shared: bool, selector: Option<&str>
 }
 
 #[tokio::test]
-async fn what_is_temporary_goes_with_its_hold() {
+async fn temporary_entities_are_deleted_with_their_hold() {
     let (store, namespace, mailbox, mut outputs) = with_topics().await;
     let hold = namespace.create_temporary(queue("temporary"), mailbox.clone(), 7);
     assert_eq!(answer(&mut outputs).await, Ok(()));
@@ -93,7 +93,7 @@ async fn what_is_refused_is_answered_and_leaves_what_was_there() {
 }
 
 #[tokio::test]
-async fn what_was_temporary_is_gone_after_a_restart_and_what_is_durable_stays() {
+async fn a_restart_deletes_temporary_entities_and_keeps_durable_ones() {
     let (store, first, mailbox, mut outputs) = with_topics().await;
     let mut holds = Vec::new();
     for name in ["one", "two"] {

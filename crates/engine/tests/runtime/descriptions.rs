@@ -17,7 +17,7 @@ fn reason<T: std::fmt::Debug>(result: Result<T, ChangeError>) -> String {
 }
 
 #[tokio::test]
-async fn what_can_not_be_is_named() {
+async fn impossible_descriptions_are_named() {
     let broker = Broker::start(0).await;
     let namespace = &broker.namespace;
     let sessions = QueueOptions { requires_session: true, ..queue() };

@@ -104,7 +104,7 @@ async fn a_queue_of_the_same_name_remembers_nothing_of_the_one_that_was_deleted(
 }
 
 #[tokio::test]
-async fn a_topic_remembers_what_nobody_wanted_and_never_changes_its_mind() {
+async fn a_topic_remembers_unmatched_messages_as_duplicates_after_a_rule_change() {
     let broker = Broker::start(0).await;
     let topic = TopicOptions { requires_duplicate_detection: true, ..TopicOptions::default() };
     broker.namespace.declare("t", topic).await.unwrap();

@@ -133,7 +133,7 @@ async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_lost_store_answers_everybody_and_loses_the_shard() {
+async fn a_lost_store_answers_all_requests_and_loses_the_shard() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();
     let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
@@ -174,7 +174,7 @@ async fn a_lazy_batch_without_room_takes_the_partition_back_as_well() {
 }
 
 #[tokio::test]
-async fn what_the_store_can_not_hold_is_refused_before_it_is_tried() {
+async fn sends_too_large_for_the_store_are_refused_in_advance() {
     let broker = Broker::start(1 << 20).await;
     broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
     broker.namespace.declare("small", peeklock_engine::QueueOptions::default()).await.unwrap();

@@ -276,7 +276,7 @@ async fn a_full_disk_delays_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_remains_of_a_life_is_kept_and_capped() {
+async fn the_remaining_time_to_live_is_kept_and_capped() {
     let broker = Broker::start(0).await;
     let capped = QueueOptions { default_message_time_to_live_ms: Some(5_000), ..QueueOptions::default() };
     broker.namespace.declare("target", capped).await.unwrap();

@@ -169,7 +169,7 @@ async fn a_message_scheduled_on_a_queue_becomes_available_on_a_full_disk() {
 
 /// A message forwarded to a topic by a queue or subscription becomes copies there, so it waits in the source.
 #[tokio::test]
-async fn what_is_forwarded_to_a_topic_waits_for_room() {
+async fn messages_forwarded_to_a_topic_wait_for_space() {
     let broker = broker(&["a", "b"]).await;
     broker.namespace.declare("first", TopicOptions::default()).await.unwrap();
     broker.namespace.declare_subscriptions("first", vec![plain("goes")]).await.unwrap();

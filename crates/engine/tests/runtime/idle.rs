@@ -148,7 +148,7 @@ async fn attached_links_are_told() {
 }
 
 #[tokio::test]
-async fn an_idle_queue_that_nobody_looks_up_after_a_restart_goes_all_the_same() {
+async fn an_idle_queue_is_deleted_after_a_restart_without_a_lookup() {
     let (broker, client) = with_temporary().await;
     broker.clock.advance(IDLE_MS / 2);
     broker.namespace.shutdown().await;
@@ -192,7 +192,7 @@ async fn an_update_starts_the_time_anew() {
 
 /// The option must take effect although the queue isn't used any more.
 #[tokio::test]
-async fn a_queue_that_is_told_to_go_when_idle_goes_though_nobody_uses_it() {
+async fn a_queue_whose_auto_delete_on_idle_is_set_later_is_deleted_without_use() {
     let broker = Broker::start(0).await;
     broker.namespace.declare("running", QueueOptions::default()).await.unwrap();
     broker.namespace.declare("dormant", QueueOptions::default()).await.unwrap();

@@ -262,7 +262,7 @@ async fn panicking_broker() -> (Broker, Arc<Panicking>) {
 }
 
 #[tokio::test]
-async fn an_actor_that_panics_ends_its_host_and_leaves_nobody_waiting() {
+async fn an_actor_that_panics_ends_its_host_and_all_waits() {
     let (broker, panicking) = panicking_broker().await;
     let (mut client, mut other) = (broker.client(), client_of(&broker, OTHER));
     let receivers = [

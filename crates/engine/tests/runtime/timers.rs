@@ -28,7 +28,7 @@ async fn a_lock_expires_when_the_clock_says_so() {
 }
 
 #[tokio::test]
-async fn scheduled_messages_wake_a_queue_that_nobody_looks_at_after_a_restart() {
+async fn scheduled_messages_wake_an_unused_queue_after_a_restart() {
     let broker = Broker::start(0).await;
     let mut client = broker.client();
     let Command::Send { mut messages } = send("later") else { unreachable!() };

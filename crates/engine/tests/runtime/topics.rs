@@ -80,7 +80,7 @@ pub(crate) fn partitions(broker: &Broker, space: Space) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn what_is_sent_to_a_topic_waits_in_its_subscriptions_also_after_a_restart() {
+async fn messages_of_a_topic_stay_in_its_subscriptions_after_a_restart() {
     let broker = broker(&["a", "b"]).await;
     let mut sender = client(&broker, None);
     sender.sent("one").await;
@@ -137,7 +137,7 @@ async fn declaring_creates_changes_and_repeats() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_declared_is_refused_with_the_cause() {
+async fn invalid_declarations_are_refused_with_the_cause() {
     let broker = broker(&["a"]).await;
     let namespace = &broker.namespace;
     let refused = async |topic: &str, wanted| {
@@ -150,7 +150,7 @@ async fn what_can_not_be_declared_is_refused_with_the_cause() {
     assert!(refused("nowhere", plain("x")).await.contains("no topic \"nowhere\""));
     assert!(refused(QUEUE, plain("x")).await.contains("no topic \"orders\""));
     assert!(refused(TOPIC, plain("x/y")).await.contains("'/'"));
-    assert!(refused(TOPIC, plain("$x")).await.contains("kept for the broker"));
+    assert!(refused(TOPIC, plain("$x")).await.contains("reserved for the broker"));
     assert!(refused(TOPIC, ("x".to_owned(), zero, Vec::new())).await.contains("lock_duration is 0"));
     let wanted = ("x".to_owned(), SubscriptionOptions::default(), bad_rule);
     assert!(refused(TOPIC, wanted).await.contains("\"a/b\""));

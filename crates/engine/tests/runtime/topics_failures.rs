@@ -131,7 +131,7 @@ async fn a_subscription_deleted_while_a_content_is_read_leaves_nothing_even_afte
 }
 
 #[tokio::test]
-async fn what_would_make_too_many_copies_at_once_is_refused() {
+async fn a_send_with_too_many_copies_is_refused() {
     let broker = broker(&["a", "b", "c", "d"]).await;
     broker.store.set_limits(Limits { value_bytes_max: 1_000, batch_bytes_max: 4_000 });
     let broker = restarted(broker, 2).await;

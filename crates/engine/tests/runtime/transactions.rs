@@ -226,7 +226,7 @@ async fn a_scheduled_message_gets_its_number_before_the_commit_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn what_one_entity_refuses_fails_the_whole_transaction() {
+async fn a_refusal_by_one_entity_fails_the_whole_transaction() {
     let broker = broker().await;
     let mut orders = broker.client();
     let disabled = QueueOptions { status: EntityStatus::SendDisabled, ..QueueOptions::default() };

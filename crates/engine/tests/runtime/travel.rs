@@ -300,7 +300,7 @@ async fn all_queues_of_many_catch_up_at_once() {
 
 /// A chain of two queues, with more messages than a forwarder reads ahead: all have arrived.
 #[tokio::test]
-async fn what_fell_due_has_been_forwarded() {
+async fn due_messages_have_been_forwarded() {
     let broker = broker().await;
     broker.namespace.declare("last", QueueOptions::default()).await.unwrap();
     for (name, target) in [("middle", "last"), (QUEUE, "middle")] {

@@ -170,7 +170,7 @@ fn s13_effective_ttl_and_instant_of_expiry_are_written() {
 }
 
 #[test]
-fn s13_creation_time_is_the_beginning_of_the_life_whoever_gave_it() {
+fn s13_creation_time_is_the_start_of_the_time_to_live_of_any_origin() {
     for sent in [Some(5), None] {
         let properties = MessageProperties { creation_time_ms: sent, ..MessageProperties::default() };
         let mut content = BytesMut::new();

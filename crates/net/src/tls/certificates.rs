@@ -140,7 +140,7 @@ impl Certificates {
         }
         match self.reload() {
             Ok(()) if changed => {
-                tracing::info!("took the changed TLS certificates; they count for new connections");
+                tracing::info!("loaded the changed TLS certificates; new connections use them");
             }
             Ok(()) => {}
             Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),

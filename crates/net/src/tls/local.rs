@@ -118,8 +118,7 @@ impl Local {
         }
         let advice = |reason: String| {
             let directory = self.directory.display();
-            let reason =
-                format!("{reason}; put it right, or remove {directory} to have new certificates made");
+            let reason = format!("{reason}; repair it, or remove {directory} to create new certificates");
             TlsError::content("CA key", &key, reason)
         };
         let stored = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
@@ -152,7 +151,7 @@ impl Local {
         };
         let Some(identity) = identity.ok().filter(is_wanted) else { return Ok(None) };
         self.replace_authority(&self.text(&key)?, &self.text(&certificate)?)?;
-        tracing::warn!(file = %self.authority().display(), "the clock is right again; the CA before is back: tell clients");
+        tracing::warn!(file = %self.authority().display(), "the clock is correct again; the previous CA is used again, which clients must trust");
         Ok(Some(identity))
     }
 
@@ -164,18 +163,18 @@ impl Local {
             params.not_after = end.into();
         }
         let file = self.authority();
-        tracing::warn!(file = %file.display(), "the CA's certificate begins later than now; it is made anew with its key: clients that trust it go on, others need this file");
+        tracing::warn!(file = %file.display(), "the CA certificate is not valid yet; a new one is created with the same key: clients that trust the old one keep working, others need this file");
         self.write(CA_FILE, &params.self_signed(pair)?.pem(), false)
     }
 
     /// Replaces the CA by a new one.
     fn renew_authority(&self, now: SystemTime) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let file = self.authority();
-        tracing::warn!(file = %file.display(), "the CA has ended or is about to; a new one is made: tell clients");
+        tracing::warn!(file = %file.display(), "the CA certificate has expired or expires soon; a new CA is created, which clients must trust");
         let pair = KeyPair::generate()?;
         let params = authority_params(&pair, now);
         self.replace_authority(&pair.serialize_pem(), &params.self_signed(&pair)?.pem())?;
-        tracing::info!(file = %file.display(), "made a CA for TLS");
+        tracing::info!(file = %file.display(), "created a CA for TLS");
         Ok(Issuer::new(params, pair))
     }
 
@@ -196,7 +195,7 @@ impl Local {
     fn write_authority(&self, params: &CertificateParams, pair: &KeyPair) -> Result<(), TlsError> {
         let certificate = params.self_signed(pair)?;
         self.write(CA_FILE, &certificate.pem(), false)?;
-        tracing::info!(file = %self.authority().display(), "made a CA for TLS");
+        tracing::info!(file = %self.authority().display(), "created a CA for TLS");
         Ok(())
     }
 
@@ -216,7 +215,7 @@ impl Local {
         self.write(SERVER_KEY_FILE, &pair.serialize_pem(), true)?;
         self.write(SERVER_FILE, &certificate.pem(), false)?;
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        tracing::info!("made a TLS certificate for {}", names.join(", "));
+        tracing::info!("created a TLS certificate for {}", names.join(", "));
         Identity::read(&self.directory.join(SERVER_FILE), &self.directory.join(SERVER_KEY_FILE))
     }
 

@@ -274,7 +274,7 @@ fn a_damaged_ca_is_refused_with_what_to_do() {
     local.ensure(SystemTime::now()).unwrap();
     fs::remove_file(home.path().join("ca.key")).unwrap();
     let error = local.ensure(SystemTime::now()).unwrap_err().to_string();
-    assert!(error.contains("ca.key") && error.contains("to have new certificates made"), "{error}");
+    assert!(error.contains("ca.key") && error.contains("to create new certificates"), "{error}");
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Input {
     fn begin(&mut self, kind: Data, is_final: bool) -> io::Result<()> {
         match (kind, self.unfinished) {
             (Data::Binary, false) | (Data::Continue, true) => {}
-            (Data::Text, _) => return Err(wrong("text: AMQP takes binary frames")),
+            (Data::Text, _) => return Err(wrong("a text frame: AMQP needs binary frames")),
             (Data::Continue, false) => return Err(wrong("the continuation of nothing")),
             _ => return Err(wrong("a new message within another")),
         }

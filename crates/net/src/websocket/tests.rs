@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_arrives_in_frames(
+    fn written_bytes_arrive_in_frames(
         parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..2_000), 1..40), width in 50_usize..5_000,
     ) {
         let expected: Vec<u8> = parts.concat();
@@ -191,7 +191,7 @@ impl std::io::Write for Memory {
 }
 
 #[tokio::test]
-async fn what_is_long_is_written_in_frames_of_bounded_length() {
+async fn long_output_is_split_into_frames_of_bounded_length() {
     let (mut near, far) = duplex(1 << 20);
     let mut socket = WebSocket::new(far, BytesMut::new());
     assert_eq!(socket.write(&[7; 100_000]).await.unwrap(), 65_536);
@@ -201,7 +201,7 @@ async fn what_is_long_is_written_in_frames_of_bounded_length() {
 }
 
 #[tokio::test]
-async fn what_breaks_the_rules_ends_the_stream_with_a_close() {
+async fn protocol_violations_end_the_stream_with_a_close() {
     let mask = [1, 2, 3, 4];
     let long_ping = frame(OpCode::Control(Control::Ping), true, mask, &[0; 126]);
     let text = frame(OpCode::Data(Data::Text), true, mask, b"text");

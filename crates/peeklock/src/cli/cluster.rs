@@ -29,8 +29,8 @@ pub(super) enum ClusterCommand {
     /// Show the nodes of a cluster and which one serves. Exit code 0, 1 or 2.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
-    /// Have a node hand over to another one, and serve nothing until it is told otherwise or restarted. A node keeps serving as
-    /// long as there is no other. Exit code 0, 1 or 2.
+    /// Make a node hand over to another one and stay in standby until `--undo` or a restart. It keeps serving while
+    /// there is no other node. Exit code 0, 1 or 2.
     #[command(after_help = DRAIN_EXAMPLES)]
     Drain(DrainArgs),
 }
@@ -173,7 +173,7 @@ fn table(status: &Status) -> String {
     let mut text = table.lines().join("\n") + "\n";
     let free = status.leases.iter().filter(|(_, left)| left.is_none()).count();
     if free > 0 || status.leases.is_empty() {
-        text.push_str("Nobody serves at present.\n");
+        text.push_str("No node serves at present.\n");
     }
     text
 }
@@ -242,7 +242,7 @@ b      standby  1.2 s ago  1.2.3    amqps://b:5671
 c      drained  1.2 s ago  1.2.3    amqps://c:5671
 ";
         assert_eq!(table(&status()), expected);
-        assert_eq!(table(&Status::default()).lines().last(), Some("Nobody serves at present."));
+        assert_eq!(table(&Status::default()).lines().last(), Some("No node serves at present."));
         let mut nobody = status();
         nobody.leases[0].1 = None;
         assert!(table(&nobody).contains("alpha  standby") && table(&nobody).ends_with("at present.\n"));

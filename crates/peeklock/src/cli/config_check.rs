@@ -16,12 +16,13 @@ pub(super) struct CheckArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Check the text alone, for a file that is meant for another machine. Without it, PEEKLOCK_... variables count as
-    /// for `serve`, the files that are named must be readable, and it matters whether the data directory is in use.
+    /// Check only the text, for a file that is meant for another machine. Without this option, PEEKLOCK_... variables
+    /// count as for `serve`, files named in the configuration must be readable, and the data directory must not be in
+    /// use.
     #[arg(long)]
     text_only: bool,
 
-    /// Fail (exit code 2) on notes as well: forwarding in a circle, and targets that are declared nowhere.
+    /// Fail (exit code 2) on notes as well: forwarding loops, and targets that are not declared.
     #[arg(long)]
     strict: bool,
 

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 /// What to convert.
 #[derive(Debug, Args)]
 pub(super) struct ConvertArgs {
-    /// The emulator's Config.json, or any other configuration file, of which the entities are printed.
+    /// The emulator's Config.json, or any other configuration file; its entities are printed.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -40,15 +40,16 @@ pub(super) struct HealthArgs {
     #[arg(long, env = "EMULATOR_HTTP_PORT", hide = true)]
     emulator_http_port: Option<u16>,
 
-    /// Ask whether the process answers at all, whether or not it is ready.
+    /// Check only that the process answers, whether or not it is ready.
     #[arg(long, conflicts_with = "url")]
     live: bool,
 
-    /// PEM file with the CA to trust; without it, a certificate is looked at only if the broker is on another machine.
+    /// PEM file with the CA to trust; without it, the certificate is verified only if the broker is on another
+    /// machine.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// Seconds to wait for each of connection and answer.
+    /// Seconds to wait for the connection, and then for the answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=300))]
     timeout: u64,
 }

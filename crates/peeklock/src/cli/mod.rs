@@ -41,11 +41,11 @@ Examples:
   peeklock store copy --from ./data --to postgres://peeklock@pg-1,pg-2/peeklock
                                          move to a database (broker stopped), or back
   peeklock cluster status                which node serves, and which stand by?
-  peeklock store salvage ./data          keep what is readable of a damaged one (broker stopped)
+  peeklock store salvage ./data          keep the readable data of a damaged directory (broker stopped)
   peeklock health                        is the broker ready? (exit code 0 or 1)
   peeklock ls                            queues, topics and subscriptions with their messages
   peeklock send orders --body hello      send a message
-  peeklock peek 'orders/$dlq'            look at dead letters; `peeklock resubmit orders` sends them back
+  peeklock peek 'orders/$dlq'            show dead letters; `peeklock resubmit orders` sends them back
 Each command has examples: `peeklock peek --help`. docs/cli.md in the source tree shows all of them.
 
 Connect any Azure Service Bus SDK with
@@ -85,10 +85,10 @@ enum Command {
     /// Check, back up, restore and move what brokers store.
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Look at the nodes of a cluster, and have one hand over.
+    /// Show the nodes of a cluster, and make one hand over.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
-    /// Ask a running broker whether it is ready; exit code 0 if it is, 1 if not.
+    /// Check whether a running broker is ready; exit code 0 if it is, 1 if not.
     Health(health::HealthArgs),
     #[command(flatten)]
     Remote(remote::RemoteCommand),
@@ -112,14 +112,14 @@ enum ConfigCommand {
 enum StoreCommand {
     /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
     Check(store_check::CheckArgs),
-    /// Make a damaged data directory one that a broker starts on: what is readable is kept, the damaged files go to
-    /// DIR/quarantine. Exit code 0 or 3.
+    /// Repair a damaged data directory so that a broker starts on it: readable data is kept, damaged files are moved
+    /// to DIR/quarantine. Exit code 0 or 3.
     Salvage(store_salvage::SalvageArgs),
-    /// Write a backup of a data directory, which a broker may be using; it holds everything that was accepted before.
-    /// Exit code 0, 1 or 3.
+    /// Write a backup of a data directory, also while a broker uses it; the backup has everything that was accepted
+    /// before. Exit code 0, 1 or 3.
     Backup(store_backup::BackupArgs),
-    /// Copy everything into another store, of this machine or in a database, while no broker uses either; every value is read
-    /// back and compared. Exit code 0, 1, 2 or 3.
+    /// Copy everything into another store, on this machine or in a database, while no broker uses either; every value
+    /// is read back and compared. Exit code 0, 1, 2 or 3.
     Copy(store_copy::CopyArgs),
     /// Verify a backup and make a data directory of it. Exit code 0, 1 or 3.
     Restore(store_restore::RestoreArgs),

@@ -41,13 +41,13 @@ pub(super) struct BackupArgs {
     #[arg(default_value = DATA_DIR_DEFAULT)]
     data_dir: PathBuf,
 
-    /// Copy every file. Without this, complete files become hard links where TARGET is on the same file system:
-    /// quick, and without room of their own, but a defect of the disk then hits both.
+    /// Copy every file. Without this option, complete files become hard links if TARGET is on the same file system:
+    /// that is quick and takes no space, but a defect of the disk then affects both.
     #[arg(long)]
     copy: bool,
 
-    /// How fast files are copied at most, per second. Beside a running broker the copy also pauses three times as long as
-    /// it keeps the disk busy, and runs at the lowest priority.
+    /// Maximum bytes copied per second. While a broker runs, the copy also pauses three times as long as it keeps the
+    /// disk busy, and runs at the lowest priority.
     #[arg(long, value_name = "SIZE", default_value = "64 MiB", value_parser = rate)]
     rate: u64,
 
@@ -93,7 +93,7 @@ fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
         Some(mut broker) => {
             let plan = broker.backup();
             let (plan, reserve_bytes) =
-                plan.map_err(|error| Failure::data(format!("the broker makes no backup: {error}")))?;
+                plan.map_err(|error| Failure::data(format!("the broker refused the backup: {error}")))?;
             write(args, &plan, reserve_bytes, Some(broker)).map(|report| (report, true))
         }
         None => {
@@ -190,7 +190,7 @@ impl BackupWatch for Watch {
 }
 
 fn lost(error: &io::Error) -> Error {
-    Error::Unavailable { reason: format!("the broker stopped or gave the backup up: {error}") }
+    Error::Unavailable { reason: format!("the broker stopped or aborted the backup: {error}") }
 }
 
 fn show(args: &BackupArgs, report: &BackupReport, is_running: bool, started: Instant) {

@@ -17,7 +17,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// What to check.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
-    /// The data directory, on which no broker may be running, or a backup.
+    /// The data directory, which no broker may be using, or a backup.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -70,11 +70,13 @@ fn describe(directory: &Path, report: &Report, damage: &Described) -> String {
     let closed = if report.is_closed {
         "in good order"
     } else {
-        "by a crash or a kill; a missing last write would not be seen"
+        "by a crash or a kill; a missing last write can't be detected"
     };
     let verdict = match report.damage.len() {
-        0 => "every record that is there is intact (what was lost without leaving a trace can't be seen)"
-            .to_owned(),
+        0 => {
+            "every record that is there is intact (records that were lost without a trace can't be detected)"
+                .to_owned()
+        }
         1 => "DAMAGED in 1 place".to_owned(),
         count => format!("DAMAGED in {count} places"),
     };

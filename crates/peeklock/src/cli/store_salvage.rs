@@ -25,11 +25,11 @@ const UNPLACED_NAME: &str = "unplaced.jsonl";
 /// What to salvage.
 #[derive(Debug, Args)]
 pub(super) struct SalvageArgs {
-    /// The damaged data directory; no broker may be running on it. Copy it before.
+    /// The damaged data directory, which no broker may be using. Copy it before.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Say what would be kept and what is lost, and change nothing.
+    /// Only show what would be kept and what is lost.
     #[arg(long)]
     dry_run: bool,
 
@@ -146,7 +146,7 @@ impl Outcome<'_> {
         let mut lines = vec![format!("{directory}: {} damaged places", self.report.damage.len())];
         lines.extend(damage.lines().filter(|line| line.starts_with("  ")).map(str::to_owned));
         for partition in &self.placement.lost_entities {
-            lines.push(format!("lost: {}, with all that rested in it", self.described.owner(*partition)));
+            lines.push(format!("lost: {}, with all its messages", self.described.owner(*partition)));
         }
         for (partition, number, reason) in &self.placement.lost {
             lines.push(format!(
@@ -155,21 +155,21 @@ impl Outcome<'_> {
                 self.described.owner(*partition)
             ));
         }
-        lines.push(format!("kept: the contents of {} messages, and everything about them", self.kept));
+        lines.push(format!("kept: {} messages, with their bodies and properties", self.kept));
         let unplaced = self.placement.unplaced.len();
         match &self.quarantine {
             Some(quarantine) => {
                 let quarantine = quarantine.display();
                 if unplaced > 0 {
                     lines.push(format!(
-                        "exported: {unplaced} contents without a message, to {quarantine}/{UNPLACED_NAME}"
+                        "exported: {unplaced} bodies without a message, to {quarantine}/{UNPLACED_NAME}"
                     ));
                 }
                 lines.push(format!("The damaged files are in {quarantine}. The broker can be started."));
             }
             None => {
                 if unplaced > 0 {
-                    lines.push(format!("{unplaced} contents without a message would be exported"));
+                    lines.push(format!("{unplaced} bodies without a message would be exported"));
                 }
                 lines.push("Nothing was changed (--dry-run).".to_owned());
             }

@@ -135,7 +135,7 @@ fn manual_pages_are_written_for_every_command() {
 }
 
 #[test]
-fn what_destroys_can_be_tried_first() {
+fn destructive_commands_have_a_dry_run() {
     for path in [
         &["delete"][..],
         &["purge"],

@@ -26,8 +26,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR", env = "PEEKLOCK_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Keep messages in this PostgreSQL instead of a directory; several nodes may share it. If it has a password, use the
-    /// variable, or url_file in the file: other users of the machine see the command line.
+    /// Keep messages in this PostgreSQL database instead of a directory; several nodes may share it. If the URL has a
+    /// password, use the variable, or url_file in the file: other users of the machine can see the command line.
     #[arg(long, value_name = "URL", env = "PEEKLOCK_STORAGE_URL", hide_env_values = true)]
     pub(crate) storage_url: Option<DatabaseUrl>,
 
@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", env = "PEEKLOCK_NODE", hide_env_values = true, value_parser = cluster::node)]
     pub(crate) node: Option<String>,
 
-    /// How this node is reached, shown to operators beside its name, such as amqps://broker-a:5671.
+    /// Address of this node, shown to operators with its name, such as amqps://broker-a:5671.
     #[arg(long, value_name = "ADDRESS", env = "PEEKLOCK_ADVERTISE", hide_env_values = true)]
     #[arg(value_parser = cluster::address)]
     pub(crate) advertise: Option<String>,
@@ -48,8 +48,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "PEEKLOCK_HTTP", hide_env_values = true)]
     pub(crate) http: Option<ListenAddress>,
 
-    /// Listen on more addresses, such as those of ports 5671 and 443 for clients that leave no choice; every
-    /// address answers every protocol. May be repeated or comma-separated.
+    /// Listen on more addresses, such as ports 5671 and 443 for clients with fixed ports; every address serves every
+    /// protocol. May be repeated or comma-separated.
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) allowed_origins: Option<Vec<String>>,
 
-    /// More names by which HTTP clients may call the broker, such as broker.example. May be repeated or
+    /// More host names that HTTP clients may use for the broker, such as broker.example. May be repeated or
     /// comma-separated.
     #[arg(
         long,
@@ -105,15 +105,14 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) topics: Vec<AskedTopic>,
 
-    /// Whether clients have to show a token, key or certificate; with --authorization-required=false everybody
-    /// may do everything. Refused unless AMQP and HTTP listen on loopback [default: true].
+    /// Whether clients must present a token, key or certificate; with --authorization-required=false every client may
+    /// do everything, which is refused unless AMQP and HTTP listen on loopback [default: true].
     #[arg(long, value_name = "BOOL", env = "PEEKLOCK_AUTHORIZATION_REQUIRED", hide_env_values = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_parser = BoolishValueParser::new())]
     pub(crate) authorization_required: Option<bool>,
 
-    /// Let clients in with the emulator's key, which everybody knows, although AMQP or HTTP listen on other
-    /// addresses than loopback.
+    /// Accept the emulator's key, which is public, although AMQP or HTTP listen on other addresses than loopback.
     #[arg(long, value_name = "BOOL", env = "PEEKLOCK_ALLOW_DEFAULT_KEY", hide_env_values = true)]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_parser = BoolishValueParser::new())]
@@ -124,7 +123,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "LEVEL", env = "PEEKLOCK_LOG_LEVEL", hide_env_values = true)]
     pub(crate) log_level: Option<LogFilter>,
 
-    /// How log lines look [default: text].
+    /// Format of log lines [default: text].
     #[arg(long, value_name = "FORMAT", env = "PEEKLOCK_LOG_FORMAT", hide_env_values = true, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
 
@@ -152,7 +151,7 @@ pub(crate) struct EmulatorArgs {
     #[arg(long, env = "EMULATOR_HTTP_PORT", hide = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) emulator_http_port: Option<u16>,
 
-    /// The emulator's variable: with the next one it tells that this broker stands in for the emulator.
+    /// The emulator's variable: with the next one it shows that this broker replaces the emulator.
     #[arg(long, env = "ACCEPT_EULA", hide = true, hide_env_values = true)]
     pub(crate) accept_eula: Option<String>,
 

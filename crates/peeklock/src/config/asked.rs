@@ -81,7 +81,7 @@ pub(super) fn topics(
             return Err(format!("--topic {topic}: the file declares a queue of this name; choose another"));
         }
         if asked_queues.iter().any(|queue| same_name(queue, topic)) {
-            return Err(format!("--topic {topic}: --queue asks for a queue of this name; choose another"));
+            return Err(format!("--topic {topic}: --queue declares a queue of this name; choose another"));
         }
     }
     let mut seen = HashSet::new();
@@ -126,7 +126,7 @@ mod tests {
             ("news/Subscriptions/", "empty"),
             ("ne?ws/all", "'?'"),
             ("news/a@b", "'@'"),
-            ("news/$deadletterqueue", "kept for the broker"),
+            ("news/$deadletterqueue", "reserved for the broker"),
             (&long, "longer than 50"),
         ] {
             let error = bad.parse::<AskedTopic>().expect_err(bad);

@@ -82,14 +82,14 @@ impl AuthorizationConfig {
         let refusal = if !self.required {
             (!self.allow_anybody).then(|| {
                 format!(
-                    "{exposed} nothing has to be shown to get in; write required = true under [authorization], or \
+                    "{exposed} clients need no credentials; write required = true under [authorization], or \
                      allow_anybody = true if that is meant"
                 )
             })
         } else {
             (self.has_default_key() && !self.allow_default_key).then(|| {
                 format!(
-                    "{exposed} the key in force is the emulator's, which everybody knows; write a rule with keys of \
+                    "{exposed} the key in force is the emulator's, which is public; write a rule with keys of \
                      your own, [[authorization.rules]], or give --allow-default-key (allow_default_key = true under \
                      [authorization]) if that is meant"
                 )
@@ -161,7 +161,8 @@ fn read_certificates(table: &mut Table<'_, '_>) -> Vec<CertificateRule> {
 /// An entity's path; by default the whole namespace.
 pub(super) fn read_scope(table: &mut Table<'_, '_>, key: &'static str) -> Resource {
     let scope = table.text(key, "\"orders\"", |text| {
-        Resource::of(text).ok_or_else(|| "is no path of an entity; write the name of an entity".to_owned())
+        Resource::of(text)
+            .ok_or_else(|| "is not the path of an entity; write the name of an entity".to_owned())
     });
     scope.unwrap_or_default()
 }

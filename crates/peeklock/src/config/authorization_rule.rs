@@ -93,7 +93,7 @@ fn rights(names: &[&str]) -> Result<Rights, String> {
             "Listen" => rights.listen = true,
             "Send" => rights.send = true,
             "Manage" => rights.manage = true,
-            _ => return Err(format!("\"{name}\" is no right; write \"Listen\", \"Send\" or \"Manage\"")),
+            _ => return Err(format!("\"{name}\" is not a right; write \"Listen\", \"Send\" or \"Manage\"")),
         }
     }
     if rights.manage && rights != Rights::ALL {
@@ -123,19 +123,20 @@ fn read_key(table: &mut Table<'_, '_>, place: &Place, keys: [&'static str; 3]) -
         }
         [_] => {}
         [(first, _), (second, span), ..] => {
-            table.report(span, second, &format!("{first} says it already; remove one of them"));
+            table.report(span, second, &format!("{first} sets it already; remove one of them"));
             return None;
         }
     }
     let literal = table.secret(key, check_key);
     let in_file = table.secret(file, |path| {
         let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
-        check_key(text.trim_end_matches(['\r', '\n'])).map_err(|what| format!("what \"{path}\" holds {what}"))
+        check_key(text.trim_end_matches(['\r', '\n']))
+            .map_err(|what| format!("the value in \"{path}\" {what}"))
     });
     let in_variable = table.secret(env, |name| {
         let text = std::env::var(name)
             .map_err(|_| format!("the environment variable \"{name}\" is not set, or is not text"))?;
-        check_key(&text).map_err(|what| format!("what \"{name}\" holds {what}"))
+        check_key(&text).map_err(|what| format!("the value of \"{name}\" {what}"))
     });
     literal.or(in_file).or(in_variable)
 }

@@ -75,7 +75,7 @@ pub(super) fn node(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.bytes().all(fits) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "\"{}\" is no name of a node; write 1 to {NAME_CHARS_MAX} of A-Z, a-z, 0-9, - . _",
+            "\"{}\" is not a valid name of a node; write 1 to {NAME_CHARS_MAX} of A-Z, a-z, 0-9, - . _",
             text.escape_debug()
         )),
     }
@@ -90,7 +90,7 @@ pub(super) fn address(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.len() <= ADDRESS_CHARS_MAX && text.bytes().all(fits) {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "\"{}\" is no address; write \"amqps://broker-a:5671\" or the like",
+            "\"{}\" is not an address; write \"amqps://broker-a:5671\" or the like",
             text.escape_debug()
         )),
     }

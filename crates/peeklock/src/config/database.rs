@@ -23,7 +23,7 @@ impl FromStr for StorageEngine {
         match text {
             "local" => Ok(Self::Local),
             "postgres" => Ok(Self::Postgres),
-            _ => Err(format!("\"{text}\" is no engine; write \"local\" or \"postgres\"")),
+            _ => Err(format!("\"{text}\" is not an engine; write \"local\" or \"postgres\"")),
         }
     }
 }
@@ -46,7 +46,7 @@ impl FromStr for Durability {
             "standby" => Ok(Self::Standby),
             "service" => Ok(Self::Service),
             _ => Err(format!(
-                "\"{text}\" is no durability; write \"standby\", or \"service\" if whoever runs PostgreSQL replicates it in another way"
+                "\"{text}\" is not a durability; write \"standby\", or \"service\" if the database service replicates its storage in another way"
             )),
         }
     }
@@ -76,7 +76,7 @@ impl FromStr for DatabaseUrl {
     /// Error messages do not contain the text.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if !Self::is_like(text) {
-            return Err(format!("is no URL of a database; write {EXAMPLE} or the like"));
+            return Err(format!("is not the URL of a database; write {EXAMPLE} or the like"));
         }
         if text.chars().any(|char| char.is_control() || char.is_whitespace()) {
             return Err(
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_without_showing_it() {
+    fn invalid_urls_are_refused_without_showing_them() {
         for text in [
             "",
             "secret",

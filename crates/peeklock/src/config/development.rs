@@ -25,7 +25,7 @@ impl DevelopmentConfig {
             return Ok(());
         };
         Err(ConfigError::Combination(format!(
-            "time travel is on, so that whoever reaches the broker can let its messages expire, and {what} listens on \
+            "time travel is on, so every client that reaches the broker can let its messages expire, and {what} listens on \
              {address}, which other machines may reach; listen on 127.0.0.1, or write allow_remote = true under \
              [development] in the configuration file"
         )))

@@ -116,7 +116,7 @@ mod tests {
             (" a", "space"),
             ("$cbs", "\"$\""),
             ("a/$DeadLetterQueue", "\"$\""),
-            ("a/Subscriptions/b", "names of subscriptions"),
+            ("a/Subscriptions/b", "paths of subscriptions"),
             ("a%2fb", "%2f"),
             ("localhost:5300", "host"),
             ("a/../b", "\"..\""),
@@ -147,7 +147,7 @@ mod tests {
             assert!(error.contains(message), "{error}");
             assert_eq!(check_rule_name(bad), Err(error));
         }
-        assert!(check_subscription_name("$DeadLetterQueue").unwrap_err().contains("kept for the broker"));
+        assert!(check_subscription_name("$DeadLetterQueue").unwrap_err().contains("reserved for the broker"));
         assert_eq!(check_rule_name("$Default"), Ok(()));
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn read(parent: &mut Table<'_, '_>) -> Option<JsonWebPolicy> {
     }
     let audience = table.text("audience", "\"https://servicebus.azure.net\"", not_empty);
     if table.value("audience").is_none() {
-        table.report(&place, "audience", "missing; write what tokens for this broker name as aud");
+        table.report(&place, "audience", "missing; write the audience (aud) of the tokens for this broker");
     }
     let roles_claim = table.text("roles_claim", "\"roles\"", not_empty);
     let roles = read_roles(&mut table, &place);
@@ -48,7 +48,11 @@ pub(super) fn read(parent: &mut Table<'_, '_>) -> Option<JsonWebPolicy> {
 
 fn read_roles(table: &mut Table<'_, '_>, place: &Place) -> Vec<RoleRule> {
     if table.value("roles").is_none() {
-        table.report(place, "roles", "missing; write [[authorization.jwt.roles]] with what each role allows");
+        table.report(
+            place,
+            "roles",
+            "missing; write [[authorization.jwt.roles]] with the rights of each role",
+        );
     }
     let mut roles = Vec::new();
     for (mut inner, place) in table.array("roles", "authorization.jwt.roles") {
@@ -73,7 +77,7 @@ fn not_empty(text: &str) -> Result<Box<str>, String> {
 fn read_keys(path: &str) -> Result<KeySet, String> {
     let bytes = fs::read(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
     if bytes.len() > KEYS_FILE_BYTES_MAX {
-        return Err(format!("\"{path}\" is longer than any set of keys"));
+        return Err(format!("\"{path}\" is too large for a set of keys"));
     }
     KeySet::parse(&bytes).map_err(|error| format!("\"{path}\" {error}"))
 }
@@ -81,7 +85,8 @@ fn read_keys(path: &str) -> Result<KeySet, String> {
 /// Keys fetched from another machine without TLS could be forged.
 fn check_issuer(text: &str) -> Result<Box<str>, String> {
     let advice = || {
-        "is no https address; write \"https://login.example/tenant\", as the tokens have it in iss".to_owned()
+        "is not an https address; write \"https://login.example/tenant\", as the tokens have it in iss"
+            .to_owned()
     };
     let Some((scheme, rest)) = text.split_once("://") else { return Err(advice()) };
     let authority = rest.split('/').next().unwrap_or_default();

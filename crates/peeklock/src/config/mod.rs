@@ -210,7 +210,7 @@ impl Config {
         let tier = file.namespace.tier;
         if let (false, Some(asked)) = (tier.has_topics(), topics_if_missing.first()) {
             return Err(ConfigError::Combination(format!(
-                "the topic \"{}\" is asked for, and the basic tier in [namespace] has no topics",
+                "the topic \"{}\" is requested, but the tier basic in [namespace] has no topics",
                 asked.topic
             )));
         }

@@ -38,5 +38,5 @@ fn parse_tier(text: &str) -> Result<Tier, String> {
     Tier::ALL
         .into_iter()
         .find(|tier| written(*tier) == text)
-        .ok_or_else(|| format!("\"{text}\" is no tier; write \"premium\", \"standard\" or \"basic\""))
+        .ok_or_else(|| format!("\"{text}\" is not a tier; write \"premium\", \"standard\" or \"basic\""))
 }

@@ -77,7 +77,7 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     });
     let Some((scheme, host)) = parts else {
         let advice = "write \"https://shop.example\": scheme, host and port if it has one, without a path";
-        return Err(format!("\"{text}\" is no origin of web pages; {advice}"));
+        return Err(format!("\"{text}\" is not an origin of web pages; {advice}"));
     };
     let port = match scheme {
         "http" => ":80",
@@ -94,7 +94,7 @@ pub(super) fn host_pattern(text: &str) -> Result<String, String> {
     match text == "*" || (!name.is_empty() && name.bytes().all(fits)) {
         true => Ok(text.to_ascii_lowercase()),
         false => Err(format!(
-            "\"{text}\" is no host name; write \"broker.example\", or \"*.example\" for every name below it"
+            "\"{text}\" is not a host name; write \"broker.example\", or \"*.example\" for every name below it"
         )),
     }
 }

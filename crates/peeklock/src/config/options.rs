@@ -237,7 +237,7 @@ fn parse_free_text(text: &str, chars_max: usize) -> Result<Option<Box<str>>, Str
 fn parse_status(text: &str) -> Result<EntityStatus, String> {
     EntityStatus::ALL.into_iter().find(|status| status.name() == text).ok_or_else(|| {
         format!(
-            "\"{text}\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or \"ReceiveDisabled\""
+            "\"{text}\" is not a status; write \"Active\", \"Disabled\", \"SendDisabled\" or \"ReceiveDisabled\""
         )
     })
 }

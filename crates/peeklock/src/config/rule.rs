@@ -69,7 +69,7 @@ fn read_filter(
         "true" => Ok(Filter::True),
         "false" => Ok(Filter::False),
         _ => Err(format!(
-            "\"{text}\" is no filter; write \"true\" or \"false\", or correlation = {{ ... }} instead"
+            "\"{text}\" is not a filter; write \"true\" or \"false\", or correlation = {{ ... }} instead"
         )),
     });
     let sql = read_sql(table, "sql", "\"amount > 5\"", |text| sql::filter(text, parameters.clone(), limits));

@@ -136,7 +136,7 @@ fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<Database
             return Ok(None);
         }
         let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
-        text.trim_end().parse().map(Some).map_err(|what: String| format!("what \"{path}\" holds {what}"))
+        text.trim_end().parse().map(Some).map_err(|what: String| format!("the value in \"{path}\" {what}"))
     });
     let file = file.flatten();
     let key = if url.is_some() { "url" } else { "url_file" };
@@ -146,7 +146,7 @@ fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<Database
         && let Some((_, place)) = table.value(if is_double { "url_file" } else { key })
     {
         if is_double {
-            table.report(&place, "url_file", "url says it already; remove one of them");
+            table.report(&place, "url_file", "url sets it already; remove one of them");
         } else if engine == StorageEngine::Local {
             table.report(
                 &place,

@@ -62,11 +62,11 @@ pub(super) fn read(mut table: Table<'_, '_>) -> TelemetryConfig {
 /// # Errors
 /// A message for the end of a sentence about it.
 pub(crate) fn endpoint(text: &str) -> Result<Uri, String> {
-    let uri: Uri = text.parse().map_err(|error| format!("\"{text}\" is no address: {error}"))?;
+    let uri: Uri = text.parse().map_err(|error| format!("\"{text}\" is not an address: {error}"))?;
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
     let names_a_host = uri.authority().is_some_and(|authority| !Authority::host(authority).is_empty());
     if !is_http || !names_a_host {
-        return Err(format!("\"{text}\" is no address like http://127.0.0.1:4318"));
+        return Err(format!("\"{text}\" is not an address like http://127.0.0.1:4318"));
     }
     if uri.query().is_some() {
         return Err(format!("\"{text}\" has a query; signals have paths of their own behind the address"));

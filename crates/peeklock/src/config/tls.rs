@@ -29,7 +29,7 @@ impl TlsConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let missing = match (&self.certificate, &self.key) {
             (Some(_), None) => "tls.key is missing: tls.certificate needs its key",
-            (None, Some(_)) => "tls.certificate is missing: tls.key is for nothing without it",
+            (None, Some(_)) => "tls.certificate is missing: tls.key has no effect without it",
             _ => return Ok(()),
         };
         Err(ConfigError::Combination(missing.to_owned()))
@@ -58,8 +58,8 @@ fn host_name(text: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._*:".contains(&byte);
     match text.bytes().all(fits) && !text.is_empty() && text.len() <= 253 {
         true => Ok(text.to_owned()),
-        false => {
-            Err(format!("\"{text}\" is no host name or address; write \"broker.example\" or \"192.0.2.7\""))
-        }
+        false => Err(format!(
+            "\"{text}\" is not a host name or address; write \"broker.example\" or \"192.0.2.7\""
+        )),
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn read(
     for (name, place, value) in fields {
         let same = values.iter().find(|(earlier, _)| earlier.eq_ignore_ascii_case(&name));
         match (value, same) {
-            _ if name.is_empty() => table.report(&span, key, "an empty name stands for nothing; remove it"),
+            _ if name.is_empty() => table.report(&span, key, "the name is empty; remove it"),
             (Ok(_), Some((same, _))) => {
                 table.report(&place, key, &format!("\"{same}\" and \"{name}\" are the same; remove one"));
             }
@@ -62,7 +62,7 @@ fn read_value(value: &DeValue<'_>) -> Result<PropertyValue, String> {
         DeValue::Datetime(instant) => match instant.to_string().parse::<Timestamp>() {
             Ok(instant) => Ok(PropertyValue::Timestamp(instant.as_millisecond())),
             Err(_) => Err(format!(
-                "{instant} is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z"
+                "{instant} is not a point in time; write date, time and offset, such as 2026-01-31T12:00:00Z"
             )),
         },
         DeValue::Table(fields) => read_typed(fields),

@@ -89,9 +89,9 @@ async fn accept(listener: UnixListener, pin: Pin, reserve_bytes: u64) {
                     drop(place);
                 });
             }
-            Ok(_) => tracing::warn!("another user connected to the control socket and was cut off"),
+            Ok(_) => tracing::warn!("another user connected to the control socket and was disconnected"),
             Err(error) => {
-                tracing::warn!(%error, "the control socket accepts nobody for a while");
+                tracing::warn!(%error, "the control socket accepts no connections for a while");
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             }
         }
@@ -125,7 +125,7 @@ async fn serve(stream: UnixStream, pin: Pin, reserve_bytes: u64) {
             tracing::info!(segments, "the backup is finished");
             say(&mut writer, &Answer::Finished).await;
         }
-        false => tracing::warn!(segments, "the backup was given up"),
+        false => tracing::warn!(segments, "the backup was aborted"),
     }
     drop(pinned);
 }
@@ -134,7 +134,7 @@ async fn serve(stream: UnixStream, pin: Pin, reserve_bytes: u64) {
 async fn follow(reader: &mut BufReader<OwnedReadHalf>) -> bool {
     loop {
         match next(reader).await {
-            Some(Request::Progress { text }) => tracing::debug!(text, "a backup goes on"),
+            Some(Request::Progress { text }) => tracing::debug!(text, "a backup continues"),
             Some(Request::Finish) => return true,
             Some(Request::Backup) | None => return false,
         }

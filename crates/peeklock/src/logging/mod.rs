@@ -33,10 +33,10 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people: one line each, coloured on a terminal.
+    /// Readable text: one line for each event, coloured on a terminal.
     #[default]
     Text,
-    /// For machines: one JSON object each.
+    /// One JSON object for each event.
     Json,
 }
 
@@ -135,10 +135,10 @@ impl LogControl {
                 tokio::time::sleep(limit::REPORT_EVERY).await;
                 let lost = OUTPUT.get().map_or(0, Output::take_lost);
                 if lost > 0 {
-                    tracing::warn!(lines = lost, "lost, because standard error was not read");
+                    tracing::warn!(lines = lost, "lines lost, because standard error was not read");
                 }
                 for (words, lines) in limit.take_left_out() {
-                    tracing::warn!(lines, "left out, because there were too many like \"{words}\"");
+                    tracing::warn!(lines, "lines omitted, because there were too many like \"{words}\"");
                 }
             }
         });

@@ -25,7 +25,7 @@ pub(super) fn start(
     clock: SystemClock,
 ) -> (Access, Following) {
     if !config.required {
-        tracing::warn!("AUTHORIZATION IS OFF: whoever reaches the broker may do everything");
+        tracing::warn!("AUTHORIZATION IS OFF: every client that reaches the broker may do everything");
     }
     let access = Access::new(config.policy(), Arc::new(namespace.clone()), Arc::new(clock));
     let (told, mut changes) = (access.clone(), namespace.changes());

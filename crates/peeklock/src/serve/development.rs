@@ -77,7 +77,7 @@ impl TimeTravel {
         })?;
         let clock = self.clock.clone();
         let travelling = tokio::spawn(async move { namespace.travel(&clock, advance_ms).await });
-        travelling.await.map_err(|_| "The clock stopped on its way.")?;
+        travelling.await.map_err(|_| "The clock stopped before it reached the requested time.")?;
         let now = self.clock.now();
         tracing::info!("the clock was moved forward to {}", iso_8601(now));
         Ok(now)
@@ -104,7 +104,7 @@ struct Advance {
 /// of this kind.
 async fn refuse_pages(request: Request, next: Next) -> Response {
     if request.headers().contains_key(ORIGIN) {
-        return (StatusCode::FORBIDDEN, "the clock is not for pages in browsers").into_response();
+        return (StatusCode::FORBIDDEN, "web pages can't move the clock").into_response();
     }
     next.run(request).await
 }
@@ -126,7 +126,8 @@ async fn advance(State(travel): State<TimeTravel>, body: Result<Bytes, BytesReje
     // A client that disconnects does not interrupt it.
     let travelling = tokio::spawn(async move { namespace.travel(&clock, duration_ms).await });
     if travelling.await.is_err() {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "the clock stopped on its way").into_response();
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the clock stopped before it reached the requested time")
+            .into_response();
     }
     let now = travel.clock.now();
     tracing::info!("the clock was moved forward to {}", iso_8601(now));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_what_to_write() {
+    fn invalid_requests_are_refused_with_advice() {
         let clock = TravelClock::new();
         for (body, expected) in [
             ("", "not understood: EOF"),

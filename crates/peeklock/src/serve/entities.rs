@@ -53,7 +53,7 @@ fn can_declare(namespace: &Namespace, (name, options): &Entity) -> bool {
     let is_damaged = namespace.is_damaged(name);
     if is_damaged {
         let kind = kind(options);
-        tracing::error!("{kind} \"{name}\" is not declared: what is stored about it is damaged, or may be");
+        tracing::error!("{kind} \"{name}\" is not declared: its stored data is damaged, or may be");
     }
     !is_damaged
 }
@@ -212,7 +212,7 @@ mod tests {
 
     /// Actors and catalogue run concurrently, so the test is repeated.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn what_is_declared_is_there_however_long_the_broker_was_down() {
+    async fn declared_entities_exist_after_any_downtime() {
         let config = config(TEMPORARY);
         let (store, clock) = (MemoryStore::new(), ManualClock::new(Timestamp(1_700_000_000_000)));
         for _ in 0..STARTS {

@@ -39,7 +39,7 @@ pub(super) enum ServeError {
         error: io::Error,
     },
     /// A basic resource failed: threads, signals, sockets.
-    #[error("can't go on: {0}")]
+    #[error("a system resource failed: {0}")]
     System(io::Error),
     /// The audit log can't be opened.
     #[error("audit log (log.audit): {0}")]
@@ -82,7 +82,7 @@ pub(super) enum ServeError {
     Start(#[from] StartError),
     /// An entity allows larger messages than the store can hold in one value.
     #[error(
-        "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than the store takes; write at most {limit_kb}"
+        "{kind} \"{name}\": max_message_size_in_kilobytes = {asked_kb} is more than the store accepts; write at most {limit_kb}"
     )]
     MessageSize {
         /// Queue or topic.
@@ -135,7 +135,7 @@ impl ServeError {
     /// [`Self::System`]: the listener's task ended unexpectedly.
     pub(super) fn listener_ended(ended: Result<(), JoinError>) -> Self {
         let reason = ended.map_or_else(|error| error.to_string(), |()| "it ended by itself".to_owned());
-        Self::System(io::Error::other(format!("nothing is listened to any more: {reason}")))
+        Self::System(io::Error::other(format!("a listener failed: {reason}")))
     }
 
     /// [`Self::ReadyFile`].

@@ -54,7 +54,7 @@ where
         }
         let pause = match fetch(issuer.clone()).await {
             Ok(keys) => {
-                tracing::info!(%issuer, keys = keys.len(), "have the issuer's keys");
+                tracing::info!(%issuer, keys = keys.len(), "fetched the issuer's keys");
                 access.set_issuer_keys(&issuer, keys);
                 backoff = BACKOFF_MIN;
                 REFRESH
@@ -91,7 +91,7 @@ async fn another_issuer(access: &Access, issuer: &str) {
 /// Why the keys could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("{0} is no address: {1}")]
+    #[error("{0} is not an address: {1}")]
     Address(String, InvalidUri),
     #[error("{0} is neither https nor http on loopback")]
     Insecure(Uri),
@@ -105,11 +105,11 @@ pub(super) enum FetchError {
     Status(Uri, u16),
     #[error("{0} did not answer in {seconds} s", seconds = TIME_OUT.as_secs())]
     TimeOut(Uri),
-    #[error("what {0} answered is not what OpenID Connect Discovery asks for (issuer and jwks_uri)")]
+    #[error("the answer of {0} is not an OpenID Connect discovery document (issuer and jwks_uri)")]
     Discovery(Uri),
-    #[error("{0} calls its issuer \"{1}\": write that")]
+    #[error("{0} names its issuer \"{1}\": write that as issuer")]
     Issuer(Uri, String),
-    #[error("what {0} answered {1}")]
+    #[error("the answer of {0} {1}")]
     Keys(Uri, KeySetError),
 }
 

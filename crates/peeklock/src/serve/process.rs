@@ -75,7 +75,7 @@ impl Process {
         let grace = Duration::from_millis(config.amqp.drain_time_out_ms);
         if travel.is_some() {
             tracing::warn!(
-                "TIME TRAVEL IS ON: whoever reaches HTTP can move the broker's clock forward and let every message \
+                "TIME TRAVEL IS ON: every client that reaches HTTP can move the broker's clock forward and let every message \
                  expire; never use this broker for messages that matter"
             );
         }

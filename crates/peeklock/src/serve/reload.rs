@@ -128,7 +128,7 @@ impl Reload {
             // First, because only this may fail: entities may refuse a change.
             match served.declare(&next).await.map_err(|error| error.to_string())? {
                 true => changed = changes,
-                false => tracing::info!("entities change when they are served the next time"),
+                false => tracing::info!("changes of entities take effect when this node serves again"),
             }
         }
         let mut count = changed.len();
@@ -138,7 +138,7 @@ impl Reload {
         }
         if next.log_filter != config.log_filter {
             self.log.set(&next.log_filter);
-            tracing::info!("the log level is {} now", next.log_filter);
+            tracing::info!("the log level is now {}", next.log_filter);
             count += 1;
         }
         if next.authorization != config.authorization {
@@ -146,7 +146,7 @@ impl Reload {
                 access.replace(next.authorization.policy());
             }
             self.pages.set_authorization(&next.authorization);
-            tracing::info!("[authorization] is in force as it is written now");
+            tracing::info!("the changed [authorization] is in force");
             count += 1;
         }
         for note in next.notes.iter().filter(|note| !config.notes.contains(note)) {
@@ -175,7 +175,7 @@ fn changes(namespace: &Namespace, next: &Config) -> Vec<String> {
     let mut changes = Vec::new();
     let mut compare = |what: String, before: Option<bool>| match before {
         None => changes.push(format!("{what} was created")),
-        Some(false) => changes.push(format!("{what} has other properties now")),
+        Some(false) => changes.push(format!("the properties of {what} were changed")),
         Some(true) => {}
     };
     for queue in &next.queues {

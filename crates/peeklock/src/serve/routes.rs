@@ -184,8 +184,7 @@ async fn report_metrics(
         return administer(administration, request).await;
     }
     if !metrics.readers.admit(peer.ip(), request.headers()) {
-        let text =
-            "metrics are for scrapers on this machine, or with the token of [metrics]; see docs/metrics.md\n";
+        let text = "metrics are served to clients on this machine, or with the token of [metrics]; see docs/metrics.md\n";
         return Ok((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response());
     }
     let registry = metrics.monitoring.registry.clone();

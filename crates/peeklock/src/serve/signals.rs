@@ -38,7 +38,7 @@ async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender
     tracing::info!("{name}: draining; a second signal stops at once");
     stop.send_replace(true);
     let name = next(&mut terminate, &mut interrupt).await;
-    tracing::warn!("{name} again: stopping at once; what was accepted is on disk");
+    tracing::warn!("{name} again: stopping at once; accepted messages are on disk");
     logging::flush();
     std::process::exit(Exit::Failure as i32);
 }

@@ -58,7 +58,7 @@ impl Standby {
     /// Removes the node from the table.
     pub(super) async fn leave(&self) {
         if timeout(TELL_WITHIN, self.0.leave()).await.is_err() {
-            tracing::warn!("the table of leases could not be told that this node has gone");
+            tracing::warn!("the departure of this node could not be recorded in the table of leases");
         }
     }
 }
@@ -84,7 +84,7 @@ impl Held {
     pub(super) async fn release(&self) {
         if timeout(TELL_WITHIN, self.member.release(SHARD)).await.is_err() {
             tracing::warn!(
-                "the table of leases could not be told that the shard is free; it will be, after a while"
+                "the release of the shard could not be recorded in the table of leases; its lease expires by itself"
             );
         }
     }

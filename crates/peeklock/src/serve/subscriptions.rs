@@ -73,7 +73,7 @@ async fn warn_of_other_rules(namespace: &Namespace, topic: &str, declared: &Subs
     let stored = stored_rules(&subscription).await;
     if stored.is_some_and(|stored| !same_rules(&stored, &declared.rules)) {
         tracing::warn!(
-            "subscription \"{name}\" of topic \"{topic}\" has other rules than the file declares; it keeps those it has"
+            "subscription \"{name}\" of topic \"{topic}\" has rules that differ from the file; the stored rules are kept"
         );
     }
 }

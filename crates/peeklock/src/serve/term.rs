@@ -177,7 +177,7 @@ impl Term {
         tokio::select! {
             finished = timeout(FINISH_WITHIN, self.namespace.shutdown()) => {
                 if finished.is_err() {
-                    tracing::warn!("not everything that was asked could be answered; clients will try again");
+                    tracing::warn!("some requests could not be answered; clients will retry them");
                 }
             }
             _ = self.namespace.shard_lost() => {}
@@ -220,7 +220,7 @@ impl Term {
         }
         // Actors that may not deliver any more end now, because their shard is lost.
         if timeout(FINISH_WITHIN, self.namespace.shutdown()).await.is_err() {
-            tracing::error!("some entities did not end with their shard");
+            tracing::error!("some entities did not stop after their shard was lost");
         }
         Ok(())
     }

@@ -131,7 +131,7 @@ fn the_control_socket_is_its_owners_alone_and_goes_with_the_broker() {
 }
 
 #[test]
-fn a_dead_brokers_socket_is_in_nobodys_way() {
+fn a_stale_control_socket_is_replaced() {
     let home = Home::new();
     drop(home.start(&OPEN));
     std::fs::remove_file(home.path("ready.json")).unwrap();

@@ -80,7 +80,7 @@ fn every_mistake_of_its_file_is_refused_at_start_with_its_place() {
     let (code, log) = home.refused(&["--emulator-config", "Config.json"]);
     assert_eq!(code, Some(2), "{log}");
     assert!(
-        log.contains("Config.json:4:74: queue \"orders\": MaxDeliveryCount: 0 is no whole number"),
+        log.contains("Config.json:4:74: queue \"orders\": MaxDeliveryCount: 0 is not a whole number"),
         "{log}"
     );
     assert!(

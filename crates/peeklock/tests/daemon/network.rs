@@ -181,7 +181,7 @@ fn changed_certificates_are_taken_and_broken_ones_are_not() {
     broker.signal(Signal::HUP);
     broker.signal(Signal::TERM);
     let (_, log) = broker.finish();
-    assert!(log.contains("took the changed TLS certificates"), "{log}");
+    assert!(log.contains("loaded the changed TLS certificates"), "{log}");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn who_speaks_tls_and_then_nonsense_is_hung_up_on() {
 }
 
 #[test]
-fn nobody_else_reads_messages_and_keys() {
+fn other_users_can_not_read_messages_and_keys() {
     use std::os::unix::fs::PermissionsExt;
     fn visit(directory: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {

@@ -73,7 +73,7 @@ fn entities_are_declared_again_and_each_change_is_told() {
     );
     let log = broker.reload();
     for change in [
-        "queue \"orders\" has other properties now",
+        "the properties of queue \"orders\" were changed",
         "queue \"more\" was created",
         "subscription \"all\" of topic \"news\" was created",
         "reloaded; changes: 3",
@@ -127,7 +127,7 @@ fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn what_cannot_change_at_run_time_is_named_each_time() {
+fn values_that_need_a_restart_are_named_at_each_reload() {
     let home = Home::new();
     let mut broker = started(&home, "");
     write(
@@ -148,7 +148,7 @@ fn what_cannot_change_at_run_time_is_named_each_time() {
 }
 
 #[test]
-fn a_reload_does_not_let_other_machines_in_with_the_key_that_everybody_knows() {
+fn a_reload_does_not_open_the_default_key_to_other_machines() {
     let home = Home::new();
     let own = "[[authorization.rules]]\nname = \"own\"\nrights = [\"Listen\", \"Send\", \"Manage\"]\nprimary_key = \"a-key-of-ones-own\"\nsecondary_key = \"another-key-of-ones-own\"\n";
     let listen = |host: &str| format!("amqp.listen = \"{host}:0\"\nhttp.listen = \"127.0.0.1:0\"\n");

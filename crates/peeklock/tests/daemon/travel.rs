@@ -49,7 +49,7 @@ fn the_clock_is_told_and_moved_forward() {
 }
 
 #[test]
-fn what_is_not_understood_is_answered_with_what_to_write_and_moves_nothing() {
+fn invalid_travel_requests_are_answered_with_advice_and_move_nothing() {
     let home = Home::new();
     write(&home.path("p.toml"), "[development]\ntime_travel = true\n");
     let broker = home.start(&["--config", "p.toml"]);

@@ -44,7 +44,7 @@ async fn a_stale_owner_with_appends_under_way_is_refused_and_nothing_slips_in() 
 }
 
 #[tokio::test]
-async fn appends_take_effect_in_the_order_of_the_calls_and_without_anybody_who_waits() {
+async fn appends_take_effect_in_call_order_also_without_a_waiting_caller() {
     let Some(trio) = Trio::shared() else { return };
     let log = log(trio.database("order"));
     let owned = own(&log, 1).await;

@@ -55,7 +55,8 @@ impl Node {
     /// An expression above others, the deepest of which has `depth` levels.
     fn over(at: usize, depth: usize, expression: Expression) -> Built {
         if depth >= DEPTH_MAX {
-            let message = format!("what starts here is nested more than {DEPTH_MAX} levels deep");
+            let message =
+                format!("the expression that starts here is nested more than {DEPTH_MAX} levels deep");
             return Err(Problem::new(at, message));
         }
         Ok(Self { expression, at, depth: depth + 1 })
@@ -254,7 +255,7 @@ fn check_escape(place: &Place<'_>, escape: &Node) -> Result<(), Problem> {
     };
     match text {
         Some(text) if text.chars().count() == 1 => Ok(()),
-        _ => Err(Problem::new(escape.at, "what ESCAPE names is a text of one character")),
+        _ => Err(Problem::new(escape.at, "ESCAPE must be followed by a string of one character")),
     }
 }
 
@@ -267,7 +268,7 @@ pub(super) fn is_in(value: Node, negated: bool, list: Vec<Node>) -> Built {
 pub(super) fn is_null(value: Node, negated: bool) -> Built {
     match value.expression {
         Expression::Property(property) => Ok(Node::leaf(value.at, Expression::IsNull { negated, property })),
-        _ => Err(Problem::new(value.at, "only of a property, by its name, can be asked whether it IS NULL")),
+        _ => Err(Problem::new(value.at, "IS NULL must follow the name of a property")),
     }
 }
 
@@ -301,7 +302,7 @@ pub(super) fn function(at: usize, name: &str, arguments: Option<Vec<Node>>) -> B
     if is("newid") {
         return match arguments.first() {
             None => Ok(Node::leaf(at, Expression::NewId)),
-            Some(argument) => Err(Problem::new(argument.at, "newid() takes nothing between its parentheses")),
+            Some(argument) => Err(Problem::new(argument.at, "newid() takes no arguments")),
         };
     }
     if !is("property") && !is("p") {
@@ -312,13 +313,13 @@ pub(super) fn function(at: usize, name: &str, arguments: Option<Vec<Node>>) -> B
         (Some(argument), None) => {
             Node::over(at, argument.depth, Expression::PropertyByName(argument.boxed()))
         }
-        _ => Err(Problem::new(at, format!("{name}(name) takes one name between its parentheses"))),
+        _ => Err(Problem::new(at, format!("{name}(name) takes one argument, a name"))),
     }
 }
 
 pub(super) fn set(target: Target, value: Node) -> Result<Statement, Problem> {
     if value.is_condition() {
-        return Err(Problem::new(value.at, "SET takes a value, and this is a condition"));
+        return Err(Problem::new(value.at, "SET needs a value, and this is a condition"));
     }
     Ok(Statement::Set(settable(target)?, value.expression))
 }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_is_none() {
+    fn invalid_instants_are_refused() {
         let bad = [
             "",
             "yesterday",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn printed_values_are_parsed_again() {
         for ticks in [0, 1, UNIX_EPOCH_TICKS, 638_999_999_999_999_999, LAST_TICKS] {
             assert_eq!(parse(&text(ticks.into()).expect("in range")), Some(ticks));
         }

@@ -176,7 +176,9 @@ pub(super) fn like(
 }
 
 fn too_many_steps() -> Fault {
-    Fault("Comparing to patterns of LIKE takes too many steps; fewer and shorter ones take less.".to_owned())
+    Fault(
+        "Comparing with the patterns of LIKE takes too many steps; use fewer or shorter patterns.".to_owned(),
+    )
 }
 
 /// Iterator over the elements of a pattern.

@@ -24,7 +24,7 @@ lalrpop_mod!(
 pub fn filter(text: &str, parameters: &[(Box<str>, PropertyValue)]) -> Result<Expression, SqlError> {
     parameters::check(parameters)?;
     if text.trim().is_empty() {
-        return Err(SqlError { position: 0, message: "an empty text is no condition".to_owned() });
+        return Err(SqlError { position: 0, message: "the condition is empty".to_owned() });
     }
     let place = Place { parameters };
     grammar::FilterParser::new().parse(&place, tokens(text)).map_err(|error| explain(text, error))
@@ -76,7 +76,7 @@ fn explain(text: &str, error: ParseError<usize, Token<'_>, Problem>) -> SqlError
 fn unexpected(slice: &str, token: &Token<'_>, terminals: &[String]) -> String {
     let could_be = |terminal: &str| terminals.iter().any(|known| known.trim_matches('"') == terminal);
     if token.is_conditional() && could_be("SET") {
-        return "SET takes a value, and this makes it a condition".to_owned();
+        return "SET needs a value, and this makes it a condition".to_owned();
     }
     if token.is_comparison() && could_be("OR") {
         return "comparisons do not chain: one of them needs parentheses".to_owned();

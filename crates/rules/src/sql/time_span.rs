@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_is_none() {
+    fn invalid_time_spans_are_refused() {
         let bad = [
             "",
             "5",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn printed_values_are_parsed_again() {
         for ticks in [0, 1, -1, SECOND, 90_061 * SECOND, i64::MAX, i64::MIN] {
             assert_eq!(parse(&text(ticks)), Some(ticks));
         }

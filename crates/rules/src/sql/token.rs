@@ -156,7 +156,7 @@ impl Refused {
             Self::OpenText => "the text that starts here has no closing quote".to_owned(),
             Self::OpenName => "the name that starts here has no closing ]".to_owned(),
             Self::OpenQuotedName => "the name that starts here has no closing double quote".to_owned(),
-            Self::EmptyName => "a name has one character at least".to_owned(),
+            Self::EmptyName => "a name needs at least one character".to_owned(),
             Self::Integer => "this integer does not fit into 64 bits".to_owned(),
             Self::Double => "this number is too large".to_owned(),
         }
@@ -167,7 +167,9 @@ fn strange(character: char) -> String {
     match character {
         '_' => "a name starts with a letter; another one is written in brackets, as in [_name]".to_owned(),
         '@' => "a parameter needs a name behind its @".to_owned(),
-        '‘' | '’' | '“' | '”' => format!("{character} is no quote here: texts are written 'so'"),
+        '‘' | '’' | '“' | '”' => {
+            format!("{character} is not a quote here: strings are written in single quotes, 'text'")
+        }
         _ => format!("'{}' has no meaning here", character.escape_debug()),
     }
 }

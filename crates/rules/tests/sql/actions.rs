@@ -74,7 +74,7 @@ fn system_properties_are_set_and_removed() {
 }
 
 #[test]
-fn what_is_not_settable_is_refused_when_the_rule_is_made() {
+fn assignments_to_read_only_properties_are_refused_at_creation() {
     for name in
         ["DeliveryCount", "SequenceNumber", "LockToken", "ExpiresAtUtc", "Size", "ViaPartitionKey", "Missing"]
     {

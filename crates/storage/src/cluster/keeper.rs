@@ -88,7 +88,7 @@ impl Keeper {
                     let _ = requests.send(Request::Doubt(self.epoch));
                 }
             }
-            _ => tracing::info!(shard = self.shared.shard.0, %error, "keeping the log small has to wait"),
+            _ => tracing::info!(shard = self.shared.shard.0, %error, "the cleaning of the log is postponed"),
         }
     }
 
@@ -257,7 +257,7 @@ impl Keeper {
                 Taken::Needs(_) => {
                     let error =
                         self.shared.corrupt(row.place, offset, "the bodies of the record are damaged");
-                    tracing::error!(%error, "what lives there stays where it is");
+                    tracing::error!(%error, "damaged live data can't be moved and stays where it is");
                     self.damaged.insert(row.place);
                     return Ok(());
                 }

@@ -63,7 +63,7 @@ impl TakeOver<'_> {
 
     /// Appends an owner record. Returns it and the tail before it.
     async fn seize(&self) -> Result<(RecordId, Tail), Error> {
-        let mut last_error = fenced("others keep seizing the log");
+        let mut last_error = fenced("other owners keep taking over the log");
         for attempt in 0..ATTEMPTS_MAX {
             if attempt > 0 {
                 self.surroundings.pause(pause_before(attempt)).await;

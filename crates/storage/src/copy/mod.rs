@@ -119,7 +119,7 @@ pub struct DamagedValue {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
     /// The source is empty.
-    #[error("the source holds nothing")]
+    #[error("the source is empty")]
     Empty,
     /// The source is itself the target of an interrupted copy.
     #[error("the source is itself an unfinished copy of {0}")]
@@ -146,7 +146,7 @@ pub enum CopyError {
         bytes_max: usize,
     },
     /// The target's contents differ from those written to it.
-    #[error("the target does not hold what was written to it: {what}")]
+    #[error("the target does not return the data that was written to it: {what}")]
     Different {
         /// The key.
         key: Key,

@@ -279,7 +279,7 @@ impl<'a> Cleaning<'a> {
             }
         }
         if let Err(error) = store_hint(&self.shared.directory, self.id, &hint.finish()) {
-            tracing::warn!(id = self.id, %error, "can't write a hint");
+            tracing::warn!(id = self.id, %error, "can't write a hint file");
         }
     }
 }

@@ -34,7 +34,7 @@ const SUPPLY: &str = "no segment can be prepared; messages are refused once the 
 const SEAL: &str = "full segments can't be sealed yet";
 const FREE: &str = "dead segments can't be freed yet";
 const RESERVE: &str = "no room can be reserved for the next manifest";
-const ROOM: &str = "the free space of the disk can't be learned";
+const ROOM: &str = "the free space of the disk can't be determined";
 /// Values kept by opening are dropped when no scan has used any for this long.
 const WARM_MS_MAX: u64 = 60_000;
 

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_filled_again_only_when_nobody_holds_a_value_out_of_it() {
+    fn a_block_is_reused_only_when_no_value_of_it_is_referenced() {
         let buffers = ReadBuffers::default();
         let first = read(&buffers, 100_000, 1);
         let (place, value) = (first.as_ptr(), first.slice(99_000..));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_can_be_given_back() {
+    fn kept_buffers_are_bounded_and_can_be_released() {
         let buffers = ReadBuffers::default();
         let held: Vec<Bytes> = (0..40).map(|octet| read(&buffers, 1 << 20, octet)).collect();
         let remembered: usize = buffers.lock().iter().map(Bytes::len).sum();

@@ -314,7 +314,7 @@ impl<'scope> Loader<'scope> {
     fn note_damaged(&mut self, file: &SegmentFile, damaged: Vec<DamagedPut>) {
         for put in &damaged {
             let (path, offset) = (file.path.display(), put.offset);
-            tracing::error!(path = %path, offset, key = ?put.key, "a stored value is damaged; it costs nothing else");
+            tracing::error!(path = %path, offset, key = ?put.key, "a stored value is damaged; everything else is served");
         }
         self.loaded.damaged_puts.extend(damaged);
     }

@@ -174,16 +174,16 @@ impl LocalShard {
             self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).encode().len();
         if !super::reserve::is_left_over(&self.shared.directory, manifest_bytes) {
             // The next opening must remove the record of the close, and there may be no room for that.
-            tracing::info!("too little room to record the clean close; the next opening takes longer");
+            tracing::info!("no space to record the clean shutdown; the next start takes longer");
             return;
         }
         let closed = Some(Closed { id: active.segment.id, seal: active.seal() });
         let hint = keeper::write_hint(&self.shared, &active.segment, active.seal(), None);
         if let Err(error) = hint {
-            tracing::warn!(%error, "can't write a hint");
+            tracing::warn!(%error, "can't write a hint file");
         }
         if let Err(error) = self.shared.update_manifest(|manifest| manifest.closed = closed) {
-            tracing::warn!(%error, "can't record the clean close; the next opening takes longer");
+            tracing::warn!(%error, "can't record the clean shutdown; the next start takes longer");
         }
     }
 
@@ -376,7 +376,7 @@ fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest
     if stored.as_ref().is_err_and(NotStored::is_for_want_of_room)
         && was.is_some_and(|was| was.closed.is_none())
     {
-        tracing::warn!(path = %path.display(), "no room for a new manifest: the one in place counts");
+        tracing::warn!(path = %path.display(), "no space for a new manifest: the existing one stays in use");
         // An earlier process may have failed to make it durable.
         let synced = directory.filesystem.sync_directory(&directory.path);
         return synced.map_err(|error| unavailable(&directory.path, &error));

@@ -27,7 +27,7 @@ impl Warnings {
     pub(super) fn end(&self, what: &'static str) {
         let ended = self.reasons.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
         if ended.is_some() {
-            tracing::info!("no longer: {what}");
+            tracing::info!("resolved: {what}");
         }
     }
 }

@@ -147,7 +147,7 @@ fn a_txn_id_has_at_most_32_bytes() {
 }
 
 #[test]
-fn what_is_no_control_message_is_refused() {
+fn invalid_control_messages_are_refused() {
     let mut data = bytes::BytesMut::new();
     encode_body_data(b"declare", &mut data);
     let mut text = bytes::BytesMut::new();

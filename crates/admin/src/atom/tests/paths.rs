@@ -84,7 +84,7 @@ fn paths_of_requests_and_audiences_of_tokens_take_the_same_right() {
 }
 
 #[test]
-fn what_has_no_description_is_told_from_what_has_one() {
+fn paths_with_and_without_a_description_are_distinguished() {
     for path in [
         "/q/$DeadLetterQueue",
         "/q/$Transfer/$DeadLetterQueue",

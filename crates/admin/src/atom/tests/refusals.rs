@@ -48,7 +48,7 @@ async fn limits_of_the_configuration_hold() {
 }
 
 #[tokio::test]
-async fn what_never_changes_does_not_change() {
+async fn immutable_properties_do_not_change() {
     let broker = Broker::start().await;
     assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
     assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);
@@ -82,7 +82,7 @@ async fn express_and_duplicate_detection_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_not_found() {
+async fn unknown_entities_are_not_found() {
     let broker = Broker::with_subscription().await;
     for path in [
         "/x",
@@ -186,7 +186,7 @@ async fn methods_and_conditions_that_make_no_sense_are_refused() {
         (Method::PATCH, "/t/subscriptions/s/rules/r", "GET, PUT, DELETE"),
     ] {
         let answer = broker.ask(method, path, &[], "").await;
-        answer.refused(405, "is not for");
+        answer.refused(405, "does not support");
         assert_eq!(answer.headers["allow"], allowed);
     }
     let answer = broker.ask(Method::PUT, "/t", &[("if-match", "\"1\"")], entry("<TopicDescription/>")).await;

@@ -114,7 +114,7 @@ async fn an_update_replaces_everything() {
 const MAXIMUM: &str = "P10675199DT2H48M5.4775807S";
 
 #[tokio::test]
-async fn what_forwards_is_never_idle_and_shows_where_to() {
+async fn a_forwarding_entity_has_no_idle_limit_and_shows_its_target() {
     let broker = Broker::start().await;
     assert_eq!(broker.create("/other/one", "<QueueDescription/>").await.status, 201);
     let forwarding = "<QueueDescription><DefaultMessageTimeToLive>PT2H</DefaultMessageTimeToLive><AutoDeleteOnIdle>PT1H</AutoDeleteOnIdle><ForwardTo>sb://elsewhere:1/other/one</ForwardTo></QueueDescription>";

@@ -102,7 +102,7 @@ async fn values_keep_type_zone_and_ticks() {
         broker
             .create(RULE, &rule(&sql_filter(&wrong)))
             .await
-            .refused(400, &format!("has a value that is no {kind}."));
+            .refused(400, &format!("has a value that is not a valid {kind}."));
     }
 }
 
@@ -171,7 +171,7 @@ async fn the_first_rule_may_be_sql_with_an_action() {
 }
 
 #[tokio::test]
-async fn what_is_no_rule_is_refused_with_its_place() {
+async fn invalid_rules_are_refused_with_their_place() {
     let broker = Broker::with_subscription().await;
     let filter = |sql: &str| sql_filter(&expression(sql));
     let parameters =
@@ -191,9 +191,9 @@ async fn what_is_no_rule_is_refused_with_its_place() {
         ),
         (
             parameters(&typed("@a", "int", "many")),
-            "'@a' in the 'Parameters' of the rule's filter has a value that is no int.",
+            "'@a' in the 'Parameters' of the rule's filter has a value that is not a valid int.",
         ),
-        (parameters(&[one, one].concat()), "'@a' is twice in the 'Parameters'"),
+        (parameters(&[one, one].concat()), "'@a' occurs twice in the 'Parameters'"),
         ("<Filter i:type=\"CorrelationFilter\"/>".to_owned(), "at least one field"),
         ("<Filter i:type=\"MagicFilter\"/>".to_owned(), "xsi:type"),
     ] {

@@ -12,7 +12,7 @@ fn any_prefix_and_any_order_is_read() {
 }
 
 #[test]
-fn what_is_hostile_or_broken_is_refused() {
+fn hostile_or_malformed_xml_is_refused() {
     let deep = "<a>".repeat(40);
     let many = format!("<a>{}</a>", "<b/>".repeat(10_001));
     let attributes: String = (0..40).map(|n| format!(" a{n}=\"\"")).collect();
@@ -55,7 +55,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_xml_can_not_carry_is_replaced() {
+fn characters_that_xml_forbids_are_replaced() {
     let mut document = Document::new();
     document.text("a", "x\u{0}y");
     assert_eq!(parse(&document.finish()).unwrap().text, "x\u{fffd}y");

@@ -101,7 +101,7 @@ impl Tree {
     fn open(&mut self, reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<(), String> {
         self.elements += 1;
         if self.open.len() >= DEPTH_MAX {
-            return Err(format!("its elements are more than {DEPTH_MAX} deep"));
+            return Err(format!("its elements are nested more than {DEPTH_MAX} deep"));
         }
         if self.elements > ELEMENTS_MAX {
             return Err(format!("it has more than {ELEMENTS_MAX} elements"));

@@ -224,7 +224,7 @@ fn a_peer_that_does_not_open_is_cut_off() {
 }
 
 #[test]
-fn what_a_peer_says_on_a_channel_after_ending_its_session_is_too_late_but_does_no_harm() {
+fn frames_on_the_channel_of_an_ended_session_are_ignored() {
     let (mut peer, _) = Peer::attached(config(), receiver("q"), 0);
     peer.hear();
     peer.say(Performative::End(None));

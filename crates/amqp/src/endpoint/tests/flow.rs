@@ -217,7 +217,7 @@ fn credit_is_topped_up_in_batches_as_deliveries_are_settled() {
 }
 
 #[test]
-fn what_is_not_settled_is_not_granted_again() {
+fn unsettled_deliveries_are_not_granted_again() {
     let mut pair = Pair::new();
     let (send, _) = pair.link(sender("s"), 10);
     for number in 0..100 {

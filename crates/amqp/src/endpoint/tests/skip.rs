@@ -75,7 +75,7 @@ fn a_sender_that_wants_no_outcome_loses_the_link() {
 }
 
 #[test]
-fn what_is_no_begun_transfer_on_a_link_is_not_given_up() {
+fn only_begun_transfers_on_a_link_are_aborted() {
     let (mut peer, _) = Peer::attached(config(), sender("s"), 10);
     let whole = frame(0, &Performative::Transfer(transfer(0, 0)), &[0; 100]);
     let unknown = frame(0, &Performative::Transfer(transfer(7, 0)), &[0; 100]);

@@ -19,7 +19,7 @@ where
             Verdict::Keep => {}
             Verdict::GiveUp => {
                 tracing::info!(
-                    "memory is short: partly received deliveries and open transactions are given up"
+                    "memory is short: partly received deliveries and open transactions are aborted"
                 );
                 self.application.give_up_kept();
                 let why = self.application.memory_short();
@@ -37,7 +37,7 @@ where
         if !self.connection.give_up_frame(&mut self.input.bytes, &why) {
             return self.close_busy();
         }
-        tracing::info!("memory is short: a delivery is given up in the midst of a frame");
+        tracing::info!("memory is short: a delivery is aborted in the middle of a frame");
         self.input.bytes = BytesMut::new();
         self.memory.report(self.held(), now);
     }

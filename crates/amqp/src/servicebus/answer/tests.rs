@@ -79,7 +79,7 @@ fn responses_are_promised_settled() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_mentioned() {
+fn unrequested_features_are_not_announced() {
     for reply in [
         to_sender(plain_attach("s", Role::Sender, "c", "q"), Some(Kind::Queue)),
         to_receiver(plain_attach("r", Role::Receiver, "q", "c"), Kind::Queue),

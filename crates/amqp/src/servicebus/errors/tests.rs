@@ -28,7 +28,7 @@ fn a_lost_lock_has_the_text_that_wolverine_looks_for() {
 }
 
 #[test]
-fn what_exists_already_is_called_a_messaging_entity() {
+fn existing_entities_are_reported_in_the_wording_of_service_bus() {
     let error = tracker().error(&Fault::Refused(Refusal::RuleExists("r".into())));
     assert_eq!(&*error.condition, "com.microsoft:entity-already-exists");
     assert!(error.description.unwrap().starts_with("The messaging entity 'r' already exists."));

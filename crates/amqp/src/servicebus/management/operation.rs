@@ -137,7 +137,7 @@ impl Operation {
             Self::AddRule | Self::RemoveRule | Self::EnumerateRules
                 if entity.kind != Kind::Subscription || entity.address.sub_queue != SubQueue::Main =>
             {
-                Err(Fault::NotAllowed("Rules belong to subscriptions; this entity is none."))
+                Err(Fault::NotAllowed("Only subscriptions have rules; this entity is not a subscription."))
             }
             _ => Ok(()),
         }

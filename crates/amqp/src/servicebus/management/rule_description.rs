@@ -80,7 +80,10 @@ fn read_properties(entries: &Entries) -> Result<Vec<(Box<str>, peeklock_engine::
     for (key, value) in entries {
         let name = text(key).ok_or_else(|| wrong("properties", "a map with string keys"))?;
         if !names.insert(name.to_ascii_lowercase()) {
-            return Err(Fault::Argument("A filter names a property once; case does not matter.".to_owned()));
+            return Err(Fault::Argument(
+                "A filter can name a property only once; names are compared without regard to case."
+                    .to_owned(),
+            ));
         }
         properties.push((name.into(), rule_properties::given_from_value(value.clone())));
     }

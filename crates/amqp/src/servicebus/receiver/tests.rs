@@ -102,7 +102,7 @@ fn credit_after_a_drain_that_is_under_way_is_said_again() {
 }
 
 #[test]
-fn what_never_left_is_known_by_its_locks() {
+fn unsent_deliveries_are_identified_by_their_locks() {
     let mut receiver = receiver();
     let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, false, window);
@@ -128,7 +128,7 @@ fn after_a_withdrawal_the_window_opens_as_the_peer_reads() {
 }
 
 #[test]
-fn what_was_not_removed_does_not_leave_and_counts_no_longer() {
+fn messages_not_removed_are_not_sent_and_not_counted() {
     let mut receiver = Receiver { deletes: true, ..receiver() };
     let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, false, window);

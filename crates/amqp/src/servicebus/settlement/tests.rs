@@ -143,7 +143,7 @@ fn a_property_that_receivers_set_is_no_list_map_or_array() {
 }
 
 #[test]
-fn what_is_no_outcome_waits_unless_the_peer_forgets_the_delivery() {
+fn other_states_are_kept_until_the_peer_settles() {
     assert_eq!(read(None, false), Ok(RequestedSettlement::Wait));
     let received = DeliveryState::Received { section_number: 0, section_offset: 0 };
     assert_eq!(read(Some(received), false), Ok(RequestedSettlement::Wait));
@@ -169,7 +169,7 @@ fn property_changes_are_bounded() {
 }
 
 #[test]
-fn what_is_lost_among_dead_letters_is_a_message_s_lock() {
+fn lost_locks_of_dead_letters_are_message_locks() {
     use peeklock_engine::{Refusal, SubQueue};
     for (sub_queue, expected) in [
         (SubQueue::Main, Refusal::SessionLockLost),

@@ -123,7 +123,7 @@ fn the_link_of_another_node_or_session_is_not_waited_for() {
 }
 
 #[test]
-fn what_waits_is_forgotten_with_the_connection() {
+fn waiting_requests_are_dropped_with_the_connection() {
     let mut harness = Harness::new();
     let requests = harness.sender("q/$management");
     harness.send(requests, false, 0, renew(1));

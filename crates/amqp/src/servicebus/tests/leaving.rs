@@ -61,7 +61,7 @@ fn a_message_is_removed_before_it_leaves_and_no_more_than_the_window_takes() {
 }
 
 #[test]
-fn what_was_not_removed_does_not_leave() {
+fn messages_not_removed_are_not_sent() {
     let (mut harness, ..) = deleting(100);
     let (tag, command) = harness.command();
     assert_eq!(command, removal(&[1, 2, 3, 4, 5]));
@@ -72,7 +72,7 @@ fn what_was_not_removed_does_not_leave() {
 }
 
 #[test]
-fn what_is_leaving_comes_before_the_end_that_the_engine_decided() {
+fn deliveries_being_sent_precede_a_detach_by_the_engine() {
     let (mut harness, _, receiver) = deleting(3);
     let (tag, _) = harness.command();
     let refusal = Refusal::EntityDeleted;
@@ -83,7 +83,7 @@ fn what_is_leaving_comes_before_the_end_that_the_engine_decided() {
 }
 
 #[test]
-fn what_never_left_goes_back_with_the_connection() {
+fn unsent_deliveries_are_returned_with_the_connection() {
     let (mut harness, _, receiver) = deleting(2);
     harness.command();
     harness.server.handle_end_of_input();
@@ -107,7 +107,7 @@ fn in_short(commands: Vec<(Option<u64>, Command)>) -> Vec<(&'static str, Vec<u64
 }
 
 #[test]
-fn what_waits_for_half_of_its_lock_goes_back_and_others_get_it_first() {
+fn deliveries_waiting_half_of_their_lock_are_returned() {
     let mut harness = Harness::with_window(2);
     let (link, receiver) = harness.receiver("q");
     harness.client.set_credit(link, 100, false);
@@ -133,7 +133,7 @@ fn what_waits_for_half_of_its_lock_goes_back_and_others_get_it_first() {
 }
 
 #[test]
-fn what_is_leaving_is_not_taken_back() {
+fn deliveries_being_sent_are_not_withdrawn() {
     let (mut harness, ..) = deleting(2);
     let removed = harness.turn_unread(0);
     let (tag, _) = removed[0].clone();

@@ -156,7 +156,7 @@ fn unknown_entities_are_refused_with_the_text_the_sdks_look_for() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_rather_than_misunderstood() {
+fn unsupported_attach_features_are_refused() {
     let mut harness = Harness::new();
     let mut dynamic = harness.receiver_attach("q");
     dynamic.source = Some(Terminus { dynamic: true, ..Terminus::default() });

@@ -119,7 +119,7 @@ fn look_unread(harness: &Harness) -> Figures {
 }
 
 #[test]
-fn what_the_peer_says_of_itself_is_cut_and_kept_as_it_is() {
+fn properties_of_the_peer_are_truncated_and_kept_verbatim() {
     let harness = Harness::new();
     let about = harness.register.after(None, 1).remove(0).about;
     assert_eq!((&*about.container_id, about.host.as_deref()), ("peeklock", Some("localhost")));

@@ -171,7 +171,7 @@ fn the_engine_gets_credit_through_a_window() {
 }
 
 #[test]
-fn what_never_left_is_given_back_when_the_link_goes_and_the_rest_stays_locked() {
+fn a_detach_returns_unsent_deliveries_and_keeps_the_others_locked() {
     let mut harness = Harness::new();
     let (link, receiver) = harness.receiver("q");
     harness.client.set_credit(link, 1, false);
@@ -267,7 +267,7 @@ fn completions_one_by_one_reach_the_engine_together() {
 }
 
 #[test]
-fn what_left_just_before_the_detach_stays_locked() {
+fn deliveries_sent_just_before_the_detach_stay_locked() {
     let mut harness = Harness::new();
     let (link, receiver) = harness.receiver("q");
     harness.client.set_credit(link, 5, false);

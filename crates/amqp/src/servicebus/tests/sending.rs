@@ -50,7 +50,7 @@ fn refusals_of_the_engine_reject_with_their_condition() {
 }
 
 #[test]
-fn what_is_malformed_never_reaches_the_engine() {
+fn malformed_messages_never_reach_the_engine() {
     let mut harness = Harness::new();
     let sender = harness.sender("q");
     let whole = message("hello");
@@ -81,7 +81,7 @@ fn unreadable() -> [Bytes; 3] {
 }
 
 #[test]
-fn what_no_client_could_read_is_refused_alone_and_with_its_batch() {
+fn messages_that_clients_can_not_read_are_refused_with_their_batch() {
     let mut harness = Harness::new();
     let sender = harness.sender("q");
     let in_batch = |message: &Bytes| {
@@ -103,7 +103,7 @@ fn what_no_client_could_read_is_refused_alone_and_with_its_batch() {
 }
 
 #[test]
-fn what_no_client_could_read_is_not_scheduled_either() {
+fn messages_that_clients_can_not_read_are_not_scheduled() {
     let mut harness = Harness::new();
     let requests = harness.requester("q/$management");
     for bad in unreadable() {

@@ -105,7 +105,7 @@ fn topics_take_and_subscriptions_give() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_found_in_the_words_the_sdks_look_for() {
+fn missing_entities_are_reported_in_the_wording_that_sdks_match() {
     let mut harness = Harness::new();
     for address in ["t/Subscriptions/x", "x/Subscriptions/s", "q/Subscriptions/s", "t/$DeadLetterQueue"] {
         let attach = harness.receiver_attach(address);

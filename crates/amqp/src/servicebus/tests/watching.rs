@@ -78,7 +78,7 @@ fn a_link_that_goes_watches_no_longer() {
 }
 
 #[test]
-fn a_send_that_is_under_way_when_its_entity_goes_harms_nobody() {
+fn a_pending_send_to_a_deleted_entity_affects_no_other_entity() {
     let mut harness = Harness::new();
     let (link, watcher, _) = watched(&mut harness, true, "q");
     harness.send(link, false, 0, message("x"));

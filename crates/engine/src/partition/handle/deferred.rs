@@ -51,7 +51,7 @@ impl Step<'_> {
         let bytes: u64 = records.iter().map(|(_, record)| u64::from(record.content_bytes())).sum();
         if records.len() > 1 && bytes > RECEIVE_DEFERRED_BYTES_MAX as u64 {
             return Err(Refusal::InvalidArgument(format!(
-                "The messages take {bytes} bytes; at most {RECEIVE_DEFERRED_BYTES_MAX} are given out at once: ask for fewer."
+                "The messages take {bytes} bytes; at most {RECEIVE_DEFERRED_BYTES_MAX} are returned at once: request fewer."
             )));
         }
         if records.len() > 1 && bytes > bytes_max as u64 {

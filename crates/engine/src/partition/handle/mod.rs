@@ -52,9 +52,9 @@ fn check_list_length(length: usize) -> Result<(), Refusal> {
     match length {
         0 => Err(Refusal::InvalidArgument("The list is empty.".to_owned())),
         1..=LIST_MAX => Ok(()),
-        _ => {
-            Err(Refusal::InvalidArgument(format!("The list has {length} elements, at most {LIST_MAX} fit.")))
-        }
+        _ => Err(Refusal::InvalidArgument(format!(
+            "The list has {length} elements, at most {LIST_MAX} are allowed."
+        ))),
     }
 }
 

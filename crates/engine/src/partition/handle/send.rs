@@ -88,7 +88,7 @@ impl Step<'_> {
         other_bytes: u64,
     ) -> Result<u64, Refusal> {
         if messages.is_empty() {
-            return Err(Refusal::InvalidArgument("There is no message in it.".to_owned()));
+            return Err(Refusal::InvalidArgument("The list of messages is empty.".to_owned()));
         }
         // Forwarded messages are accepted whatever the status is (azure-service-bus 666, 743).
         if messages.iter().any(|message| message.origin.is_none()) {

@@ -38,7 +38,7 @@ impl Step<'_> {
         let opened = match (requested.lock, requested.id.as_deref()) {
             (SessionLock::TakeOver(token), Some(id)) => self.take_session_over(receiver, options, id, token),
             (SessionLock::TakeOver(_), None) => Err(Refusal::InvalidArgument(
-                "A session is taken over by its id: a lock token without a session id means nothing."
+                "The request has a lock token but no session id: taking over a session needs both."
                     .to_owned(),
             )),
             (lock, Some(id)) => {

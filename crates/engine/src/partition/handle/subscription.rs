@@ -10,7 +10,7 @@ use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rul
 
 /// The refusal of commands for topics by a queue.
 const NO_SUBSCRIPTIONS: Refusal =
-    Refusal::NotAllowed("A queue has no subscriptions and no rules; only a topic has.");
+    Refusal::NotAllowed("A queue has no subscriptions and no rules; only a topic has them.");
 
 impl Step<'_> {
     pub(in crate::partition) fn declare_subscription(

@@ -72,7 +72,7 @@ fn locked_deferred_and_scheduled_messages_stay() {
 }
 
 #[test]
-fn what_was_enqueued_after_the_time_stays() {
+fn messages_enqueued_after_the_given_time_stay() {
     let mut rig = filled(2);
     let until = rig.now;
     rig.advance(1);
@@ -95,7 +95,7 @@ fn a_scheduled_message_counts_from_when_it_becomes_available() {
 }
 
 #[test]
-fn what_is_past_its_life_and_not_collected_goes_too() {
+fn expired_messages_are_deleted_as_well() {
     let mut rig = Rig::new(QueueOptions { dead_lettering_on_message_expiration: true, ..options() });
     rig.send(with_ttl("a", 5));
     rig.advance(10);
@@ -140,7 +140,7 @@ fn the_holder_of_a_session_deletes_its_messages_only() {
 }
 
 #[test]
-fn without_a_receiver_the_sessions_that_nobody_holds_are_emptied_in_order() {
+fn without_a_receiver_unlocked_sessions_are_emptied_in_order() {
     let mut rig = Rig::new(with_sessions());
     let sessions = ["a", "b", "c", "a", "c", "a", "b"];
     rig.try_send(sessions.map(|session| of(session, "x")).to_vec()).unwrap();
@@ -175,7 +175,7 @@ fn a_run_of_messages_is_written_as_one_range() {
 }
 
 #[test]
-fn what_is_stored_and_deleted_in_one_turn_leaves_only_its_numbers() {
+fn messages_stored_and_deleted_in_one_turn_leave_only_their_numbers() {
     let mut rig = filled(1);
     let mut outputs = Outputs::default();
     let delete = Command::DeleteMessages {

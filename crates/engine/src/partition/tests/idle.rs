@@ -47,7 +47,7 @@ fn s29_without_the_option_a_queue_lives_for_ever_and_notes_nothing() {
 }
 
 #[test]
-fn s25_what_ended_refuses_every_command_and_tells_whoever_is_attached() {
+fn s25_a_deleted_entity_refuses_every_command_and_detaches_its_links() {
     let mut rig = temporary();
     rig.send(message("a"));
     let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);

@@ -46,27 +46,27 @@ fn a_topic_does_what_the_model_does() {
 }
 
 #[test]
-fn what_is_temporary_does_what_the_model_does() {
+fn temporary_entities_agree_with_the_model() {
     agree(Area::Idleness);
 }
 
 #[test]
-fn what_looks_for_duplicates_does_what_the_model_does() {
+fn duplicate_detection_agrees_with_the_model() {
     agree(Area::Duplicates);
 }
 
 #[test]
-fn what_takes_effect_together_does_what_the_model_does() {
+fn joint_commands_agree_with_the_model() {
     agree(Area::Units);
 }
 
 #[test]
-fn what_is_partitioned_does_what_the_model_does() {
+fn partitioned_entities_agree_with_the_model() {
     agree(Area::Partitions);
 }
 
 #[test]
-fn what_administrators_do_agrees_with_the_model() {
+fn administration_agrees_with_the_model() {
     agree_on(&administered());
 }
 

@@ -44,7 +44,7 @@ fn a_lock_keeps_its_end_and_is_renewed_by_the_new_duration() {
 
 /// Commands are carried out in order: timers that are due before the options change fire under the earlier ones.
 #[test]
-fn what_is_due_when_options_change_happens_under_the_earlier_ones() {
+fn due_timers_use_the_options_before_a_change() {
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });
     rig.send(message("a"));
     rig.take_one().unwrap();

@@ -154,7 +154,7 @@ fn dead_letters_are_selected_alike() {
 }
 
 #[test]
-fn what_is_past_its_expiry_is_neither_shown_nor_delivered() {
+fn expired_messages_are_neither_browsed_nor_delivered() {
     let mut rig = Rig::new(options());
     rig.send(with_ttl("a", LOCK_MS));
     rig.send(message("b"));
@@ -166,7 +166,7 @@ fn what_is_past_its_expiry_is_neither_shown_nor_delivered() {
 }
 
 #[test]
-fn what_was_asked_of_a_closed_receiver_is_void() {
+fn pending_requests_of_a_closed_receiver_are_void() {
     let mut rig = rig_with(1);
     let (receiver, _) = select(&mut rig, SubQueue::Main, 5);
     rig.handle(None, Command::CloseReceiver { receiver });
@@ -215,7 +215,7 @@ fn the_holder_of_a_session_can_t_have_a_selector() {
 }
 
 #[test]
-fn what_is_removed_meanwhile_is_not_delivered() {
+fn messages_removed_meanwhile_are_not_delivered() {
     let mut rig = rig_with(2);
     let (receiver, _) = select(&mut rig, SubQueue::Main, 5);
     let (_, token) = rig.take_one().unwrap();

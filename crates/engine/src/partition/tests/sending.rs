@@ -53,7 +53,7 @@ fn an_empty_batch_is_refused() {
 }
 
 #[test]
-fn a_send_nobody_waits_for_has_no_reply() {
+fn a_send_without_a_waiting_caller_has_no_reply() {
     let mut rig = Rig::new(options());
     let messages = smallvec::smallvec![message("a")];
     assert_eq!(rig.handle(None, crate::Command::Send { messages }), vec![]);

@@ -152,7 +152,7 @@ fn a_pending_accept_waits_as_long_as_it_said() {
 }
 
 #[test]
-fn whoever_came_first_gets_what_becomes_free_at_the_instant_at_which_another_comes() {
+fn the_earlier_receiver_gets_a_message_freed_when_another_arrives() {
     let mut rig = Rig::new(with_sessions());
     rig.send(of("a", "x"));
     rig.accept("a");
@@ -225,7 +225,7 @@ fn an_accept_by_name_takes_nothing_from_those_who_wait() {
 }
 
 #[test]
-fn after_a_restart_no_session_is_locked_and_nobody_waits() {
+fn after_a_restart_no_session_is_locked_and_no_receiver_waits() {
     let mut rig = Rig::new(with_sessions());
     rig.send(of("a", "x"));
     rig.accept_and_take("a", 1);
@@ -249,7 +249,7 @@ fn a_wish_that_waits_for_no_time_is_answered_at_once() {
 }
 
 #[test]
-fn entities_that_end_refuse_whoever_waits() {
+fn deleted_entities_refuse_waiting_receivers() {
     let options = crate::QueueOptions { auto_delete_on_idle_ms: Some(100), ..with_sessions() };
     let mut rig = Rig::new(options);
     rig.send(of_with_ttl("a", "x", 1));

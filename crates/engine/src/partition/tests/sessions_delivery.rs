@@ -20,7 +20,7 @@ fn a_holder_gets_its_session_s_messages_only_in_order_as_far_as_credit_reaches()
 }
 
 #[test]
-fn what_is_sent_later_is_delivered_at_once_to_the_holder() {
+fn later_messages_are_delivered_at_once_to_the_holder() {
     let mut rig = Rig::new(with_sessions());
     let receiver = rig.accept("a");
     rig.credit(receiver, 2, false);
@@ -82,7 +82,7 @@ fn receiving_and_deleting_takes_the_messages_of_the_session() {
 }
 
 #[test]
-fn what_never_left_does_not_count_when_the_session_is_lost() {
+fn unsent_deliveries_do_not_count_when_the_session_lock_is_lost() {
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..with_sessions() });
     rig.try_send(vec![of("a", "1"), of("a", "2")]).unwrap();
     let mode = ReceiveMode::ReceiveAndDelete;

@@ -66,7 +66,7 @@ fn s_24_a_listening_holder_makes_the_session_expire_on_time() {
 }
 
 #[test]
-fn s_24_whoever_wants_any_session_makes_the_overdue_ones_expire() {
+fn s_24_a_receiver_of_any_session_makes_overdue_messages_expire() {
     let mut rig = Rig::new(dead_lettering());
     rig.try_send(vec![of("a", "1"), of_with_ttl("a", "2", 10), of_with_ttl("b", "3", 10), of("c", "4")])
         .unwrap();
@@ -140,7 +140,7 @@ fn very_many_expire_in_portions_and_none_is_delivered_meanwhile() {
 }
 
 #[test]
-fn a_portion_left_over_is_no_session_for_whoever_waits() {
+fn a_left_over_portion_of_expiries_is_no_session_for_waiting_receivers() {
     let many = EXPIRIES_PER_CALL_MAX + 10;
     let mut rig = Rig::new(with_sessions());
     let mut messages = vec![of_with_ttl("a", "first", 10)];

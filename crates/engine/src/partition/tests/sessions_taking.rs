@@ -34,7 +34,7 @@ fn the_token_takes_the_session_over_and_the_former_holder_is_told() {
 }
 
 #[test]
-fn what_was_in_flight_stays_locked_for_the_new_holder() {
+fn messages_in_flight_stay_locked_for_the_new_holder() {
     let mut rig = filled();
     let (_, token, message) = held(&mut rig);
     let (next, _) = rig.accept_with(Some("s"), SessionLock::TakeOver(token)).unwrap();

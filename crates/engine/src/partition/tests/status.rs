@@ -82,7 +82,7 @@ fn scheduled_messages_become_available_whatever_the_status() {
 }
 
 #[test]
-fn who_can_do_nothing_any_more_is_detached_and_nobody_else() {
+fn a_status_detaches_only_links_that_can_not_be_used() {
     for status in STATUSES {
         let mut rig = Rig::new(options());
         let receivers =

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_when_the_actor_ends_is_sent() {
+    fn remaining_outputs_are_sent_when_the_actor_ends() {
         let mut outgoing = Outgoing::default();
         let ((one, mut to_one), (other, mut to_other)) = (Mailbox::new(), Mailbox::new());
         outgoing.put(&one, drained(1));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_for_nobody_come_back() {
+    fn outputs_without_a_recipient_come_back() {
         let mut outgoing = Outgoing::default();
         let ((gone, receiver), (there, mut outputs)) = (Mailbox::new(), Mailbox::new());
         drop(receiver);

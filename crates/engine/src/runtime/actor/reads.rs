@@ -161,7 +161,7 @@ impl Reads {
     ) {
         if reading.backoff.allows_for(&error) {
             if reading.backoff.is_fresh() {
-                tracing::warn!(%error, "contents of messages are read again after a pause");
+                tracing::warn!(%error, "message bodies can't be read; trying again after a pause");
             }
             let until = source.clock.now().plus_ms(reading.backoff.next_pause_ms());
             reading.state = State::Pausing(source.clock.sleep_until(until));

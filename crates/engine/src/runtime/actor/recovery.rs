@@ -37,7 +37,7 @@ impl Actor {
             self.refuse_everything(&Refusal::Unavailable);
             return Err(Some(error));
         }
-        tracing::warn!(partition, %error, "a batch was refused; the partition is read back from the store");
+        tracing::warn!(partition, %error, "the store refused a batch; the partition is reloaded from the store");
         let settled = self.commits.settle().await;
         let refusal = if error.is_transient() { Refusal::Unavailable } else { Refusal::StorageFull };
         self.read_back(&refusal, settled).await
@@ -118,7 +118,7 @@ impl Actor {
                 Err(StartError::Storage(error)) if error.is_transient() => {
                     if backoff.is_fresh() {
                         let (entity, error) = (&self.owned.name, &error);
-                        tracing::warn!(entity, %error, "the entity is not available until it can be read back");
+                        tracing::warn!(entity, %error, "the entity is not available until it can be reloaded");
                     }
                     self.refuse_for(backoff.next_pause_ms()).await?;
                 }
@@ -166,7 +166,7 @@ impl Actor {
             other => Unreadable::new(other.to_string()),
         };
         let (damages, name) = (&self.shared.damages, &self.owned.name);
-        damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
+        damages.note(why.about("the stored data of the entity").damage(name.clone(), None));
         self.owned.handle.set_damaged(name);
         None
     }

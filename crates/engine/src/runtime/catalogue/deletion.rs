@@ -63,7 +63,7 @@ impl Catalogue {
         match shared.shard.submit(batch).await {
             Ok(()) => {
                 for (name, ended) in names.iter().zip(&all_ended) {
-                    tracing::info!(entity = name, "deleted, because {}", ended.cause());
+                    tracing::info!(entity = name, "deleted: {}", ended.cause());
                 }
             }
             Err(error) => {
@@ -72,7 +72,7 @@ impl Catalogue {
                     tracing::debug!(entities = ?names, %error, "the deletion of entities is in doubt");
                     shared.scope.fail(error);
                 } else {
-                    tracing::warn!(entities = ?names, %error, "what is stored of deleted entities stays for now");
+                    tracing::warn!(entities = ?names, %error, "the stored data of deleted entities can't be removed yet");
                     shared.shard.resume(CATALOGUE);
                     let partitions = all_ended.iter().flat_map(Ended::partitions);
                     partitions.for_each(|partition| shared.shard.resume(partition));

@@ -113,7 +113,7 @@ async fn catalogue_page(shared: &Shared) -> Result<Page, StartError> {
 /// Waits before another attempt to read data that the device could not return.
 async fn pause(shared: &Shared, error: &Error, backoff: &mut RetryBackoff) {
     if backoff.is_fresh() {
-        tracing::warn!(%error, "what is stored is read again after a pause");
+        tracing::warn!(%error, "stored data can't be read; trying again after a pause");
     }
     let until = shared.clock.now().plus_ms(backoff.next_pause_ms());
     shared.clock.sleep_until(until).await;
@@ -154,7 +154,7 @@ async fn restore_entity(
         Err(StartError::Storage(error)) => Unreadable::from(error),
         Err(other) => Unreadable::new(other.to_string()),
     };
-    shared.damages.note(why.about("what is stored about the entity").damage(name.clone(), None));
+    shared.damages.note(why.about("the stored data of the entity").damage(name.clone(), None));
     Ok((Entity::damaged(spawner, (name, id), options, times), Timestamp::default()))
 }
 

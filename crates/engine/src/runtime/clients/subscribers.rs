@@ -198,7 +198,7 @@ impl Task {
         if found.options.is_temporary()
             && let Err(error) = namespace.delete_subscription(&topic, name).await
         {
-            tracing::warn!(topic, name, %error, "a subscription without consumers stays until the next start");
+            tracing::warn!(topic, name, %error, "a subscription without consumers could not be deleted; the next start deletes it");
         }
     }
 

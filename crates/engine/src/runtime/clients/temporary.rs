@@ -110,7 +110,9 @@ impl Namespace {
         };
         match result {
             Ok(()) | Err(ChangeError::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(?path, %error, "what was temporary stays until the next start"),
+            Err(error) => {
+                tracing::warn!(?path, %error, "a temporary entity could not be deleted; the next start deletes it")
+            }
         }
     }
 

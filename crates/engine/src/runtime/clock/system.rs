@@ -103,7 +103,7 @@ impl Inner {
         match notice {
             Notice::Differs { by_ms, confirmation_ms } => tracing::warn!(
                 by_ms,
-                "the wall clock differs from the broker's time; it is followed if it stays so for {confirmation_ms} ms"
+                "the wall clock differs from the broker's time; the broker adopts it if the difference lasts {confirmation_ms} ms"
             ),
             Notice::Vanished => tracing::info!("the wall clock agrees with the broker's time again"),
             Notice::Forward { by_ms } => {
@@ -115,14 +115,14 @@ impl Inner {
             }
             Notice::Slow { by_ms } => tracing::warn!(
                 by_ms,
-                "the broker's time is ahead of the wall clock and runs at half pace until the two agree"
+                "the broker's time is ahead of the wall clock and runs at half speed until the two agree"
             ),
             Notice::Back(SetBack { from, to }) => {
                 tracing::error!(
                     from_ms = from.0,
                     to_ms = to.0,
-                    "the broker's time was set back to the wall clock: locks end, receivers are closed, and what was \
-                     stored with a later time counts as stored now"
+                    "the broker's time was set back to the wall clock: locks expire, receivers are closed, and \
+                     everything stored with a later time counts as stored now"
                 );
                 self.set_backs.send_if_modified(|known| {
                     let is_news = known.count < set_backs.count;

@@ -263,7 +263,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(
+    fn written_values_are_read_back(
         name in "\\PC{0,20}",
         options in prop_oneof![queues().prop_map(EntityOptions::from), topics().prop_map(EntityOptions::from)],
         times in any::<[u64; 2]>(),

@@ -352,7 +352,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(record in records()) {
+    fn written_values_are_read_back(record in records()) {
         prop_assert_eq!(read_head(&written(&record)), Ok(record));
     }
 

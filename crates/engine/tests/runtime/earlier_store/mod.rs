@@ -175,7 +175,7 @@ async fn an_earlier_store_that_was_written_to_opens_again() {
 }
 
 #[tokio::test]
-async fn what_is_written_today_reads_the_same() {
+async fn the_current_format_is_read_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let broker = open(directory.path()).await;
     fill::fill(&broker).await;

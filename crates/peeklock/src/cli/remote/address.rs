@@ -102,7 +102,7 @@ pub(super) fn whole(text: &str) -> Result<Address, String> {
     match address.sub_queue {
         SubQueue::Main => Ok(address),
         SubQueue::DeadLetter | SubQueue::TransferDeadLetter => Err(format!(
-            "this command is about a whole entity and not a queue inside it: write {}",
+            "this command applies to a whole entity, not to one of its sub-queues: write {}",
             address.entity
         )),
     }

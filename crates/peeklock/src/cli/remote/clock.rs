@@ -12,9 +12,9 @@ use super::{ConnectionArgs, Failure, output};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   peeklock clock                  the broker's time
-  peeklock clock --advance 1h     an hour later: what is due then happens now
+  peeklock clock --advance 1h     an hour later: everything due until then happens now
   peeklock clock --advance PT90S
-For tests: the broker must have been started with --time-travel. docs/time.md says what moves with the clock.";
+For tests: the broker must have been started with --time-travel. docs/time.md lists what moves with the clock.";
 
 /// Whether to move it.
 #[derive(Debug, Args)]

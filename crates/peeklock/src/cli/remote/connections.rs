@@ -19,7 +19,7 @@ Examples:
   peeklock connections ls --watch          again every two seconds, with rates
   peeklock connections show 19ab3f2c4d1-7  one, with its links
   peeklock connections close 19ab3f2c4d1-7
-Needs the right Manage on the namespace, and Peeklock: Azure has nothing like it.";
+Needs the right Manage on the namespace, and Peeklock: Azure Service Bus has no such interface.";
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 /// Clears a terminal and moves the cursor to its corner.
@@ -30,11 +30,11 @@ const ROWS_MAX: usize = 10_000;
 /// What to do with connections.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ConnectionsCommand {
-    /// List AMQP connections: who, by which SDK, with how many links.
+    /// List AMQP connections with identity, SDK and number of links.
     Ls(ListArgs),
     /// Show a connection and its links: entity, direction, credit, unsettled deliveries, messages.
     Show(ShowArgs),
-    /// Close connections: the client hears amqp:connection:forced, and most connect again by themselves.
+    /// Close connections: the client gets amqp:connection:forced; most clients reconnect by themselves.
     Close(CloseArgs),
 }
 
@@ -60,7 +60,7 @@ pub(in crate::cli) struct ListArgs {
 /// Which connection.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ShowArgs {
-    /// As `connections ls` shows it.
+    /// The id that `connections ls` shows.
     #[arg(value_name = "ID")]
     id: String,
 
@@ -75,11 +75,11 @@ pub(in crate::cli) struct ShowArgs {
 /// Which connections.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CloseArgs {
-    /// As `connections ls` shows them.
+    /// The ids that `connections ls` shows.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 
-    /// Only say which connections are meant.
+    /// Only show which connections would be closed.
     #[arg(long)]
     dry_run: bool,
 
@@ -309,7 +309,7 @@ async fn close(args: CloseArgs) -> Result<(), Failure> {
 fn explained(id: &str, error: peeklock_client::ClientError) -> Failure {
     if error.is_not_found() {
         return Failure::new(format!("there is no connection {}: it has ended", one_line(id, 40))).advise(
-            "`peeklock connections ls` lists those that there are; one that connects again has another id",
+            "`peeklock connections ls` lists the open ones; a client that reconnects gets another id",
         );
     }
     error.into()

@@ -25,7 +25,7 @@ pub(super) fn setting(text: &str) -> Result<Setting, String> {
     let (key, value) = text.split_once('=').ok_or("write KEY=VALUE, such as lock_duration=PT1M")?;
     let key = key.trim().to_owned();
     if key.is_empty() || !key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
-        return Err(format!("\"{key}\" is no name of an option; names look like lock_duration"));
+        return Err(format!("\"{key}\" is not the name of an option; names look like lock_duration"));
     }
     // Service Bus's name of the option is accepted as well.
     let known = EntityOption::named(&key).or_else(|| EntityOption::of_service(&key));

@@ -42,15 +42,15 @@ enum KindArg {
 /// What to create.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
-    /// What it is.
+    /// The kind of entity.
     #[arg(value_enum)]
     kind: KindArg,
 
-    /// Its name; of a subscription topic/Subscriptions/name.
+    /// Its name; for a subscription topic/Subscriptions/name.
     #[arg(value_name = "NAME", value_parser = whole)]
     address: Address,
 
-    /// Options that don't have their defaults.
+    /// Options that differ from their defaults.
     #[arg(value_name = "OPTION=VALUE", value_parser = setting)]
     settings: Vec<Setting>,
 
@@ -80,7 +80,7 @@ pub(in crate::cli) struct DeleteArgs {
     #[arg(value_name = "ENTITY", value_parser = whole)]
     address: Address,
 
-    /// Only say what would be deleted.
+    /// Only show what would be deleted.
     #[arg(long)]
     dry_run: bool,
 
@@ -119,7 +119,7 @@ pub(super) async fn update(args: UpdateArgs) -> Result<(), Failure> {
     let written = written(kind, &args.address, &args.settings)?;
     let updated = declaring::with_settings(current.clone(), &written, &args.settings);
     if updated == current {
-        output::line(format!("{path} is so already"));
+        output::line(format!("{path} has these values already"));
         return Ok(());
     }
     admin.update(path, &updated).await.map_err(about)?;

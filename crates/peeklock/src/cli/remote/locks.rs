@@ -20,7 +20,7 @@ Examples:
   peeklock locks ls 'orders/$dlq'
   peeklock locks release orders --seq 17 --dry-run
   peeklock locks release orders --seq 17,18
-`ls` needs the right Manage on the entity, to name clients on the namespace; `release` needs Listen as well. Both need Peeklock.";
+`ls` needs the right Manage on the entity, and on the namespace to show clients; `release` needs Listen as well. Both need Peeklock.";
 
 /// Maximum number of rows, more than is useful to a reader.
 const ROWS_MAX: usize = 10_000;
@@ -30,16 +30,16 @@ const HOLDERS_MAX: usize = 100;
 /// What to do with locks.
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum LocksCommand {
-    /// List the locks on messages of a queue or subscription, in the order in which they end.
+    /// List the locks on messages of a queue or subscription, in the order in which they expire.
     Ls(ListArgs),
-    /// End locks: messages are available again, which counts a delivery.
+    /// Release locks: the messages are available again, with their delivery count increased.
     Release(ReleaseArgs),
 }
 
 /// Whose locks.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ListArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters.
+    /// Queue or subscription; append /$dlq for its dead letters.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
@@ -54,7 +54,7 @@ pub(in crate::cli) struct ListArgs {
 /// Which locks.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReleaseArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters.
+    /// Queue or subscription; append /$dlq for its dead letters.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
@@ -62,7 +62,7 @@ pub(in crate::cli) struct ReleaseArgs {
     #[arg(long = "seq", value_name = "NUMBER", value_delimiter = ',', required = true)]
     numbers: Vec<u64>,
 
-    /// Only say which locks are meant.
+    /// Only show which locks would be released.
     #[arg(long)]
     dry_run: bool,
 

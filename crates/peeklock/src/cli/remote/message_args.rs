@@ -23,12 +23,12 @@ pub(super) struct MessageArgs {
     #[arg(long, value_name = "TEXT|@FILE")]
     body: Option<String>,
 
-    /// A property of the application: name=value for a text, name:int=5 for another type (int, long, double, bool, uuid, time).
-    /// May be repeated.
+    /// An application property: name=value for a string, name:int=5 for another type (int, long, double, bool, uuid,
+    /// time). May be repeated.
     #[arg(long = "prop", value_name = "NAME=VALUE", value_parser = property)]
     properties: Vec<Property>,
 
-    /// The message id [default: the broker gives one]; with --repeat, a number is added.
+    /// The message id [default: a new one]; with --repeat, a number is appended.
     #[arg(long, value_name = "ID")]
     pub(super) id: Option<String>,
 
@@ -52,11 +52,11 @@ pub(super) struct MessageArgs {
     #[arg(long, value_name = "TEXT")]
     to: Option<String>,
 
-    /// Where answers are to be sent.
+    /// The address for replies (ReplyTo).
     #[arg(long, value_name = "TEXT")]
     reply_to: Option<String>,
 
-    /// The session that answers are to belong to.
+    /// The session for replies (ReplyToSessionId).
     #[arg(long, value_name = "ID")]
     reply_to_session: Option<String>,
 

@@ -78,7 +78,7 @@ pub(super) fn body_text(body: &Body) -> String {
     match body {
         Body::Data(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
-            Err(_) => format!("({} bytes that are no text)", bytes.len()),
+            Err(_) => format!("({} bytes that are not text)", bytes.len()),
         },
         Body::Value(value) => plain(value).to_string(),
         Body::Sequence(values) => Json::from(values.iter().map(plain).collect::<Vec<_>>()).to_string(),

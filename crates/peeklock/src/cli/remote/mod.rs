@@ -51,13 +51,13 @@ pub(super) enum RemoteCommand {
     /// Send messages to a queue or topic.
     #[command(after_help = send::EXAMPLES)]
     Send(Box<send::SendArgs>),
-    /// Look at messages without taking them.
+    /// Browse messages without removing them.
     #[command(after_help = peek::EXAMPLES)]
     Peek(Box<peek::PeekArgs>),
     /// Receive messages: complete, abandon, defer, dead-letter or delete them.
     #[command(after_help = receive::EXAMPLES)]
     Receive(Box<receive::ReceiveArgs>),
-    /// Send dead letters back to where they came from.
+    /// Send dead letters back to their queue or topic.
     #[command(after_help = moving::RESUBMIT_EXAMPLES)]
     Resubmit(Box<moving::ResubmitArgs>),
     /// Move messages to another queue or topic.
@@ -72,10 +72,10 @@ pub(super) enum RemoteCommand {
     /// List sessions, show or remove their state.
     #[command(subcommand, after_help = sessions::EXAMPLES)]
     Sessions(sessions::SessionsCommand),
-    /// Follow messages as they come, without taking them, or the broker's log.
+    /// Follow messages as they arrive, without removing them, or the broker's log.
     #[command(after_help = tail::EXAMPLES)]
     Tail(Box<tail::TailArgs>),
-    /// Show who holds which lock until when, and end locks.
+    /// Show message locks with their holders, and release them.
     #[command(subcommand, after_help = locks::EXAMPLES)]
     Locks(locks::LocksCommand),
     /// List queues, topics and subscriptions.
@@ -95,7 +95,7 @@ pub(super) enum RemoteCommand {
     /// List, add and remove the rules of a subscription.
     #[command(subcommand, after_help = rule::EXAMPLES)]
     Rule(rule::RuleCommand),
-    /// Make a namespace have the entities that a file declares.
+    /// Create and change the entities of a namespace as a file declares them.
     #[command(after_help = apply::EXAMPLES)]
     Apply(apply::ApplyArgs),
     /// Print the entities of a namespace in TOML.
@@ -113,10 +113,10 @@ pub(super) enum RemoteCommand {
     /// Measure how fast messages are sent or received over one connection.
     #[command(subcommand, after_help = perf::EXAMPLES)]
     Perf(perf::PerfCommand),
-    /// Check the way to a namespace: name, port, TLS, credentials.
+    /// Check the connection to a namespace: name, port, TLS, credentials.
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorArgs),
-    /// Print a shared access signature, for programs that speak HTTP.
+    /// Print a shared access signature, for HTTP clients.
     #[command(after_help = token::EXAMPLES)]
     Token(token::TokenArgs),
 }

@@ -18,7 +18,7 @@ Examples:
   peeklock resubmit orders                      all of them
   peeklock resubmit orders --where \"DeadLetterReason = 'Bad'\"
   peeklock resubmit orders --seq 17,18 --to repaired
-Each message is sent and removed in one transaction: it is neither lost nor doubled. It gets a new message id, so that duplicate
+Each message is sent and removed in one transaction: it is neither lost nor duplicated. It gets a new message id, so that duplicate
 detection doesn't drop it, unless --keep-id. Dead letters of a subscription go to its topic: every subscription whose rules match gets
 a copy.";
 
@@ -50,7 +50,7 @@ struct Common {
     #[arg(long)]
     keep_id: bool,
 
-    /// Only say which messages are meant.
+    /// Only show which messages are selected.
     #[arg(long)]
     dry_run: bool,
 
@@ -65,11 +65,11 @@ struct Common {
 /// Which dead letters.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ResubmitArgs {
-    /// Queue or subscription whose dead letters are meant; with /$transfer those of forwarding.
+    /// Queue or subscription whose dead letters are sent; append /$transfer for messages that could not be forwarded.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// Send them to this queue or topic [default: where they came from].
+    /// Send them to this queue or topic [default: the one that they came from].
     #[arg(long, value_name = "ENTITY")]
     to: Option<String>,
 
@@ -80,11 +80,11 @@ pub(in crate::cli) struct ResubmitArgs {
 /// Which messages, and where to.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MoveArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters.
+    /// Queue or subscription; append /$dlq for its dead letters.
     #[arg(value_name = "FROM")]
     address: Address,
 
-    /// The queue or topic that gets them.
+    /// The target queue or topic.
     #[arg(value_name = "TO")]
     to: String,
 
@@ -125,7 +125,7 @@ impl UndeferArgs {
                 Ok(self.address.entity.clone())
             }
             None => Err(Failure::usage(format!(
-                "say with --to where messages of {} go: sent again, they don't come back to where they are",
+                "name the target of the messages of {} with --to: sent again, they would not return to this place",
                 self.address
             ))),
         }
@@ -140,7 +140,7 @@ pub(super) async fn resubmit(args: ResubmitArgs) -> Result<(), Failure> {
 
 pub(super) async fn move_messages(args: MoveArgs) -> Result<(), Failure> {
     if args.address.sub_queue == SubQueue::Main && args.address.entity.eq_ignore_ascii_case(&args.to) {
-        return Err(Failure::usage("the messages are there already"));
+        return Err(Failure::usage("the messages are in the target already"));
     }
     let source = Source::new(&args.address, args.session.as_deref())?;
     transfer(source, &args.to, &args.common, "moved").await
@@ -174,7 +174,7 @@ async fn transfer(
 
 fn no_transactions(error: ClientError) -> Failure {
     Failure::about("transactions", error)
-        .advise("the tier Basic has none: there messages can't be moved safely")
+        .advise("the tier Basic has none, so messages can't be moved safely there")
 }
 
 /// Reports the result; messages that were left are a failure.
@@ -196,7 +196,7 @@ async fn finish(
         let verb = if would.is_empty() { done.to_owned() } else { format!("{would} {done}") };
         output::line(format!("{}: {}", verb, counted(report.done, "message")));
         for (number, reason) in &report.skipped {
-            output::note(format!("{number} was left: {reason}"));
+            output::note(format!("{number} was skipped: {reason}"));
         }
     }
     if report.skipped.is_empty() {

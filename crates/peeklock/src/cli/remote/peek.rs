@@ -32,9 +32,9 @@ const BODY_CHARACTERS: usize = 60;
 pub(super) enum StateArg {
     /// Available or locked.
     Active,
-    /// Set aside by a receiver.
+    /// Deferred by a receiver.
     Deferred,
-    /// Waiting for their time.
+    /// Scheduled for later.
     Scheduled,
     /// In the dead-letter queue: the same as ENTITY/$dlq.
     Dead,
@@ -43,7 +43,7 @@ pub(super) enum StateArg {
 /// What to look at.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PeekArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters, with /$transfer what forwarding could not deliver.
+    /// Queue or subscription; append /$dlq for its dead letters, /$transfer for messages that could not be forwarded.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
@@ -58,7 +58,7 @@ pub(in crate::cli) struct PeekArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     from: i64,
 
-    /// Show at most so many.
+    /// Maximum number of messages to show.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     count: u64,
 
@@ -70,11 +70,11 @@ pub(in crate::cli) struct PeekArgs {
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
-    /// Go on with messages that come later, until interrupted.
+    /// Continue with messages that arrive later, until interrupted.
     #[arg(long)]
     follow: bool,
 
-    /// Show at most so many bytes of each body in JSON.
+    /// Maximum number of bytes of each body in JSON.
     #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
     body_max: usize,
 

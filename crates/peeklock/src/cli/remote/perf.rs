@@ -38,7 +38,7 @@ pub(in crate::cli) struct PerfSendArgs {
     #[arg(value_name = "ENTITY")]
     entity: String,
 
-    /// How many.
+    /// The number of messages.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10_000)]
     count: u64,
 
@@ -46,11 +46,11 @@ pub(in crate::cli) struct PerfSendArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     size: usize,
 
-    /// Messages under way at a time.
+    /// Maximum number of messages that are sent and not acknowledged yet.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     window: u32,
 
-    /// The session that all belong to.
+    /// The session of all messages.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
@@ -65,19 +65,19 @@ pub(in crate::cli) struct PerfSendArgs {
 /// What to receive.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PerfReceiveArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters.
+    /// Queue or subscription; append /$dlq for its dead letters.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// How many.
+    /// The number of messages.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10_000)]
     count: u64,
 
-    /// Have messages deleted as they are sent instead of completing them.
+    /// Receive in mode receive-and-delete instead of completing messages.
     #[arg(long)]
     delete: bool,
 
-    /// Stop when no message came for so long.
+    /// Stop when no message arrived for this time.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     wait: Duration,
 

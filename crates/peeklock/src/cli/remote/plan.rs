@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_refused_with_what_to_do() {
+    fn changes_of_immutable_options_are_refused_with_advice() {
         let mut plan = Plan::default();
         let wanted = queue(|options| options.requires_session = true);
         let failure = plan.entity("a", Some(queue(|_| {})), wanted, None).unwrap_err();

@@ -24,7 +24,7 @@ pub(super) fn property(text: &str) -> Result<Property, String> {
     if name.is_empty() {
         return Err("a property needs a name".to_owned());
     }
-    let wrong = || format!("\"{value}\" is no {kind}");
+    let wrong = || format!("\"{value}\" is not a valid {kind}");
     let value = match kind {
         "string" => Value::from(value),
         "int" => Value::Int(value.parse().map_err(|_| wrong())?),
@@ -33,14 +33,14 @@ pub(super) fn property(text: &str) -> Result<Property, String> {
         "bool" | "boolean" => Value::Bool(value.parse().map_err(|_| wrong())?),
         "uuid" => Value::Uuid(*uuid::Uuid::parse_str(value).map_err(|_| wrong())?.as_bytes()),
         "time" => Value::Timestamp(super::text::instant_ms(value)?),
-        other => return Err(format!("\"{other}\" is no type; write {TYPES}")),
+        other => return Err(format!("\"{other}\" is not a type; write {TYPES}")),
     };
     Ok(Property { name: name.to_owned(), value })
 }
 
 /// A number, or one of the words `inf` and `nan`. Rust also parses a number that is too large as infinity.
 fn double(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("\"{text}\" is no double"))?;
+    let value: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a double"))?;
     if value.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit()) {
         return Err(format!(
             "\"{text}\" is beyond the largest double, {:e}; write a smaller number, or inf",

@@ -20,7 +20,7 @@ Examples:
   peeklock purge orders                    every message that is there now
   peeklock purge 'orders/$dlq' --before 2026-01-31T12:00:00Z
   peeklock purge orders --where \"sys.Label = 'test'\"
-  peeklock purge orders --state scheduled  cancel what is scheduled
+  peeklock purge orders --state scheduled  cancel scheduled messages
   peeklock purge baskets --state deferred --session red
 Messages that a receiver has locked stay.";
 
@@ -35,20 +35,20 @@ const SESSION_WAIT: Duration = Duration::from_secs(1);
 enum StateArg {
     /// Available.
     Active,
-    /// Set aside by a receiver.
+    /// Deferred by a receiver.
     Deferred,
-    /// Waiting for their time.
+    /// Scheduled for later.
     Scheduled,
 }
 
 /// What to delete.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PurgeArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters, with /$transfer those of forwarding.
+    /// Queue or subscription; append /$dlq for its dead letters, /$transfer for messages that could not be forwarded.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// Messages in this state.
+    /// Only messages in this state.
     #[arg(long, value_enum, default_value = "active")]
     state: StateArg,
 
@@ -59,7 +59,7 @@ pub(in crate::cli) struct PurgeArgs {
     #[command(flatten)]
     selection: Selection,
 
-    /// Only say which messages are meant.
+    /// Only show which messages are selected.
     #[arg(long)]
     dry_run: bool,
 

@@ -11,10 +11,10 @@ use super::{ConnectionArgs, Failure, message_json, output, peek};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  peeklock receive orders                        take one message, wait for it up to 5 s
+  peeklock receive orders                        receive one message, wait up to 5 s
   peeklock receive orders -n 100 --json          up to 100, one JSON object per line
   peeklock receive orders --dead-letter --reason Bad --description 'no customer'
-  peeklock receive orders --abandon              look at one and give it back (counts as a try)
+  peeklock receive orders --abandon              receive one and abandon it (increases its delivery count)
   peeklock receive baskets --session red -n 10   the messages of one session
   peeklock receive orders --all --delete         everything that is there, deleted as it is sent
 `peeklock peek` shows messages without taking them.";
@@ -27,19 +27,19 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// What to receive, and what becomes of it.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReceiveArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters.
+    /// Queue or subscription; append /$dlq for its dead letters.
     #[arg(value_name = "ENTITY")]
     address: Address,
 
-    /// Receive at most so many.
+    /// Maximum number of messages to receive.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     count: u64,
 
-    /// Receive everything that is there.
+    /// Receive all messages that exist.
     #[arg(long, conflicts_with = "count")]
     all: bool,
 
-    /// How long to wait for a message, such as 30s; 0s takes only what is there.
+    /// How long to wait for a message, such as 30s; 0s receives only messages that are available now.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     wait: Duration,
 
@@ -69,11 +69,11 @@ struct OutcomeArgs {
     #[arg(long, group = "outcome")]
     complete: bool,
 
-    /// Give them back; it counts as a failed try.
+    /// Abandon them: they are available again, with their delivery count increased.
     #[arg(long, group = "outcome")]
     abandon: bool,
 
-    /// Set them aside: only their sequence numbers lead to them.
+    /// Defer them: they can only be received by sequence number.
     #[arg(long, group = "outcome")]
     defer: bool,
 
@@ -81,15 +81,15 @@ struct OutcomeArgs {
     #[arg(long, group = "outcome")]
     dead_letter: bool,
 
-    /// Delete them as they are sent: a message is lost if the command is killed in between.
+    /// Receive in mode receive-and-delete: a message is lost if the command is killed before it is printed.
     #[arg(long, group = "outcome")]
     delete: bool,
 
-    /// Why they are dead-lettered.
+    /// The dead-letter reason.
     #[arg(long, value_name = "TEXT", default_value = "", requires = "dead_letter")]
     reason: String,
 
-    /// More about it.
+    /// The dead-letter description.
     #[arg(long, value_name = "TEXT", default_value = "", requires = "dead_letter")]
     description: String,
 }

@@ -26,7 +26,7 @@ pub(in crate::cli) enum RuleCommand {
     Add(Box<RuleAddArgs>),
     /// Remove a rule.
     Rm(RuleRmArgs),
-    /// Say which rules match a message, and what their actions make of it; nothing is sent.
+    /// Show which rules match a message, and the message after their actions; nothing is sent.
     Test(rule_test::RuleTestArgs),
 }
 
@@ -73,7 +73,7 @@ pub(in crate::cli) struct RuleAddArgs {
     #[arg(long = "false", group = "filter")]
     none: bool,
 
-    /// What the rule changes in the subscription's copy, such as "SET priority = 'high'".
+    /// The action of the rule on the subscription's copy, such as "SET priority = 'high'".
     #[arg(long, value_name = "SQL")]
     action: Option<String>,
 
@@ -96,7 +96,7 @@ pub(in crate::cli) struct RuleRmArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Only say what would be removed.
+    /// Only show what would be removed.
     #[arg(long)]
     dry_run: bool,
 
@@ -189,7 +189,7 @@ fn subscription(address: &Address) -> Result<&str, Failure> {
     match address.subscription() {
         Some(_) => Ok(&address.entity),
         None => Err(Failure::usage(format!(
-            "{} is no subscription; write topic/Subscriptions/name",
+            "{} is not a subscription; write topic/Subscriptions/name",
             address.entity
         ))),
     }

@@ -18,7 +18,7 @@ pub(super) struct Selection {
     #[arg(long = "seq", value_name = "NUMBER", value_delimiter = ',')]
     numbers: Vec<i64>,
 
-    /// Only messages that were enqueued before this instant.
+    /// Only messages that were enqueued before this time.
     #[arg(long, value_name = "TIME", value_parser = instant_ms)]
     pub(super) before: Option<i64>,
 }

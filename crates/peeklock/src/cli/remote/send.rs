@@ -38,11 +38,11 @@ pub(in crate::cli) struct SendArgs {
     #[arg(long = "in", value_name = "DURATION", value_parser = duration, conflicts_with = "at")]
     delay: Option<Duration>,
 
-    /// Make the message available at this instant, such as 2026-01-31T12:00:00Z.
+    /// Make the message available at this time, such as 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = instant_ms)]
     at: Option<i64>,
 
-    /// Send so many messages.
+    /// Number of copies to send.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
 

@@ -61,7 +61,7 @@ pub(in crate::cli) struct SessionArgs {
 /// Which session.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SessionClearArgs {
-    /// Only say what would be removed.
+    /// Only show what would be removed.
     #[arg(long)]
     dry_run: bool,
 

@@ -15,10 +15,10 @@ use super::{ConnectionArgs, Failure, output};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  peeklock tail orders                          messages of `orders` as they come, without taking them
+  peeklock tail orders                          messages of `orders` as they arrive, without removing them
   peeklock tail orders -n 10                    the last ten as well
   peeklock tail orders --where 'amount > 5' --json
-  peeklock tail 'news/Subscriptions/all/$dlq'   dead letters as they come
+  peeklock tail 'news/Subscriptions/all/$dlq'   dead letters as they arrive
   peeklock tail --log --level warn              the broker's log (Peeklock only)
   peeklock tail --audit                         who changes what (Peeklock only)
 A message that a receiver takes within half a second may be gone before it is seen.";
@@ -36,7 +36,7 @@ const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 /// What to follow.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TailArgs {
-    /// Queue or subscription; with /$dlq behind it its dead letters, with /$transfer what forwarding could not deliver.
+    /// Queue or subscription; append /$dlq for its dead letters, /$transfer for messages that could not be forwarded.
     #[arg(value_name = "ENTITY", required_unless_present_any = ["log", "audit"], conflicts_with_all = ["log", "audit"])]
     address: Option<Address>,
 
@@ -44,22 +44,22 @@ pub(in crate::cli) struct TailArgs {
     #[arg(long, conflicts_with = "audit")]
     log: bool,
 
-    /// Follow the audit log instead: who changes what.
+    /// Follow the audit log of administrative changes instead.
     #[arg(long)]
     audit: bool,
 
-    /// Of the log, only lines of this level and more severe ones.
+    /// Only lines of the log with this level or a more severe one.
     #[arg(long, value_parser = LEVELS, default_value = "trace", hide_default_value = true)]
     level: String,
 
     #[command(flatten)]
     selection: Selection,
 
-    /// Begin with those of the last N messages that are still there, or with the last N lines of the log.
+    /// Begin with the last N sequence numbers whose messages still exist, or with the last N lines of the log.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 0)]
     last: u32,
 
-    /// End after so many messages or lines [default: go on until interrupted].
+    /// End after this number of messages or lines [default: until interrupted].
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 

@@ -22,7 +22,7 @@ pub(super) struct ConnectionArgs {
     #[arg(long, short = 'c', value_name = "STRING", env = "PEEKLOCK_CONNECTION", hide_env_values = true)]
     connection: Option<String>,
 
-    /// The file that `peeklock serve --ready-file FILE` writes: it has the connection string of that broker.
+    /// The file that `peeklock serve --ready-file FILE` writes; it contains the connection string of that broker.
     #[arg(long, value_name = "FILE", env = "PEEKLOCK_READY_FILE", hide_env_values = true)]
     ready_file: Option<PathBuf>,
 
@@ -91,8 +91,10 @@ fn read_ready_file(file: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
     let ready: ReadyFile = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
     if ready.connection_string.contains("<its key>") {
-        return Err(Failure::usage("the ready file names no key, because the broker has rules of its own")
-            .advise("set --connection or PEEKLOCK_CONNECTION to a connection string with a key"));
+        return Err(Failure::usage(
+            "the ready file contains no key, because the broker has authorization rules of its own",
+        )
+        .advise("set --connection or PEEKLOCK_CONNECTION to a connection string with a key"));
     }
     Ok(ready.connection_string)
 }

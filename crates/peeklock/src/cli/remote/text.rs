@@ -30,7 +30,7 @@ pub(super) fn instant_ms(text: &str) -> Result<i64, String> {
         return Ok(Timestamp::now().as_millisecond());
     }
     let instant: Timestamp = text.parse().map_err(|_| {
-        format!("\"{text}\" is no instant; write date, time and zone, such as 2026-01-31T12:00:00Z")
+        format!("\"{text}\" is not a point in time; write date, time and zone, such as 2026-01-31T12:00:00Z")
     })?;
     Ok(instant.as_millisecond())
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_holds_does_not_reach_the_terminal_as_commands() {
+    fn text_of_messages_does_not_reach_the_terminal_as_commands() {
         assert_eq!(one_line("a\u{1b}[2Jb\nc", 40), "a [2Jb c");
         assert_eq!(one_line("abcdef", 3), "abc…");
     }

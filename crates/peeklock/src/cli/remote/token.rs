@@ -12,7 +12,7 @@ use super::{ConnectionArgs, Failure, output};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  peeklock token                   a token for the whole namespace that holds for an hour
+  peeklock token                   a token for the whole namespace, valid for an hour
   peeklock token orders --for 10m
   peeklock token 'orders/$dlq'     for its dead letters
   curl -H \"Authorization: $(peeklock token orders)\" -X DELETE http://localhost:5300/orders/messages/head";
@@ -20,11 +20,11 @@ Examples:
 /// What the token is for.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TokenArgs {
-    /// The entity, a queue inside it such as orders/$dlq, or without one the namespace.
+    /// The entity, or a sub-queue such as orders/$dlq [default: the whole namespace].
     #[arg(value_name = "ENTITY", default_value = "", value_parser = signed_path)]
     entity: String,
 
-    /// How long it holds.
+    /// How long the token is valid.
     #[arg(long = "for", value_name = "DURATION", default_value = "1h", value_parser = lifetime)]
     lifetime: Duration,
 
@@ -39,8 +39,10 @@ pub(in crate::cli) struct TokenArgs {
 fn lifetime(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     if length < Duration::from_secs(1) {
-        return Err("a token that holds for less than a second is refused; write a longer time, such as 10m"
-            .to_owned());
+        return Err(
+            "a token that is valid for less than a second is refused; write a longer time, such as 10m"
+                .to_owned(),
+        );
     }
     Ok(length)
 }
@@ -64,7 +66,7 @@ fn node_path(text: &str) -> Result<String, String> {
         ResolvedNode::Entity(node) => Ok(node.to_string()),
         ResolvedNode::Namespace => Ok(String::new()),
         ResolvedNode::Cbs => {
-            Err("$cbs takes tokens, and none is for it; name the entity that is to be used, or nothing for the namespace"
+            Err("there are no tokens for $cbs itself; name the entity to use, or no entity for the whole namespace"
                 .to_owned())
         }
         _ if text.contains("://") => Err("write the path alone, without scheme and host".to_owned()),

@@ -30,7 +30,7 @@ each other. Needs the right Manage on the namespace, and Peeklock: Azure tells n
 const ROWS_MAX: usize = 10_000;
 const NAME_CHARACTERS: usize = 60;
 
-/// What comes first.
+/// The order of the entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Order {
     /// The most messages in and out per second.
@@ -50,19 +50,19 @@ pub(in crate::cli) struct TopArgs {
     #[arg(value_name = "TEXT")]
     search: Option<String>,
 
-    /// Time between two looks, one second or more.
+    /// Time between two updates, one second or more.
     #[arg(long, value_name = "DURATION", value_parser = interval, default_value = "2s")]
     interval: Duration,
 
-    /// What comes first.
+    /// The order of the entities.
     #[arg(long, value_enum, default_value_t = Order::Rate)]
     sort: Order,
 
-    /// End after so many looks [default: go on until q or an interruption].
+    /// End after this number of updates [default: until q or an interruption].
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
 
-    /// Print one JSON object per look, on one line.
+    /// Print one JSON object per update, on one line.
     #[arg(long)]
     json: bool,
 

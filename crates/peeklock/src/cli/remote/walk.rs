@@ -85,7 +85,7 @@ pub(super) async fn walk(
     let reason = if work.held.len() < HELD_MAX {
         "locked by a receiver, or gone".to_owned()
     } else {
-        format!("{HELD_MAX} messages in front of it are not meant; deal with those first")
+        format!("{HELD_MAX} messages in front of it are not selected; receive or move those first")
     };
     work.report.skipped.extend(numbers.into_iter().map(|number| (number, reason.clone())));
     work.give_back(client).await

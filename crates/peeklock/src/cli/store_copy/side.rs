@@ -194,7 +194,7 @@ impl Open {
             let is_silent = member.elapsed().now().saturating_sub(since) > SILENCE;
             match (was_silent, is_silent) {
                 (false, true) => output::note(format!(
-                    "{name} does not answer; waiting for it. The command may be stopped and run again: it goes on where it was"
+                    "{name} does not answer; waiting for it. The command may be stopped and run again: it resumes where it stopped"
                 )),
                 (true, false) => output::note(format!("{name} answers again")),
                 _ => {}
@@ -211,7 +211,7 @@ impl Open {
                 // A hand-over can't occur, because no configuration names this node.
                 let (Ended::Lost | Ended::HandOver(_)) = held.ended().await;
                 let reason = Error::Fenced { reason: format!("{name}: the lease was lost") };
-                Failure::data(format!("{reason}; run the command again, it goes on where it was"))
+                Failure::data(format!("{reason}; run the command again, it resumes where it stopped"))
             }
         }
     }

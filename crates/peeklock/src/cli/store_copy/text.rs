@@ -14,26 +14,26 @@ use super::{Copied, CopyArgs};
 const MIB: f64 = (1 << 20) as f64;
 /// Maximum number of damaged values listed.
 const SHOWN_MAX: usize = 50;
-const AGAIN: &str = "Run the same command again: it goes on where it was.";
+const AGAIN: &str = "Run the same command again: it resumes where it stopped.";
 
 /// Describes the failure of a copy.
 pub(super) fn explain(args: &CopyArgs, names: Option<&StoredNames>, error: CopyError) -> Failure {
     let (from, to) = (&args.from, &args.to);
     match error {
-        CopyError::Empty => Failure::data(format!("{from} holds nothing; is it the right store?")),
+        CopyError::Empty => Failure::data(format!("{from} is empty; is it the right store?")),
         CopyError::SourceUnfinished(source) => Failure::data(format!(
             "{from} is itself an unfinished copy of {source}; complete that first, or copy from {source}"
         )),
         CopyError::NotEmpty => Failure::usage(format!(
-            "{to} is not empty, and no unfinished copy: nothing was written. A copy goes into a store of its own; or was it complete already?"
+            "{to} is not empty and not an unfinished copy: nothing was written. Name an empty store; if the copy was complete already, nothing is left to do."
         )),
         CopyError::Damaged { damaged, more } => Failure::data(damage(args, names, &damaged, more)),
         CopyError::TooLarge { key, .. } => {
             let what = describe(names, key);
-            Failure::data(format!("{to} can't take everything: {error}: {what}"))
+            Failure::data(format!("{to} can't store everything: {error}: {what}"))
         }
         CopyError::Different { key, ref what } => Failure::data(format!(
-            "{to} does not hold what was written to it: {}: {what}. Delete it, look at what it is kept on, and begin anew.",
+            "{to} does not return the data that was written to it: {}: {what}. Delete it, check its disk or database, and start again.",
             describe(names, key)
         )),
         CopyError::Source(error) => stopped(&from.to_string(), &error),
@@ -45,7 +45,7 @@ fn stopped(side: &str, error: &Error) -> Failure {
     let Failure { message, exit } = Failure::of(error);
     let advice = match error {
         Error::Full { .. } => {
-            "\nMake room, then run the same command again: it goes on where it was.".to_owned()
+            "\nMake room, then run the same command again: it resumes where it stopped.".to_owned()
         }
         Error::Corrupt { .. } => String::new(),
         _ => format!("\n{AGAIN}"),
@@ -67,10 +67,10 @@ fn damage(args: &CopyArgs, names: Option<&StoredNames>, damaged: &[DamagedValue]
         Some(directory) => {
             let directory = directory.display();
             format!(
-                "`peeklock store salvage {directory}` makes a store of what is readable (docs/damaged-store.md). {AGAIN}"
+                "`peeklock store salvage {directory}` makes a store of the readable data (docs/damaged-store.md). {AGAIN}"
             )
         }
-        None => "Restore the database from a backup; docs/cluster.md has what else to do.".to_owned(),
+        None => "Restore the database from a backup; docs/cluster.md lists the other steps.".to_owned(),
     };
     text + &advice
 }
@@ -96,7 +96,7 @@ pub(super) fn show(args: &CopyArgs, copied: Copied) {
     let corrected = match report.corrected {
         0 => String::new(),
         count => {
-            format!("\nchanged meanwhile   {count} values, which an earlier run had copied, were put right")
+            format!("\nchanged meanwhile   {count} values, which an earlier run had copied, were updated")
         }
     };
     output::line(format!(

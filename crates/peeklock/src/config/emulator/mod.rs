@@ -114,7 +114,11 @@ fn read_user(mut user: Object<'_, '_>, bounds: Bounds, config: &mut FileConfig) 
                 entities::read_namespace(first, bounds, config);
             }
             for other in namespaces {
-                user.report(&other.place(), "Namespaces", "there is one namespace; remove the others");
+                user.report(
+                    &other.place(),
+                    "Namespaces",
+                    "only one namespace is supported; remove the others",
+                );
             }
         }
     }

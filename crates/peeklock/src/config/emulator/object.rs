@@ -65,7 +65,7 @@ impl<'a, 'i> Object<'a, 'i> {
             self.object?.properties.iter().filter(|one| one.name.as_str().eq_ignore_ascii_case(key));
         let first = found.next()?;
         if let (true, Some(second)) = (is_new, found.next()) {
-            self.report(&place(&second.name), key, "is there twice; remove one");
+            self.report(&place(&second.name), key, "occurs twice; remove one");
         }
         (!matches!(first.value, ast::Value::NullKeyword(_))).then_some(&first.value)
     }
@@ -112,7 +112,7 @@ impl<'a, 'i> Object<'a, 'i> {
             };
             number.value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
                 let (least, most) = (range.start(), range.end());
-                format!("{} is no whole number from {least} to {most}", number.value)
+                format!("{} is not a whole number from {least} to {most}", number.value)
             })
         })
         .unwrap_or(default)

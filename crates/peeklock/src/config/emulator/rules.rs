@@ -72,7 +72,7 @@ fn read_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<F
         properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
             "correlation" | "correlationfilter" => Ok(true),
             "sql" | "sqlfilter" => Ok(false),
-            _ => Err(format!("\"{kind}\" is no filter; write \"Correlation\" or \"Sql\"")),
+            _ => Err(format!("\"{kind}\" is not a filter; write \"Correlation\" or \"Sql\"")),
         });
     let has_wrong_kind = kind.is_none() && properties.value("FilterType").is_some();
     let (correlation, sql) = (read_correlation(properties), read_sql_filter(properties, limits));
@@ -184,8 +184,7 @@ fn read_user(correlation: &mut Object<'_, '_>) -> Vec<(Box<str>, PropertyValue)>
         match read_value(&field.value) {
             _ if name.is_empty() => correlation.report(&at, "Properties", "a property has an empty name"),
             Ok(_) if user.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) => {
-                let message =
-                    format!("\"{name}\" is there twice, names match regardless of case; remove one");
+                let message = format!("\"{name}\" occurs twice, names match regardless of case; remove one");
                 correlation.report(&at, "Properties", &message);
             }
             Ok(value) => user.push((name.into(), value)),

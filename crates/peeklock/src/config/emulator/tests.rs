@@ -95,7 +95,7 @@ fn the_sample_declares_what_the_emulators_own_does() {
 }
 
 #[test]
-fn what_is_not_said_has_the_emulators_defaults() {
+fn missing_values_have_the_emulators_defaults() {
     let file = read(&file(
         "{\"Name\": \"q\"}",
         "{\"Name\": \"t\", \"Subscriptions\": [{\"Name\": \"s\"}, {\"Name\": \"u\", \"Rules\": [], \"Properties\": {}}]}",
@@ -224,7 +224,7 @@ fn comments_a_last_comma_a_byte_order_mark_null_and_any_case_are_understood() {
 }
 
 #[test]
-fn what_has_no_effect_is_remarked_on_with_its_place() {
+fn values_without_effect_are_noted_with_their_place() {
     let text = file(
         "{\"Name\": \"q\", \"Properties\": {\n\"LockDuraton\": \"PT5S\",\n\"Zone\": 1}}",
         "{\"Name\": \"t\", \"Subscriptions\": [{\"Name\": \"s\", \"Properties\": {\n\"IsClientAffine\": false}}]}",

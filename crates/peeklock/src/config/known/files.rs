@@ -25,13 +25,16 @@ pub(super) fn check(file: &FileConfig, data_dir: &Path, report: &Report<'_>) {
     check_tls(&file.tls, report);
     if fs::metadata(data_dir).is_ok_and(|found| !found.is_dir()) {
         let steps = [Step::Key("storage"), Step::Key("data_dir")];
-        report.problem(&steps, format!("[storage] data_dir: \"{}\" is no directory", data_dir.display()));
+        report.problem(&steps, format!("[storage] data_dir: \"{}\" is not a directory", data_dir.display()));
     }
     if let Some(AuditTarget::File(path)) = &file.audit {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         if parent.is_some_and(|parent| !parent.is_dir()) {
             let steps = [Step::Key("log"), Step::Key("audit")];
-            report.problem(&steps, format!("[log] audit: \"{}\" is in no directory", path.display()));
+            report.problem(
+                &steps,
+                format!("[log] audit: the directory of \"{}\" does not exist", path.display()),
+            );
         }
     }
 }

@@ -82,7 +82,7 @@ fn check_cycles(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>) 
         let names: Vec<String> =
             [edge.source].into_iter().chain(way).map(|name| format!("\"{name}\"")).collect();
         let what = format!(
-            "messages go round, {}; after {HOPS_MAX} times each becomes a dead letter",
+            "forwarding forms a loop, {}; after {HOPS_MAX} times each message is dead-lettered",
             names.join(" to ")
         );
         report.note(&edge.steps, edge.describe(&what));
@@ -121,7 +121,7 @@ fn check_lengths(edges: &[Edge<'_>], graph: &Graph<'_, '_>, report: &Report<'_>)
         }
         if !reached.is_empty() {
             let what = format!(
-                "messages would be forwarded more than {HOPS_MAX} times from here; each becomes a dead letter on its way"
+                "messages would be forwarded more than {HOPS_MAX} times from here; each is dead-lettered before the end"
             );
             report.note(&edge.steps, edge.describe(&what));
         }

@@ -79,8 +79,8 @@ fn a_circle_of_forwarding_is_noted_once() {
         [[queues]]\nname = \"b\"\nforward_to = \"A\"\n[[queues]]\nname = \"outside\"\nforward_to = \"a\"\n";
     let found = examined(text, &Reach::Text);
     assert_eq!(found.problems, []);
-    let expected = "3:14: queue \"a\": forward_to: messages go round, \"a\" to \"T\" to \"b\" to \"A\"; after 4 \
-                    times each becomes a dead letter";
+    let expected = "3:14: queue \"a\": forward_to: forwarding forms a loop, \"a\" to \"T\" to \"b\" to \"A\"; after 4 \
+                    times each message is dead-lettered";
     assert_eq!(shown(&found.notes), [expected]);
 }
 
@@ -145,8 +145,8 @@ fn files_that_a_start_could_not_read_are_mistakes() {
     assert!(
         found[0].starts_with("4:13: [tls] client_ca: ") && found[0].contains("can't be read: No such file")
     );
-    assert!(found[1].starts_with("6:9: [log] audit: ") && found[1].ends_with("is in no directory"));
-    assert!(found[2].starts_with("8:12: [storage] data_dir: ") && found[2].ends_with("is no directory"));
+    assert!(found[1].starts_with("6:9: [log] audit: ") && found[1].ends_with("does not exist"));
+    assert!(found[2].starts_with("8:12: [storage] data_dir: ") && found[2].ends_with("is not a directory"));
     assert_eq!(examined(&text, &Reach::Text), Findings::default(), "it may be meant for another machine");
 
     let unusable = text.lines().take(3).collect::<Vec<_>>().join("\n");
@@ -164,6 +164,9 @@ fn the_emulators_file_is_examined_as_well() {
     let config = emulator::parse("t", text, Bounds::default()).unwrap();
     let found = shown(&examine(&config, text, &Reach::Text).notes);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].starts_with("2:45: queue \"a\": ForwardTo: messages go round, \"a\" to \"b\" to \"a\""));
+    assert!(
+        found[0]
+            .starts_with("2:45: queue \"a\": ForwardTo: forwarding forms a loop, \"a\" to \"b\" to \"a\"")
+    );
     assert!(found[1].starts_with("3:83: queue \"b\": ForwardDeadLetteredMessagesTo: \"c\" is not declared"));
 }

@@ -32,7 +32,7 @@ fn the_known_key_is_for_loopback_unless_that_is_asked_for() {
 }
 
 #[test]
-fn anybody_is_let_in_on_loopback_only_unless_that_is_asked_for() {
+fn unauthenticated_access_needs_loopback_or_allow_anybody() {
     let anybody = ServeArgs { authorization_required: Some(false), ..ServeArgs::default() };
     assert!(!merged(anybody.clone(), RULE).authorization.policy().required);
     let message = refused(anybody.clone(), EVERYWHERE);
@@ -58,7 +58,7 @@ fn certificates_are_given_rights_on_a_scope() {
 }
 
 #[test]
-fn what_was_provisional_is_refused_with_its_new_name() {
+fn provisional_keys_are_refused_with_their_new_name() {
     for (old, new) in
         [("require_token = true", "required = true"), ("plain_enabled = false", "[authorization]")]
     {

@@ -87,7 +87,7 @@ fn a_bad_rule_is_refused_with_its_place_and_advice() {
         ),
         (
             "name = \"r\"\nrights = [\"send\"]",
-            "t:5:10: queue \"q\", authorization rule \"r\": rights: \"send\" is no right; write \"Listen\",",
+            "t:5:10: queue \"q\", authorization rule \"r\": rights: \"send\" is not a right; write \"Listen\",",
         ),
         (
             "name = \"r\"\nrights = [\"Manage\"]",
@@ -113,11 +113,11 @@ fn a_missing_or_bad_key_is_refused_without_showing_it() {
         ),
         (
             "primary_key = \"hunter2\"\nprimary_key_env = \"X\"",
-            "primary_key_env: primary_key says it already; remove",
+            "primary_key_env: primary_key sets it already; remove",
         ),
         (
             "primary_key_env = \"X\"\nprimary_key = \"hunter2\"",
-            "primary_key: primary_key_env says it already; remove",
+            "primary_key: primary_key_env sets it already; remove",
         ),
         ("primary_key = \"\"", "primary_key: is empty"),
         ("primary_key = 5", "primary_key: expected a text in quotes; write primary_key = \"…\""),
@@ -127,7 +127,7 @@ fn a_missing_or_bad_key_is_refused_without_showing_it() {
             "primary_key_file = \"/nowhere/key\"",
             "primary_key_file: \"/nowhere/key\" can't be read: No such file",
         ),
-        ("primary_key_file = \"/dev/null\"", "primary_key_file: what \"/dev/null\" holds is empty"),
+        ("primary_key_file = \"/dev/null\"", "primary_key_file: the value in \"/dev/null\" is empty"),
         (
             "primary_key_env = \"PEEKLOCK_NO_KEY\"",
             "the environment variable \"PEEKLOCK_NO_KEY\" is not set, or is",

@@ -46,7 +46,7 @@ fn the_emulators_file_declares_entities_beside_those_of_the_other() {
 }
 
 #[test]
-fn what_both_files_declare_is_refused() {
+fn entities_declared_in_both_files_are_refused() {
     let (_directory, args) = both("[[topics]]\nname = \"ORDERS\"\n", JSON);
     let error = Config::resolve(args).unwrap_err().to_string();
     assert_eq!(error, "both configuration files declare \"orders\"; remove it from one");

@@ -320,12 +320,12 @@ fn a_name_asked_for_as_queue_and_as_topic_is_refused() {
     );
     assert_eq!(
         refused(asking(&["news"], &["News"]), ""),
-        "--topic News: --queue asks for a queue of this name; choose another"
+        "--topic News: --queue declares a queue of this name; choose another"
     );
 }
 
 #[test]
-fn s15_the_limit_is_the_default_of_whoever_says_nothing() {
+fn s15_the_limit_is_the_default_without_a_time_to_live() {
     let config = merged(
         ServeArgs::default(),
         r#"

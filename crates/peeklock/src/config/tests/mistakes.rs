@@ -20,15 +20,15 @@ const BAD_QUEUE: &[(&str, &str)] = &[
     ),
     (
         "[network]\nallowed_origins = [\"null\"]",
-        "4:19: [network] allowed_origins: \"null\" is no origin of web pages; write \"https://shop.example\"",
+        "4:19: [network] allowed_origins: \"null\" is not an origin of web pages; write \"https://shop.example\"",
     ),
     (
         "[network]\nallowed_origins = [\"https://shop.example/path\"]",
-        "is no origin of web pages; write \"https://shop.example\": scheme, host and port if it has one, without a path",
+        "is not an origin of web pages; write \"https://shop.example\": scheme, host and port if it has one, without a path",
     ),
     (
         "[network]\nallowed_hosts = [\"https://broker.example\"]",
-        "allowed_hosts: \"https://broker.example\" is no host name; write \"broker.example\", or \"*.example\"",
+        "allowed_hosts: \"https://broker.example\" is not a host name; write \"broker.example\", or \"*.example\"",
     ),
     ("xyz = 1", "3:1: queue \"q\": unknown key `xyz`; known keys are name, max_size_in_megabytes"),
     (
@@ -110,7 +110,7 @@ const BAD_QUEUE: &[(&str, &str)] = &[
     ),
     (
         "status = \"active\"",
-        "status: \"active\" is no status; write \"Active\", \"Disabled\", \"SendDisabled\" or",
+        "status: \"active\" is not a status; write \"Active\", \"Disabled\", \"SendDisabled\" or",
     ),
     ("requiresSession = true", "unknown key `requiresSession`; did you mean `requires_session`?"),
 ];
@@ -240,7 +240,7 @@ const BAD_RULE: &[(&str, &str)] = &[
     ),
     (
         "filter = \"yes\"",
-        "7:10: topic \"t\", subscription \"s\", rule \"r\": filter: \"yes\" is no filter; write \"true\" or \"false\"",
+        "7:10: topic \"t\", subscription \"s\", rule \"r\": filter: \"yes\" is not a filter; write \"true\" or \"false\"",
     ),
     ("filter = true", "filter: expected a text in quotes, found true; write filter = \"true\""),
     (
@@ -314,10 +314,7 @@ const BAD_RULE: &[(&str, &str)] = &[
         "correlation = { properties = { a = 1, A = 2 } }",
         "correlation: properties: \"A\" and \"a\" are the same; remove one",
     ),
-    (
-        "correlation = { properties = { \"\" = 1 } }",
-        "correlation: properties: an empty name stands for nothing",
-    ),
+    ("correlation = { properties = { \"\" = 1 } }", "correlation: properties: the name is empty"),
     (
         "correlation = { properties = { a = [1] } }",
         "7:36: topic \"t\", subscription \"s\", rule \"r\": correlation: properties.a: expected a text, number, boolean or",
@@ -339,7 +336,7 @@ const BAD_RULE: &[(&str, &str)] = &[
     ("correlation = { properties = { a = -9223372036854775809 } }", "does not fit into 64 bits"),
     (
         "correlation = { properties = { a = 2026-01-31 } }",
-        "properties.a: 2026-01-31 is no instant; write date, time and offset, such as 2026-01-31T12:00:00Z",
+        "properties.a: 2026-01-31 is not a point in time; write date, time and offset, such as 2026-01-31T12:00:00Z",
     ),
 ];
 

@@ -37,11 +37,11 @@ fn mistakes_about_the_database_are_told_without_its_password() {
     for (text, expected) in [
         (
             "engine = \"mysql\"",
-            "2:10: [storage] engine: \"mysql\" is no engine; write \"local\" or \"postgres\"",
+            "2:10: [storage] engine: \"mysql\" is not an engine; write \"local\" or \"postgres\"",
         ),
         (
             "engine = \"postgres\"\nurl = \"hunter2\"",
-            "3:7: [storage] url: is no URL of a database; write \"postgres://",
+            "3:7: [storage] url: is not the URL of a database; write \"postgres://",
         ),
         (
             "engine = \"postgres\"\nurl = 7",
@@ -57,13 +57,16 @@ fn mistakes_about_the_database_are_told_without_its_password() {
         ),
         (
             "durability = \"none\"",
-            "2:14: [storage] durability: \"none\" is no durability; write \"standby\", or",
+            "2:14: [storage] durability: \"none\" is not a durability; write \"standby\", or",
         ),
         (
             "engine = \"postgres\"\nsize_max = \"1 MiB\"",
             "3:12: [storage] size_max: \"1 MiB\" is less than a log needs; write",
         ),
-        ("[cluster]\nnode = \"a b\"", "3:8: [cluster] node: \"a b\" is no name of a node; write 1 to 100"),
+        (
+            "[cluster]\nnode = \"a b\"",
+            "3:8: [cluster] node: \"a b\" is not a valid name of a node; write 1 to 100",
+        ),
         (
             "[cluster]\nlease_time = \"PT1S\"",
             "3:14: [cluster] lease_time: \"PT1S\" is outside the range from PT3S to PT5M",
@@ -90,7 +93,7 @@ fn an_engine_without_its_database_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_has_no_effect_with_an_engine_is_noted() {
+fn keys_without_effect_for_an_engine_are_noted() {
     let notes = |text: &str| parse("t", text).unwrap_or_else(|problems| panic!("{problems}")).notes;
     let text = format!(
         "[storage]\nengine = \"postgres\"\nurl = \"{URL}\"\nsegment_size = \"32 MiB\"\nreserve = \"256 MiB\"\nscrub_interval = \"PT0S\"\n"

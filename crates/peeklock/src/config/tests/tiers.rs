@@ -47,7 +47,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "Basic",
         "",
-        "2:8: [namespace] tier: \"Basic\" is no tier; write \"premium\", \"standard\" or \"basic\"",
+        "2:8: [namespace] tier: \"Basic\" is not a tier; write \"premium\", \"standard\" or \"basic\"",
     ),
     ("premium", "[namespace.x]", "unknown key `x`; known keys are name, tier"),
 ];
@@ -57,7 +57,7 @@ fn file(tier: &str, lines: &str) -> String {
 }
 
 #[test]
-fn what_a_tier_does_not_have_is_refused_with_its_place_and_advice() {
+fn options_unsupported_by_a_tier_are_refused_with_place_and_advice() {
     let mut wrong = String::new();
     for (tier, lines, expected) in BAD {
         let message = only_message(&file(tier, lines));
@@ -94,7 +94,7 @@ fn a_topic_asked_for_by_flag_needs_a_tier_with_topics() {
     let args = ServeArgs { topics: vec!["t".parse().unwrap()], ..ServeArgs::default() };
     let file = parse("t", &file("basic", "")).unwrap();
     let error = Config::merge(args, file, false).unwrap_err().to_string();
-    assert!(error.contains("the basic tier in [namespace] has no topics"), "{error}");
+    assert!(error.contains("the tier basic in [namespace] has no topics"), "{error}");
 }
 
 #[test]

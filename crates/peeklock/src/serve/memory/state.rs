@@ -27,7 +27,7 @@ pub(in crate::serve) fn watch_state(budget: Budget) -> JoinHandle<()> {
     let is_measurable = measure(&budget);
     if !is_measurable {
         tracing::info!(
-            "the system does not say what memory the process has: limits.state_memory_max has no effect"
+            "the system does not report the memory of the process: limits.state_memory_max has no effect"
         );
     }
     tokio::spawn(async move {
@@ -80,7 +80,7 @@ fn measured(budget: &Budget, process_bytes: u64) {
             "no memory left for more messages: sends are refused until some are received; give the broker more memory, or raise limits.state_memory_max"
         ),
         Some(StateChange::Emptied) => {
-            tracing::warn!(bytes, limit_bytes, "memory for more messages: sends are accepted again");
+            tracing::warn!(bytes, limit_bytes, "memory is available again: sends are accepted");
         }
         None => {}
     }

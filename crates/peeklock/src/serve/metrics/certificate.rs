@@ -10,7 +10,7 @@ use peeklock_net::Tls;
 const EXPIRY: Family = Family::gauge(
     "peeklock_certificate_expiry_timestamp_seconds",
     Unit::Seconds,
-    "When the TLS certificate that new connections are shown ends, since the epoch.",
+    "Expiry of the TLS certificate of new connections, since the epoch.",
 );
 
 /// The metric's source; see the module.

@@ -9,17 +9,17 @@ use peeklock_metrics::{Family, Page, Source, Unit};
 const AGE: Family = Family::gauge(
     "peeklock_cluster_table_age_seconds",
     Unit::Seconds,
-    "Time since the last request was sent that the table of leases answered.",
+    "Time since the last answered request to the table of leases was sent.",
 );
 const FAILURES: Family = Family::counter(
     "peeklock_cluster_table_failures",
     Unit::None,
-    "Requests to the table of leases that were not answered, or refused.",
+    "Requests to the table of leases that failed: not answered, or refused.",
 );
 const WAITING: Family = Family::gauge(
     "peeklock_cluster_nodes_waiting",
     Unit::None,
-    "Other nodes that would take over now, as this node sees it.",
+    "Other nodes that are ready to take over, as known to this node.",
 );
 
 /// The metrics' source; see the module.

@@ -32,27 +32,24 @@ const DAMAGE: Family = Family::gauge(
 const QUARANTINED: Family = Family::gauge(
     "peeklock_quarantined_messages",
     Unit::None,
-    "Messages that are out of delivery because what is stored of them is damaged.",
+    "Messages in quarantine: not delivered, because their stored data is damaged.",
 );
 const MEMORY_LIMIT: Family = Family::gauge(
     "peeklock_memory_limit_bytes",
     Unit::Bytes,
     "Memory that clients can make the broker hold (limits.memory_max).",
 );
-const MEMORY_USED: Family = Family::gauge(
-    "peeklock_memory_used_bytes",
-    Unit::Bytes,
-    "Memory held of that limit, by what it is held for.",
-);
+const MEMORY_USED: Family =
+    Family::gauge("peeklock_memory_used_bytes", Unit::Bytes, "Memory used of that limit, by purpose.");
 const STATE_MEMORY: Family = Family::gauge(
     "peeklock_state_memory_bytes",
     Unit::Bytes,
-    "Memory of the process beside messages under way: what is known of everything stored.",
+    "Memory of the process apart from messages under way: the state of everything stored.",
 );
 const STATE_MEMORY_LIMIT: Family = Family::gauge(
     "peeklock_state_memory_limit_bytes",
     Unit::Bytes,
-    "Memory for what is known of everything stored, beyond which sends are refused (limits.state_memory_max).",
+    "Limit of that memory, beyond which sends are refused (limits.state_memory_max).",
 );
 const STATE_MEMORY_FULL: Family = Family::gauge(
     "peeklock_state_memory_full",

@@ -134,7 +134,7 @@ async fn keys_are_where_the_issuer_says() {
         (r#"{"issuer":"{}","jwks_uri":"file:///etc/passwd"}"#, "is"),
         (r#"{"issuer":"{}","jwks_uri":"{}/nothing"}"#, "status 404"),
         (r#"{"issuer":"{}","jwks_uri":"{}/much"}"#, "length limit exceeded"),
-        (r#"{"issuer":"{}","jwks_uri":"{}/.well-known/openid-configuration"}"#, "is no JSON Web Key Set"),
+        (r#"{"issuer":"{}","jwks_uri":"{}/.well-known/openid-configuration"}"#, "is not a JSON Web Key Set"),
         (r#"{"issuer":"{}"}"#, "jwks_uri"),
     ] {
         let error = fetch(serving(discovery).await).await.unwrap_err().to_string();

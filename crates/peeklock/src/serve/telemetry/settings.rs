@@ -74,7 +74,7 @@ impl Settings {
 /// Parses `key=value,key=value`, with percent-encoded values.
 fn headers(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let one = |(at, entry): (usize, &str)| {
-        let wrong = || format!("entry {} is no header like name=value", at + 1);
+        let wrong = || format!("entry {} is not a header like name=value", at + 1);
         let (name, value) = entry.split_once('=').ok_or_else(wrong)?;
         let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;
         let name = name.trim().parse::<HeaderName>().map_err(|_| wrong())?;

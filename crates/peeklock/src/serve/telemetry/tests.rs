@@ -175,7 +175,7 @@ fn only_messages_whose_trace_is_recorded_have_spans_unless_a_share_of_the_others
 }
 
 #[test]
-fn what_finds_the_queue_full_is_dropped_and_counted() {
+fn spans_beyond_a_full_queue_are_dropped_and_counted() {
     let (recorder, _queue, counts) = recorder(2);
     let trace = recorder.trace(&sampled()).unwrap();
     for _ in 0..5 {

@@ -11,7 +11,7 @@ const ID_PREFIXES: [&str; 3] = ["ID:AMQP_NO_PREFIX:", "ID:AMQP_UUID:", "ID:AMQP_
 
 pub(in crate::sql) fn property(at: usize, name: &str) -> Built {
     if name.starts_with("JMS") && !HEADERS.contains(&name) {
-        return Err(Problem::new(at, format!("a selector can't ask for {name}")));
+        return Err(Problem::new(at, format!("a selector can't use {name}")));
     }
     Ok(builder::property(Target::user(at, name.into())))
 }

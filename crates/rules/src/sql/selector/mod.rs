@@ -158,9 +158,7 @@ fn explain(text: &str, error: ParseError<usize, Token<'_>, Problem>) -> SqlError
         ParseError::UnrecognizedToken { token: (at, ..), .. }
         | ParseError::ExtraToken { token: (at, ..) }
         | ParseError::InvalidToken { location: at } => Problem::new(at, "this is not expected here"),
-        ParseError::UnrecognizedEof { location, .. } => {
-            Problem::new(location, "the selector ends where more was expected")
-        }
+        ParseError::UnrecognizedEof { location, .. } => Problem::new(location, "the selector is incomplete"),
     };
     let before = text.get(..problem.at).unwrap_or(text);
     SqlError { position: before.chars().count(), message: problem.message }

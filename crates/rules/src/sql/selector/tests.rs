@@ -28,7 +28,7 @@ fn matches(selector: &str) -> bool {
 }
 
 #[test]
-fn what_is_true_matches() {
+fn true_conditions_match() {
     for selector in [
         "color = 'red'",
         "Color = 'blue' AND color <> 'blue'",
@@ -57,7 +57,7 @@ fn what_is_true_matches() {
 }
 
 #[test]
-fn what_is_false_or_unknown_does_not_match() {
+fn false_or_unknown_conditions_do_not_match() {
     for selector in [
         "color = 'blue'",
         "COLOR = 'red'",
@@ -79,7 +79,7 @@ fn what_is_false_or_unknown_does_not_match() {
 }
 
 #[test]
-fn what_is_no_selector_is_refused_with_its_place() {
+fn invalid_selectors_are_refused_with_their_place() {
     for (selector, position) in [
         ("", 0),
         ("color =", 7),

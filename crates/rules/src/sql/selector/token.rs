@@ -85,7 +85,7 @@ impl Refused {
         match self {
             Self::Character => "this character has no meaning in a selector",
             Self::OpenText => "the text that starts here has no closing quote",
-            Self::Integer => "this is no integer of 64 bits",
+            Self::Integer => "this is not an integer of 64 bits",
             Self::Double => "this number is too large",
         }
     }

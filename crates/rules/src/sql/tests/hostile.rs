@@ -30,7 +30,7 @@ fn nesting_is_limited_wherever_it_comes_from() {
     }
     for count in [DEPTH_MAX + 4, LONG] {
         for text in deep(count) {
-            assert_eq!(message(&text), "what starts here is nested more than 256 levels deep");
+            assert_eq!(message(&text), "the expression that starts here is nested more than 256 levels deep");
         }
     }
 }

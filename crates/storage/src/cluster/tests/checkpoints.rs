@@ -96,7 +96,7 @@ fn a_checkpoint_that_was_broken_off_does_not_count() {
 }
 
 #[test]
-fn what_died_during_a_checkpoint_is_dropped_by_whoever_comes_next() {
+fn values_that_died_during_a_checkpoint_are_dropped_by_the_next_owner() {
     let mut marked = 0;
     for steps in 0..80 {
         let world = World::new();

@@ -28,7 +28,7 @@ fn bodies_go_when_nothing_in_them_lives() {
 }
 
 #[test]
-fn what_is_on_its_way_out_is_not_copied() {
+fn values_being_removed_are_not_copied() {
     let world = World::new();
     let lease = world.lease(0);
     let mut sent = 0;
@@ -49,7 +49,7 @@ fn what_is_on_its_way_out_is_not_copied() {
 }
 
 #[test]
-fn what_lives_is_copied_out_of_mostly_dead_bodies() {
+fn live_values_are_copied_out_of_mostly_dead_bodies() {
     let world = World::new();
     let store = world.node(0);
     let lease = world.acquire(&store);

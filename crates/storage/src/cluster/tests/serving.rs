@@ -182,7 +182,7 @@ fn options_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_is_released_is_finished_and_can_be_acquired_again_by_anybody() {
+fn a_released_shard_is_finished_and_can_be_acquired_again() {
     let world = World::new();
     let lease = world.lease(0);
     world.engine.hold();

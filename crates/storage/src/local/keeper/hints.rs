@@ -62,7 +62,7 @@ pub(super) fn write_one_hint(shared: &Shared, is_at_rest: bool) {
     };
     if let Err(error) = write_hint(shared, &file, due.seal, listing) {
         // Without it, only the next opening is slower.
-        tracing::warn!(path = %file.path.display(), %error, "can't write a hint");
+        tracing::warn!(path = %file.path.display(), %error, "can't write a hint file");
     }
 }
 

@@ -40,7 +40,7 @@ impl Loader<'_> {
         let path = file.path.display();
         tracing::error!(
             path = %path,
-            "a segment is damaged; its hint says what was there, and the log goes on in another one"
+            "a segment is damaged; its hint file lists its contents, and the log continues in another segment"
         );
         let manifest = &mut self.loaded.manifest;
         manifest.segments.iter_mut().filter(|listed| listed.id == file.id).for_each(|listed| {

@@ -2,7 +2,7 @@ use super::*;
 use crate::Store;
 
 #[tokio::test]
-async fn what_was_acknowledged_is_there_after_a_clean_close() {
+async fn acknowledged_values_exist_after_a_clean_close() {
     let disk = SimulatedDisk::new();
     let expected = {
         let (store, shard) = open(&disk);

@@ -51,7 +51,7 @@ async fn long_lived_messages_are_gathered_and_seldom_copied() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_does_not_come_back_when_its_removal_is_freed_first() {
+async fn deleted_values_do_not_return_when_their_removal_is_freed_first() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
     // Segment 1 is kept by message 1; message 2 in it is removed by a record in a later segment.

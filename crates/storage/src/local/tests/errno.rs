@@ -199,7 +199,7 @@ async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay()
 
 /// Errors of the device do not prove that the bytes are lost; lost blocks and failed checksums of the file system do.
 #[tokio::test]
-async fn what_the_device_does_not_give_back_is_no_proof_of_damage() {
+async fn read_errors_of_the_device_are_no_proof_of_damage() {
     const EREMOTEIO: i32 = 121;
     const ENODATA: i32 = 61;
     const EUCLEAN: i32 = 117;

@@ -68,7 +68,7 @@ async fn the_same_store_can_be_acquired_again_after_a_failed_sync() {
 }
 
 #[tokio::test]
-async fn what_a_failed_sync_left_in_the_cache_survives_a_power_cut_after_reopening() {
+async fn writes_of_a_failed_sync_survive_a_power_cut_after_reopening() {
     for seed in 0..10 {
         let disk = SimulatedDisk::new();
         let (store, shard) = open(&disk);

@@ -133,7 +133,7 @@ fn a_segment_that_was_not_filled_from_its_beginning_by_one_owner_has_no_listing(
 }
 
 #[test]
-fn listings_that_nobody_works_off_do_not_pile_up() {
+fn unprocessed_listings_do_not_pile_up() {
     let mut exchange = crate::local::pool::Exchange::default();
     for id in 0..10 {
         exchange.keep_listing(id, Listing::new(Vec::new()));

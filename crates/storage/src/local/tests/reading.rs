@@ -32,7 +32,7 @@ async fn by_reader(read: Read, workers: &Workers) -> Result<Vec<Option<Bytes>>, 
 }
 
 #[tokio::test]
-async fn what_is_in_memory_is_read_at_once() {
+async fn cached_values_are_read_at_once() {
     let disk = SimulatedDisk::new();
     let (shard, workers) = filled(&disk, 3);
     disk.set_cached(|_| true);
@@ -42,7 +42,7 @@ async fn what_is_in_memory_is_read_at_once() {
 }
 
 #[tokio::test]
-async fn whoever_asks_does_not_wait_for_an_index_that_others_keep() {
+async fn callers_do_not_wait_for_an_index_that_others_keep() {
     let disk = SimulatedDisk::new();
     let (shard, workers) = filled(&disk, 1);
     disk.set_cached(|_| true);

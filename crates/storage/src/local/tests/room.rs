@@ -215,7 +215,7 @@ async fn a_store_starts_on_a_disk_without_a_free_byte_gives_and_settles() {
 }
 
 #[tokio::test]
-async fn what_is_dead_is_freed_on_a_disk_without_a_free_byte() {
+async fn dead_segments_are_freed_on_a_full_disk() {
     let disk = SimulatedDisk::new();
     let options = LocalOptions { reserve_bytes: 1, ..options() };
     let (_store, shard) = open_with(&disk, options).unwrap();

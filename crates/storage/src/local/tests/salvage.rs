@@ -203,7 +203,7 @@ async fn check_reports_all_damage_and_not_the_first() {
 }
 
 #[tokio::test]
-async fn what_hints_know_is_kept_although_the_segments_are_gone() {
+async fn values_listed_in_hints_are_kept_without_their_segments() {
     let disk = SimulatedDisk::new();
     let live = store_with_history(&disk, true).await;
     disk.remove_file(&segments(&disk)[1]);
@@ -218,7 +218,7 @@ async fn what_hints_know_is_kept_although_the_segments_are_gone() {
 /// Every message that reappears after the loss of the segment that a killed broker wrote to last was reported as
 /// possible before.
 #[tokio::test]
-async fn what_a_lost_open_segment_brings_back_is_in_doubt() {
+async fn values_revived_by_a_lost_open_segment_are_in_doubt() {
     let pristine = SimulatedDisk::new();
     let (_store, shard) = open(&pristine);
     for number in 1..=40 {

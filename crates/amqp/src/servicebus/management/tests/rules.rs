@@ -119,7 +119,7 @@ fn no_action_is_written_in_many_ways() {
 }
 
 #[test]
-fn what_is_no_sql_is_an_argument_error_with_its_place() {
+fn invalid_sql_is_an_argument_error_with_its_place() {
     for (description, text) in [
         (&[sql("color = ")][..], "The SQL of the rule's filter can't be read: "),
         (&[sql("a b")], "(at character 3 of the expression)."),

@@ -77,7 +77,7 @@ fn a_session_is_found_by_its_holder_on_this_connection() {
 }
 
 #[test]
-fn a_session_nobody_here_holds_is_lost() {
+fn a_session_without_a_local_holder_is_lost() {
     let tokens = ("lock-tokens", Value::Array(vec![Value::Uuid([0; 16])]));
     let numbers = ("sequence-numbers", Value::Array(vec![Value::Long(1)]));
     let cases: [(&str, Vec<(&str, Value)>); 5] = [

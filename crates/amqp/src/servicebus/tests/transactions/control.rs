@@ -137,7 +137,7 @@ fn point_9_an_id_that_was_discharged_or_never_declared_is_unknown() {
 }
 
 #[test]
-fn what_is_neither_declare_nor_discharge_is_refused_and_the_link_lives() {
+fn other_messages_to_a_coordinator_are_refused_without_a_detach() {
     let mut harness = Harness::new();
     let coordinator = harness.coordinator();
     // A discharge without txn-id, as the .NET client once sent it.

@@ -120,7 +120,7 @@ fn a_transaction_settles_a_bounded_number_of_messages_and_their_changes_count_as
 }
 
 #[test]
-fn what_a_transaction_keeps_counts_as_memory_and_goes_when_that_is_short() {
+fn open_transactions_count_as_memory_and_are_aborted_when_it_is_short() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let txn_id = harness.declare(coordinator);

@@ -166,7 +166,7 @@ fn links_are_attached_after_the_commit_and_receive_then() {
 }
 
 #[test]
-fn what_waits_counts_and_the_end_of_the_connection_lets_it_go_ahead() {
+fn waiting_requests_count_and_continue_when_the_connection_ends() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let txn_id = harness.declare(coordinator);

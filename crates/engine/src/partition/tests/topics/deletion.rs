@@ -60,7 +60,7 @@ fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
 }
 
 #[test]
-fn whoever_is_attached_is_told() {
+fn attached_links_are_notified() {
     let mut rig = Rig::plain();
     let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
     let mut open = |queue| rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
@@ -85,7 +85,7 @@ fn whoever_is_attached_is_told() {
 }
 
 #[test]
-fn what_is_gone_is_refused() {
+fn deleted_entities_refuse_commands() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe("gone");
     rig.done(Command::DeleteSubscription { queue }).unwrap();
@@ -181,7 +181,7 @@ fn long_runs_of_contents_go_as_ranges() {
 }
 
 #[test]
-fn sessions_go_with_their_subscription_and_whoever_waits_for_one_is_told() {
+fn sessions_are_deleted_with_their_subscription_and_waiting_receivers_are_notified() {
     let mut rig = Rig::plain();
     let queue = rig.try_subscribe("sessions", with_sessions(), Vec::new()).unwrap();
     rig.send(NewMessage { session_id: Some("s".into()), ..message("x") });

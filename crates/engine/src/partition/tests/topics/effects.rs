@@ -124,7 +124,7 @@ fn a_header_that_an_action_makes_too_large_dead_letters_the_copy_as_it_was() {
 
 /// Receivers' changes override those of actions, and both count against the limit of the header.
 #[test]
-fn what_receivers_change_later_lies_over_the_changes() {
+fn later_changes_by_receivers_override_those_of_actions() {
     let mut rig = Rig::plain();
     let action = acting("r", Filter::True, "SET a = large; SET b = 'action'");
     let queue = subscribe(&mut rig, "s", vec![action]);

@@ -73,7 +73,7 @@ fn the_description_says_what_happened() {
 }
 
 #[test]
-fn what_is_unknown_does_not_match_and_does_not_fail() {
+fn unknown_results_do_not_match_and_do_not_fail() {
     let mut rig = Rig::plain();
     let conditions =
         ["missing = 1", "missing <> 1", "NOT missing = 1", "a = missing", "missing / 0 = 1", "a > 'x'"];

@@ -195,7 +195,7 @@ fn s25_a_subscription_goes_alone_with_what_rests_in_it() {
 }
 
 #[test]
-fn s25_a_topic_ends_as_a_whole_and_tells_whoever_is_attached() {
+fn s25_a_topic_is_deleted_as_a_whole_and_its_links_are_detached() {
     let (mut rig, queue) = temporary_topic();
     let receiver = rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
     rig.now = rig.now.plus_ms(IDLE_MS);

@@ -144,7 +144,7 @@ fn actions_have_a_limited_number_of_statements() {
 }
 
 #[test]
-fn what_replaces_a_rule_replaces_its_action() {
+fn replacing_a_rule_replaces_its_action() {
     let mut rig = Rig::plain();
     let queue = rig.try_subscribe("a", options(), vec![acting("r", Filter::True, "SET a = 1")]).unwrap();
     let replaced = |rig: &Rig| rig.partition.subscription(queue).unwrap().rules[0].clone();

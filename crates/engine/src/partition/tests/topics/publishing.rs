@@ -58,7 +58,7 @@ fn a_subscription_numbers_its_messages_without_gaps() {
 }
 
 #[test]
-fn a_message_that_nobody_wants_is_accepted_and_leaves_no_trace() {
+fn a_message_without_a_matching_rule_is_accepted_and_not_stored() {
     let mut rig = Rig::plain();
     assert_eq!(rig.send(message("nobody listens")), 1);
     rig.subscribe_to("x", label("x"));
@@ -114,7 +114,7 @@ fn a_batch_is_all_or_none() {
 }
 
 #[test]
-fn what_happens_to_a_copy_happens_to_no_other() {
+fn copies_are_independent_of_each_other() {
     let mut rig = Rig::plain();
     let queues = ["dead", "deferred", "expired", "locked", "plain"];
     let [dead, deferred, expired, locked, plain] = queues.map(|name| rig.subscribe(name));

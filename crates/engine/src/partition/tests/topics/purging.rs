@@ -58,7 +58,7 @@ fn copies_of_one_message_in_one_subscription_take_its_body_along() {
 }
 
 #[test]
-fn sessions_of_a_subscription_that_nobody_holds_are_emptied() {
+fn unlocked_sessions_of_a_subscription_are_emptied() {
     let mut rig = Rig::plain();
     let queue = rig.try_subscribe("s", with_sessions(), Vec::new()).unwrap();
     for session in ["a", "b"] {

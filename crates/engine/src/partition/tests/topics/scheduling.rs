@@ -75,7 +75,7 @@ fn rules_are_asked_when_it_is_published_even_after_a_restart() {
 }
 
 #[test]
-fn one_that_nobody_wants_any_more_goes_with_its_content() {
+fn a_scheduled_message_without_a_matching_rule_is_deleted_with_its_body() {
     let mut rig = Rig::plain();
     rig.subscribe_to("x", label("x"));
     rig.send(scheduled(&rig, 1_000, labelled("for y", "y")));

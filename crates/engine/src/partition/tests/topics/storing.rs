@@ -77,7 +77,7 @@ fn arbitrary_facts_never_panic() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named_with_its_place() {
+fn contradictory_records_are_named_with_their_place() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe_to("a", Filter::True);
     rig.send(message("x"));

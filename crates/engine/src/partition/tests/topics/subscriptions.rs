@@ -71,7 +71,7 @@ fn what_is_expected_to_be_there_decides() {
 }
 
 #[test]
-fn what_can_not_change_is_refused() {
+fn contradictory_declarations_of_subscriptions_are_refused() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe("a");
     for command in

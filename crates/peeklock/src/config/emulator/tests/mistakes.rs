@@ -14,7 +14,7 @@ const BAD_QUEUES: &[(&str, &str)] = &[
         "{\"Name\": \"q\"}, {\"Name\": \"Q\"}",
         "3:25: queue \"Q\" is already declared in line 3 as \"q\"; names match",
     ),
-    ("{\"Name\": \"q\", \"Name\": \"r\"}", "3:15: Queues: Name: is there twice; remove one"),
+    ("{\"Name\": \"q\", \"Name\": \"r\"}", "3:15: Queues: Name: occurs twice; remove one"),
     (
         "{\"Name\": \"q\", \"Properties\": []}",
         "3:29: queue \"q\": Properties: expected an object, found a list",
@@ -32,8 +32,8 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
         "LockDuration: expected a text in quotes, found 60; write \"LockDuration\": \"PT1M\"",
     ),
     ("\"LockDuration\": \"P1M\"", "LockDuration: \"P1M\" has years or months"),
-    ("\"MaxDeliveryCount\": 0", "MaxDeliveryCount: 0 is no whole number from 1 to 2147483647"),
-    ("\"MaxDeliveryCount\": 2.5", "MaxDeliveryCount: 2.5 is no whole number from 1"),
+    ("\"MaxDeliveryCount\": 0", "MaxDeliveryCount: 0 is not a whole number from 1 to 2147483647"),
+    ("\"MaxDeliveryCount\": 2.5", "MaxDeliveryCount: 2.5 is not a whole number from 1"),
     ("\"MaxDeliveryCount\": \"3\"", "expected a whole number, found \"3\"; write \"MaxDeliveryCount\": 3"),
     ("\"DefaultMessageTimeToLive\": \"PT0S\"", "DefaultMessageTimeToLive: \"PT0S\" is less than a second"),
     ("\"DefaultMessageTimeToLive\": \"soon\"", "DefaultMessageTimeToLive: \"soon\" is not a duration"),
@@ -51,8 +51,8 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
         "ForwardDeadLetteredMessagesTo: expected a text in quotes, found 5",
     ),
     ("\"AutoDeleteOnIdle\": \"PT1M\"", "AutoDeleteOnIdle: \"PT1M\" is too short; write at least \"PT5M\""),
-    ("\"Status\": \"Off\"", "Status: \"Off\" is no status; write \"Active\""),
-    ("\"MaxSizeInMegabytes\": 0", "MaxSizeInMegabytes: 0 is no whole number from 1"),
+    ("\"Status\": \"Off\"", "Status: \"Off\" is not a status; write \"Active\""),
+    ("\"MaxSizeInMegabytes\": 0", "MaxSizeInMegabytes: 0 is not a whole number from 1"),
     (
         "\"MaxSizeInMegabytes\": 1, \"MaxMessageSizeInKilobytes\": 102400",
         "a message of 102400 KB never fits; raise",
@@ -63,7 +63,7 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
     ),
     (
         "\"RequiresSession\": true, \"requiressession\": true",
-        "4:26: queue \"q\": RequiresSession: is there twice",
+        "4:26: queue \"q\": RequiresSession: occurs twice",
     ),
 ];
 
@@ -114,7 +114,7 @@ const BAD_RULES: &[(&str, &str)] = &[
     ("{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Sql\"}}", "rule \"r\": SqlFilter: missing; write"),
     (
         "{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Red\"}}",
-        "FilterType: \"Red\" is no filter; write \"Correlation\"",
+        "FilterType: \"Red\" is not a filter; write \"Correlation\"",
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {\"FilterType\": \"Sql\",\n\"SqlFilter\": {\"SqlExpression\": \"a b\"}}}",
@@ -146,7 +146,7 @@ const BAD_RULES: &[(&str, &str)] = &[
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {\"CorrelationFilter\": {\"Properties\": {\"a\": 1, \"A\": 2}}}}",
-        "CorrelationFilter: Properties: \"A\" is there twice, names match regardless of case",
+        "CorrelationFilter: Properties: \"A\" occurs twice, names match regardless of case",
     ),
     (
         "{\"Name\": \"r\", \"Properties\": {\"CorrelationFilter\": {\"Properties\": {\"a\": [1]}}}}",
@@ -172,7 +172,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("{\"UserConfig\": {\"Namespaces\": {}}}", "UserConfig: Namespaces: expected a list, found an object"),
     (
         "{\"UserConfig\": {\"Namespaces\": [{\"Name\": \"a\"}, {\"Name\": \"b\"}]}}",
-        "there is one namespace; remove the others",
+        "only one namespace is supported; remove the others",
     ),
     ("{\"UserConfig\": {\"Namespaces\": [{\"Name\": 5}]}}", "namespace: Name: expected a text"),
     ("{\"UserConfig\": {\n\"Namespaces\": [,]}}", "2:16: not JSON: "),

@@ -95,7 +95,7 @@ class JmsTopicConsumerTest {
     }
 
     @Test
-    void aDurableSubscriptionCollectsWhileNobodyConsumes() throws Exception {
+    void aDurableSubscriptionCollectsWithoutConsumers() throws Exception {
         try (Bus bus = Bus.plain()) {
             String name = bus.topic();
             String client = id();

@@ -145,7 +145,7 @@ class TransactionLimitsTest {
                 }
             });
             var refused = assertThrows(Exception.class, () -> sender.commitTransaction(transaction));
-            assertTrue(Bus.told(refused).contains("The transaction took longer than it may"), Bus.told(refused));
+            assertTrue(Bus.told(refused).contains("The transaction exceeded its time limit"), Bus.told(refused));
             assertEquals(List.of("old"), bus.seen(queue));
             bus.second().receiver(queue).complete(Bus.forgetSettlement(received));
             assertEquals(List.of(), bus.seen(queue));
