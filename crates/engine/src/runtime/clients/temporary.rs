@@ -111,7 +111,7 @@ impl Namespace {
         match result {
             Ok(()) | Err(ChangeError::NotFound { .. }) => {}
             Err(error) => {
-                tracing::warn!(?path, %error, "a temporary entity could not be deleted; the next start deletes it")
+                tracing::warn!(?path, %error, "a temporary entity could not be deleted; the next start deletes it");
             }
         }
     }
