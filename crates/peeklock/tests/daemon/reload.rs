@@ -94,7 +94,7 @@ fn the_log_level_changes_unless_a_flag_says_it() {
     write(&home.path("p.toml"), "[log]\nlevel = \"info,peeklock=debug\"\n");
     let log = broker.reload();
     assert!(
-        log.contains("the log level is info,peeklock=debug now") && log.contains("reloaded; changes: 1"),
+        log.contains("the log level is now info,peeklock=debug") && log.contains("reloaded; changes: 1"),
         "{log}"
     );
     drop(broker);
