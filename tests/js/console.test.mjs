@@ -115,6 +115,24 @@ describe("console", { skip: SKIPPED }, () => {
       await page.getByRole("heading", { name: "Dead letters", level: 1 }).waitFor();
     }));
 
+  it("a route that changes as soon as the frame appears is shown", () =>
+    browser.page(
+      async (page) => {
+        await page.evaluate(() => {
+          // Called before the next task, so earlier than the first paint.
+          const changes = new MutationObserver(() => {
+            if (!document.querySelector("nav[aria-label=Screens]")) return;
+            changes.disconnect();
+            location.hash = "#/entities";
+          });
+          changes.observe(document, { childList: true, subtree: true });
+        });
+        await page.getByRole("button", { name: "Use the development key" }).click();
+        await page.getByRole("heading", { name: "Entities", level: 1 }).waitFor();
+      },
+      { signedIn: false },
+    ));
+
   it("the tree of entities is searched, opened and left by keyboard", () =>
     browser.page(async (page) => {
       await visit(page, "#/entities", "Entities");

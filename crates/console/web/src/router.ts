@@ -1,6 +1,6 @@
 // Routes in the fragment of the address: #/entity/orders/messages?state=active.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Route {
   /** Decoded segments; none for the overview. */
@@ -22,7 +22,8 @@ function current(): Route {
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(current);
-  useEffect(() => {
+  // A layout effect: a plain one runs after the first paint, and a change of the fragment in between would be missed.
+  useLayoutEffect(() => {
     const changed = () => setRoute(current());
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
