@@ -14,7 +14,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Used in place of a key when the rule does not exist, so that the check takes the same time.
-const DUMMY_KEY: &str = "nobody's key, which nothing verifies against";
+const DUMMY_KEY: &str = "a dummy key that no client has";
 
 /// Evidence of the knowledge of a key.
 pub(crate) trait Proof {
@@ -46,19 +46,19 @@ impl Proof for Signed {
 
 /// A key sent in the clear, as received and percent-decoded: clients given a URL with a password encode it, and some
 /// send it encoded.
-pub(crate) struct PresentedCredential<'k> {
+pub(crate) struct PlainKey<'k> {
     plain: &'k str,
     decoded: Option<String>,
 }
 
-impl<'k> PresentedCredential<'k> {
+impl<'k> PlainKey<'k> {
     pub(crate) fn new(plain: &'k str) -> Self {
         let decoded = plain.contains('%').then(|| percent_decode_str(plain).decode_utf8().ok());
         Self { plain, decoded: decoded.flatten().map(String::from) }
     }
 }
 
-impl Proof for PresentedCredential<'_> {
+impl Proof for PlainKey<'_> {
     fn is_of(&self, key: &str) -> bool {
         let plain = is_same_secret(key, self.plain);
         let decoded = self.decoded.as_deref().is_some_and(|decoded| is_same_secret(key, decoded));

@@ -41,7 +41,7 @@ pub use scope::Scope;
 
 use grant::Basis;
 use issuer::IssuerKeys;
-use keys::{PresentedCredential, Signed};
+use keys::{PlainKey, Signed};
 use token::{SharedAccessSignature, Token};
 use used::UsedRules;
 
@@ -209,7 +209,7 @@ impl Access {
         if !policy.required {
             return Ok(Grant::everything(namespace));
         }
-        let found = rules::find(&policy, None, rule, &namespace, &PresentedCredential::new(key));
+        let found = rules::find(&policy, None, rule, &namespace, &PlainKey::new(key));
         let found = found.ok_or(Denied::Signature).inspect_err(|denied| self.count(denied))?;
         Ok(found.grant(namespace.into(), None))
     }

@@ -89,7 +89,7 @@ struct Inner {
     limit_bytes: usize,
     /// The part reserved for the holder that has its turn.
     turn_bytes: usize,
-    line: turn::WaitQueue,
+    wait_queue: turn::WaitQueue,
     state: state::State,
     used_bytes: AtomicUsize,
     by_owner: [AtomicUsize; Owner::ALL.len()],
@@ -123,7 +123,7 @@ impl Budget {
         Self(Arc::new(Inner {
             limit_bytes,
             turn_bytes,
-            line: turn::WaitQueue::default(),
+            wait_queue: turn::WaitQueue::default(),
             state: state::State::new(state_bytes_max),
             used_bytes: AtomicUsize::new(0),
             by_owner: Default::default(),
@@ -182,8 +182,8 @@ impl Budget {
         &self.0.state
     }
 
-    fn line(&self) -> &turn::WaitQueue {
-        &self.0.line
+    fn wait_queue(&self) -> &turn::WaitQueue {
+        &self.0.wait_queue
     }
 
     /// An empty share.

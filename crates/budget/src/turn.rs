@@ -55,7 +55,7 @@ impl Budget {
     /// Joins the end of the line.
     #[must_use]
     pub fn queue_for_turn(&self) -> QueuePosition {
-        let number = self.line().change(|places| {
+        let number = self.wait_queue().change(|places| {
             places.next += 1;
             places.taken.insert(places.next);
             places.next
@@ -66,7 +66,7 @@ impl Budget {
     /// Number of advances made by holders during their turns. As long as it grows, waiting is worthwhile.
     #[must_use]
     pub fn turn_progress(&self) -> u64 {
-        self.line().progress.load(Ordering::Relaxed)
+        self.wait_queue().progress.load(Ordering::Relaxed)
     }
 }
 
@@ -74,19 +74,19 @@ impl QueuePosition {
     /// Whether the holder has its turn: it may hold [`Budget::free_bytes`] more.
     #[must_use]
     pub fn is_first(&self) -> bool {
-        self.budget.line().first.load(Ordering::Relaxed) == self.number
+        self.budget.wait_queue().first.load(Ordering::Relaxed) == self.number
     }
 
     /// Records an advance of the holder, if it has its turn.
     pub fn record_progress(&self) {
         if self.is_first() {
-            self.budget.line().progress.fetch_add(1, Ordering::Relaxed);
+            self.budget.wait_queue().progress.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for QueuePosition {
     fn drop(&mut self) {
-        self.budget.line().change(|places| places.taken.remove(&self.number));
+        self.budget.wait_queue().change(|places| places.taken.remove(&self.number));
     }
 }

@@ -299,8 +299,8 @@ impl Task {
         match news {
             News::Gained(shard, until) => self.begin(shard, until),
             News::Renewed(shard, until) => {
-                if let Some(told) = self.leases.get(&shard) {
-                    told.until.send_replace(until);
+                if let Some(senders) = self.leases.get(&shard) {
+                    senders.until.send_replace(until);
                 }
             }
             News::Lost(shard) => {
@@ -310,8 +310,8 @@ impl Task {
             }
             News::HandOver(shard, to) => {
                 tracing::info!(shard = shard.0, %to, "the shard moves to another node");
-                if let Some(told) = self.leases.get(&shard) {
-                    told.ended.send_replace(Some(Ended::HandOver(to)));
+                if let Some(senders) = self.leases.get(&shard) {
+                    senders.ended.send_replace(Some(Ended::HandOver(to)));
                 }
             }
             News::Released(shard) => self.answer_releases(shard),
@@ -330,10 +330,10 @@ impl Task {
     }
 
     fn begin(&mut self, shard: ShardId, until: Duration) {
-        let told = LeaseSenders { until: watch::Sender::new(until), ended: watch::Sender::new(None) };
-        let tenure = Tenure::new(self.elapsed.clone(), told.until.subscribe());
-        let membership = Membership { shard, tenure, ended: told.ended.subscribe() };
-        self.leases.insert(shard, told);
+        let senders = LeaseSenders { until: watch::Sender::new(until), ended: watch::Sender::new(None) };
+        let tenure = Tenure::new(self.elapsed.clone(), senders.until.subscribe());
+        let membership = Membership { shard, tenure, ended: senders.ended.subscribe() };
+        self.leases.insert(shard, senders);
         if let Some(shown) = self.states.memberships.get(&shard) {
             shown.send_replace(Some(membership));
         }
@@ -343,9 +343,9 @@ impl Task {
         if let Some(shown) = self.states.memberships.get(&shard) {
             shown.send_replace(None);
         }
-        if let Some(told) = self.leases.remove(&shard) {
-            told.until.send_replace(Duration::ZERO);
-            told.ended.send_replace(Some(how.clone()));
+        if let Some(senders) = self.leases.remove(&shard) {
+            senders.until.send_replace(Duration::ZERO);
+            senders.ended.send_replace(Some(how.clone()));
         }
     }
 }

@@ -89,7 +89,7 @@ impl Encoder {
     pub fn encode(
         &mut self,
         received: &Received,
-        way: DeliveryFormat,
+        format: DeliveryFormat,
         origin: Origin,
     ) -> Result<Encoded, DecodeError> {
         self.fresh.clear();
@@ -101,8 +101,8 @@ impl Encoder {
         }
         let view = &received.view;
         self.header(header, view);
-        self.delivery_annotations(&stored, received.lock.as_ref(), way)?;
-        self.annotations(&stored, received, way, origin)?;
+        self.delivery_annotations(&stored, received.lock.as_ref(), format)?;
+        self.annotations(&stored, received, format, origin)?;
         let mut kept = places.header.len() + places.delivery_annotations.len();
         kept += places.message_annotations.len();
         let changes = view.changes.as_deref();
@@ -120,12 +120,12 @@ impl Encoder {
             self.application_properties(&stored, overlay)?;
             rest = stored.section(&places.body);
         }
-        if way == (DeliveryFormat::Browsed { omits_body: true }) {
+        if format == (DeliveryFormat::Browsed { omits_body: true }) {
             rest.truncate(rest.len().saturating_sub(places.body.len()));
         }
         let mut encoded: Encoded = smallvec![self.fresh.split().freeze(), rest];
         if !places.footer.is_empty() {
-            end_with_footer(&mut encoded, &stored.section(&places.footer), way)?;
+            end_with_footer(&mut encoded, &stored.section(&places.footer), format)?;
         }
         Ok(encoded)
     }
@@ -137,10 +137,10 @@ impl Encoder {
     pub fn encode_whole(
         &mut self,
         received: &Received,
-        way: DeliveryFormat,
+        format: DeliveryFormat,
         origin: Origin,
     ) -> Result<Bytes, DecodeError> {
-        let slices = self.encode(received, way, origin)?;
+        let slices = self.encode(received, format, origin)?;
         let mut whole = BytesMut::with_capacity(slices.iter().map(Bytes::len).sum());
         for slice in &slices {
             whole.put_slice(slice);
@@ -163,10 +163,10 @@ impl Encoder {
         &mut self,
         stored: &Stored<'_>,
         lock: Option<&Lock>,
-        way: DeliveryFormat,
+        format: DeliveryFormat,
     ) -> Result<(), DecodeError> {
         let sent = stored.section(&stored.places.delivery_annotations);
-        if way != DeliveryFormat::Link && lock.is_none() && sent.is_empty() {
+        if format != DeliveryFormat::Link && lock.is_none() && sent.is_empty() {
             return Ok(());
         }
         let mut section = MapSection::delivery_annotations(&mut self.fresh);
@@ -189,7 +189,7 @@ impl Encoder {
         &mut self,
         stored: &Stored<'_>,
         received: &Received,
-        way: DeliveryFormat,
+        format: DeliveryFormat,
         origin: Origin,
     ) -> Result<(), DecodeError> {
         let view = &received.view;
@@ -241,7 +241,7 @@ impl Encoder {
         if let Some(source) = forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()) {
             section.string(annotation::DEAD_LETTER_SOURCE, source);
         }
-        match (&received.lock, way) {
+        match (&received.lock, format) {
             (Some(lock), _) => section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0)),
             (None, DeliveryFormat::Browsed { .. }) => {
                 section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS);
@@ -250,7 +250,7 @@ impl Encoder {
         }
         match view.state {
             MessageState::Active
-                if way == DeliveryFormat::Link && was_scheduled(view, sent_schedule_ms, origin) =>
+                if format == DeliveryFormat::Link && was_scheduled(view, sent_schedule_ms, origin) =>
             {
                 section.int(annotation::MESSAGE_STATE, 2);
             }
@@ -315,9 +315,9 @@ fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Orig
 
 /// Corrects the footer of a message: it is kept when the body is omitted, and earlier versions stored keys as strings,
 /// which crash Java's receivers.
-fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, way: DeliveryFormat) -> Result<(), DecodeError> {
+fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, format: DeliveryFormat) -> Result<(), DecodeError> {
     let Some(rest) = encoded.last_mut() else { return Ok(()) };
-    if way != (DeliveryFormat::Browsed { omits_body: true }) {
+    if format != (DeliveryFormat::Browsed { omits_body: true }) {
         // If it is in its canonical place, as ensured on sending, it is the last section.
         if !rest.ends_with(footer) {
             return Ok(());

@@ -8,10 +8,10 @@ pub mod annotation;
 pub mod copy_blocks;
 pub mod decimal;
 pub mod delivery;
+mod invalid_message;
 pub mod rule_properties;
 pub mod selection;
 pub mod submission;
 pub mod trace_context;
-mod unfit;
 
-pub use unfit::InvalidMessage;
+pub use invalid_message::InvalidMessage;

@@ -7,7 +7,7 @@ use peeklock_cluster::{Elapsed, LeaseTable, NodeInfo, NodeName, Session, Setting
 use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
     Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
-    PostgresMetrics, RECORDS_AHEAD, TokioSurroundings,
+    PostgresMetrics, RECORDS_AHEAD, TokioEnvironment,
 };
 use peeklock_storage::Error;
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
@@ -46,7 +46,7 @@ impl Replicated {
         let options = DatabaseOptions::parse(url.expose())?.with_durability(durability);
         let database = Database::new(options, PostgresMetrics::default())?;
         let logs = Arc::new(PostgresLogs::new(database.clone()));
-        let store = ClusterStore::new(logs, cluster_options(config), Arc::new(TokioSurroundings))?;
+        let store = ClusterStore::new(logs, cluster_options(config), Arc::new(TokioEnvironment))?;
         Ok(Self { store, database })
     }
 

@@ -26,14 +26,14 @@ const OTHERS: Duration = Duration::from_millis(250);
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    means: ConnectionContext,
+    context: ConnectionContext,
     /// Set once the tables exist. They are not created again, since missing tables mean lost data.
     has_tables: OnceCell<()>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Database").field("options", &self.0.means.options).finish_non_exhaustive()
+        formatter.debug_struct("Database").field("options", &self.0.context.options).finish_non_exhaustive()
     }
 }
 
@@ -44,20 +44,20 @@ impl Database {
     /// [`OptionsError::File`] for a certificate or key that can't be used.
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
         let tls = connector(&options.tls)?;
-        let means = ConnectionContext { options, tls, metrics, patience: SilenceTolerance::default() };
-        Ok(Self(Arc::new(Inner { means, has_tables: OnceCell::new() })))
+        let context = ConnectionContext { options, tls, metrics, tolerance: SilenceTolerance::default() };
+        Ok(Self(Arc::new(Inner { context, has_tables: OnceCell::new() })))
     }
 
     /// The options of the connection.
     #[must_use]
     pub fn options(&self) -> &DatabaseOptions {
-        &self.0.means.options
+        &self.0.context.options
     }
 
     /// The counters.
     #[must_use]
     pub fn metrics(&self) -> &PostgresMetrics {
-        &self.0.means.metrics
+        &self.0.context.metrics
     }
 
     /// Opens a session on the primary: finds it among the hosts, checks its settings, and creates the tables if this is
@@ -70,17 +70,17 @@ impl Database {
     /// [`Failure::Unfit`] with the answer of each host; others when the connection ends meanwhile.
     pub async fn connect(&self, purpose: &str) -> Result<Session, Failure> {
         let session = self.primary(purpose).await.inspect_err(|_| {
-            self.0.means.metrics.refusals.inc();
+            self.0.context.metrics.refusals.inc();
         })?;
-        self.0.means.metrics.connections.inc();
-        let schema = &self.0.means.options.schema;
+        self.0.context.metrics.connections.inc();
+        let schema = &self.0.context.options.schema;
         self.0.has_tables.get_or_try_init(|| schema::ensure(&session, schema)).await?;
         Ok(session)
     }
 
     async fn primary(&self, purpose: &str) -> Result<Session, Failure> {
-        let means = &self.0.means;
-        let endpoints = means.options.endpoints();
+        let context = &self.0.context;
+        let endpoints = context.options.endpoints();
         let most = endpoints.len().max(1);
         let resolved = iter(endpoints).map(resolve).buffer_unordered(most);
         let attempts = resolved.flat_map_unordered(None, |targets| {
@@ -88,12 +88,12 @@ impl Database {
                 Ok(targets) => (targets, None),
                 Err(failure) => (Vec::new(), Some(Err(failure))),
             };
-            let attempt = move |target| Box::pin(async move { reach(&target, means, purpose).await });
+            let attempt = move |target| Box::pin(async move { reach(&target, context, purpose).await });
             Box::pin(iter(targets).map(attempt).buffer_unordered(16).chain(iter(failure)))
         });
         let mut attempts = pin!(attempts);
         let (mut found, mut failures) = (Vec::new(), Vec::new());
-        let mut until = Instant::now() + means.options.connect_timeout * 2;
+        let mut until = Instant::now() + context.options.connect_timeout * 2;
         while let Ok(Some(attempt)) = timeout_at(until, attempts.next()).await {
             match attempt {
                 Ok(session) => {

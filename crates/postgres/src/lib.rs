@@ -24,6 +24,7 @@
 //! nothing. Reads use a server only if it has the last acknowledged record.
 
 mod database;
+mod environment;
 mod failure;
 mod leases;
 mod log;
@@ -34,16 +35,15 @@ mod schema;
 mod session;
 mod settings;
 mod stream;
-mod surroundings;
 mod tls;
 mod watch;
 
 pub use database::Database;
+pub use environment::TokioEnvironment;
 pub use failure::Failure;
 pub use leases::PostgresLeases;
 pub use log::{PostgresLogs, RECORDS_AHEAD};
 pub use metrics::PostgresMetrics;
 pub use options::{DatabaseOptions, Durability, OptionsError, URL_SCHEMES};
 pub use session::{Parameters, Session};
-pub use surroundings::TokioSurroundings;
 pub use watch::DatabaseWatch;

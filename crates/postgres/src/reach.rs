@@ -60,17 +60,17 @@ pub(crate) struct ConnectionContext {
     pub(crate) options: DatabaseOptions,
     pub(crate) tls: MakeRustlsConnect,
     pub(crate) metrics: PostgresMetrics,
-    pub(crate) patience: SilenceTolerance,
+    pub(crate) tolerance: SilenceTolerance,
 }
 
 /// Connects and checks the session, within the time limit of the options.
 pub(crate) async fn reach(
     target: &Target,
-    means: &ConnectionContext,
+    context: &ConnectionContext,
     purpose: &str,
 ) -> Result<Session, String> {
-    let options = &means.options;
-    let attempt = start(target, means, purpose);
+    let options = &context.options;
+    let attempt = start(target, context, purpose);
     let failed = |reason: String| format!("{target}: {reason}");
     match tokio::time::timeout(options.connect_timeout, attempt).await {
         Ok(result) => result.map_err(failed),
@@ -78,13 +78,13 @@ pub(crate) async fn reach(
     }
 }
 
-async fn start(target: &Target, means: &ConnectionContext, purpose: &str) -> Result<Session, String> {
-    let ConnectionContext { options, metrics, .. } = means;
-    let mut tls = means.tls.clone();
+async fn start(target: &Target, context: &ConnectionContext, purpose: &str) -> Result<Session, String> {
+    let ConnectionContext { options, metrics, .. } = context;
+    let mut tls = context.tls.clone();
     let mut config = options.config.clone();
     let application = config.get_application_name().unwrap_or_default();
     config.application_name(format!("{application} {purpose}"));
-    let watch = Arc::new(Watch::new(means.patience.clone()));
+    let watch = Arc::new(Watch::new(context.tolerance.clone()));
     let socket = socket(target, &mut config, &watch).await.map_err(|error| error.to_string())?;
     let Ok(tls) = MakeTlsConnect::<Watched>::make_tls_connect(&mut tls, &target.endpoint.name());
     let connected = config.connect_raw(socket, tls).await;

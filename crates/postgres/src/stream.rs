@@ -25,7 +25,7 @@ pub(crate) struct Watch {
     /// Whether the tolerated silence grows, which is for appends only. Several sessions are lost together, and reads
     /// are small: if each loss doubled the time, the others would detect a dead link later.
     is_appending: AtomicBool,
-    patience: SilenceTolerance,
+    tolerance: SilenceTolerance,
 }
 
 /// How often appending connections were abandoned for their silence since an append was last answered. Each time
@@ -52,8 +52,8 @@ impl SilenceTolerance {
 }
 
 impl Watch {
-    pub(crate) fn new(patience: SilenceTolerance) -> Self {
-        Self { patience, ..Self::default() }
+    pub(crate) fn new(tolerance: SilenceTolerance) -> Self {
+        Self { tolerance, ..Self::default() }
     }
 
     /// Declares that the session appends.
@@ -63,19 +63,19 @@ impl Watch {
 
     /// The tolerated silence, based on the configured `silence`.
     pub(crate) fn silence(&self, silence: Duration) -> Duration {
-        if self.is_appending.load(Ordering::Relaxed) { self.patience.stretch(silence) } else { silence }
+        if self.is_appending.load(Ordering::Relaxed) { self.tolerance.stretch(silence) } else { silence }
     }
 
     /// Records that the connection was abandoned for its silence.
     pub(crate) fn given_up(&self) {
         if self.is_appending.load(Ordering::Relaxed) {
-            self.patience.lost();
+            self.tolerance.lost();
         }
     }
 
     /// Records that an append was answered.
     pub(crate) fn answered(&self) {
-        self.patience.restored();
+        self.tolerance.restored();
     }
 
     pub(crate) fn moves(&self) -> u64 {
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn only_appends_that_were_given_up_are_waited_for_longer_and_until_one_is_answered() {
-        let patience = SilenceTolerance::default();
-        let session = || Watch::new(patience.clone());
+        let tolerance = SilenceTolerance::default();
+        let session = || Watch::new(tolerance.clone());
         let (appending, reading, removing) = (session(), session(), session());
         appending.appends();
         for lost in [&appending, &reading, &removing] {

@@ -152,9 +152,9 @@ impl ConnectionHandler {
                     .is_none_or(|selector| selection::matches(selector, &message.content, &message.view))
         };
         let origin = browser.entity.origin();
-        let way = DeliveryFormat::Browsed { omits_body: false };
+        let format = DeliveryFormat::Browsed { omits_body: false };
         for message in messages.iter().filter(is_shown) {
-            let Ok(payload) = self.encoder.encode(message, way, origin) else { continue };
+            let Ok(payload) = self.encoder.encode(message, format, origin) else { continue };
             let payload = SmallVec::from_iter(payload);
             let tag = number_tag(message.view.sequence_number.0);
             browser.sent += 1;

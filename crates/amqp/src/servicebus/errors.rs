@@ -133,8 +133,8 @@ pub enum Fault {
 }
 
 impl From<InvalidMessage> for Fault {
-    fn from(unfit: InvalidMessage) -> Self {
-        match unfit {
+    fn from(invalid: InvalidMessage) -> Self {
+        match invalid {
             InvalidMessage::Malformed(reason) => Self::MalformedMessage(reason),
             InvalidMessage::Argument(reason) => Self::Argument(reason),
             InvalidMessage::NotImplemented(reason) => Self::NotImplemented(reason),

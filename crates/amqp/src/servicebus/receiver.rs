@@ -77,7 +77,7 @@ pub(crate) struct Receiver {
     /// How many waiting messages are removed or being removed.
     reserved: usize,
     /// How many of these may be sent.
-    release_reserved: usize,
+    released: usize,
     /// Deliveries transmitted at the last withdrawal: from there the window grows as the peer reads.
     slow_since: Option<u64>,
     /// The peer has requested a drain.
@@ -113,7 +113,7 @@ impl Receiver {
             withdrawn: CreditLimit::default(),
             waiting: VecDeque::new(),
             reserved: 0,
-            release_reserved: 0,
+            released: 0,
             slow_since: None,
             draining: false,
             drains_in_flight: 0,
@@ -161,13 +161,13 @@ impl Receiver {
     pub(crate) fn release_reserved(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
         let mut tokens = SmallVec::new();
         for position in dropped.iter().rev() {
-            if let Some(waiting) = self.waiting.remove(self.release_reserved + position) {
+            if let Some(waiting) = self.waiting.remove(self.released + position) {
                 self.reserved -= 1;
                 self.forget(&waiting);
                 tokens.push(waiting.token);
             }
         }
-        self.release_reserved += count.saturating_sub(dropped.len());
+        self.released += count.saturating_sub(dropped.len());
         tokens
     }
 
@@ -226,7 +226,7 @@ impl Receiver {
             self.transmitted.messages += 1;
             self.transmitted.bytes += u64::from(written.bytes);
             self.reserved = self.reserved.saturating_sub(1);
-            self.release_reserved = self.release_reserved.saturating_sub(1);
+            self.released = self.released.saturating_sub(1);
         }
         if self.drains_in_flight > 0 {
             return None;

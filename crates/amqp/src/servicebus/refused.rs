@@ -22,11 +22,11 @@ enum Attempt {
     /// A SASL exchange with the peer's identity.
     Sasl(Result<Option<Grant>, ()>),
     /// A token put to `$cbs`.
-    Token(Box<PresentedCredential>),
+    Token(Box<TokenAttempt>),
 }
 
 /// A token put to `$cbs`.
-struct PresentedCredential {
+struct TokenAttempt {
     /// The destination of the response.
     reply_to: ReplyTo,
     result: Result<Verified, Fault>,
@@ -88,7 +88,7 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let has_failed = matches!(&result, Err(Fault::Denied(denied)) if denied.may_be_guess());
-        let attempt = Attempt::Token(Box::new(PresentedCredential { reply_to, result, missing }));
+        let attempt = Attempt::Token(Box::new(TokenAttempt { reply_to, result, missing }));
         if self.authorization.is_unauthenticated() {
             self.attempt(attempt, has_failed, connection);
         } else {
@@ -130,7 +130,7 @@ impl ConnectionHandler {
                 }
             }
             Attempt::Token(token) => {
-                let PresentedCredential { reply_to, result, missing } = *token;
+                let TokenAttempt { reply_to, result, missing } = *token;
                 let answer = result.and_then(|verified| {
                     // Kept although its entity is missing: the peer has authenticated.
                     self.authorization.keep(verified);

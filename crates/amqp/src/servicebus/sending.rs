@@ -125,9 +125,9 @@ impl ConnectionHandler {
         payload: &Bytes,
     ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
         check_size(entity, message_format, payload.len())?;
-        let (random, room) = (&mut self.random, &mut self.copy_blocks);
+        let (random, blocks) = (&mut self.random, &mut self.copy_blocks);
         let messages =
-            read_transfer(message_format, payload, entity.wanted(), &mut || random.random(), room)?;
+            read_transfer(message_format, payload, entity.wanted(), &mut || random.random(), blocks)?;
         self.check_rates(entity, messages.len())?;
         Ok(messages)
     }

@@ -132,7 +132,7 @@ pub(crate) async fn raw(console: &Console, call: &Call) -> Outcome {
     let message = received.first().filter(|message| message.view.shown_number().0 == number);
     let message = message.ok_or_else(|| refused(&Refusal::MessageNotFound(number)))?;
     let _room = console.admin.room_for_answer(message.content.len())?;
-    let way = DeliveryFormat::Browsed { omits_body: false };
-    let encoded = Encoder::default().encode_whole(message, way, place.origin);
+    let format = DeliveryFormat::Browsed { omits_body: false };
+    let encoded = Encoder::default().encode_whole(message, format, place.origin);
     Ok(Answer::Bytes(encoded.map_err(|_| Error::internal())?))
 }

@@ -38,8 +38,8 @@ pub(crate) const fn state(state: MessageState) -> &'static str {
 
 fn show(received: &Received, place: &Place, body_bytes_max: usize) -> Result<Json, DecodeError> {
     // The same properties as over AMQP: with changes of receivers, dead-letter reasons and the broker's annotations.
-    let way = DeliveryFormat::Browsed { omits_body: false };
-    let encoded = Encoder::default().encode_whole(received, way, place.origin)?;
+    let format = DeliveryFormat::Browsed { omits_body: false };
+    let encoded = Encoder::default().encode_whole(received, format, place.origin)?;
     let sections = Sections::split_trusted(&encoded)?;
     let properties = sections.decode_properties()?;
     let annotations = Sections::decode_map(&sections.message_annotations)?;

@@ -69,7 +69,7 @@ impl State {
             queue.used_at = used_at;
             queue.used_at_stored = used_at;
         }
-        self.processed(id);
+        self.mark_processed(id);
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl State {
             }
             HeadSubject::RememberedId(_) => return,
         }
-        self.processed(id);
+        self.mark_processed(id);
     }
 }
 

@@ -220,7 +220,7 @@ impl State {
     }
 
     /// Marks a queue as processed.
-    pub(super) fn processed(&mut self, id: QueueId) {
+    pub(super) fn mark_processed(&mut self, id: QueueId) {
         #[cfg(test)]
         {
             self.times_processed += 1;

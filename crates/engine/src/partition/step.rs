@@ -88,7 +88,7 @@ impl<'a> Step<'a> {
         self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
             self.look_after(queue);
-            self.state.processed(queue);
+            self.state.mark_processed(queue);
         }
     }
 

@@ -38,8 +38,8 @@ fn content(annotations: &[(Value, Value)], application_properties: &[(Value, Val
     output.freeze()
 }
 
-fn encode(received: &Received, way: DeliveryFormat) -> Sections {
-    let slices = Encoder::default().encode(received, way, Origin::default()).unwrap();
+fn encode(received: &Received, format: DeliveryFormat) -> Sections {
+    let slices = Encoder::default().encode(received, format, Origin::default()).unwrap();
     Sections::split(&Bytes::from(slices.concat())).unwrap()
 }
 
@@ -225,15 +225,15 @@ fn the_senders_delivery_annotations_come_through_with_the_token_of_the_lock() {
     encode_delivery_annotations(&sent, &mut content);
     encode_body_value(&Value::Null, &mut content);
     let content = content.freeze();
-    let written = |lock, way| {
-        let sections = encode(&received(content.clone(), view(), lock), way);
+    let written = |lock, format| {
+        let sections = encode(&received(content.clone(), view(), lock), format);
         Sections::decode_map(&sections.delivery_annotations).unwrap()
     };
     let kept = [sent[0].clone(), sent[2].clone()];
     let token = (Value::symbol("x-opt-lock-token"), Value::Uuid(0x0102_u128.to_be_bytes()));
-    for way in [DeliveryFormat::Link, DeliveryFormat::Management] {
-        assert_eq!(written(Some(LOCK), way), [kept[0].clone(), kept[1].clone(), token.clone()]);
-        assert_eq!(written(None, way), kept);
+    for format in [DeliveryFormat::Link, DeliveryFormat::Management] {
+        assert_eq!(written(Some(LOCK), format), [kept[0].clone(), kept[1].clone(), token.clone()]);
+        assert_eq!(written(None, format), kept);
     }
 }
 

@@ -26,8 +26,10 @@ const FLUSH_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Output(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// [`SPACE_WAIT_MAX`], except in tests.
+    space_wait_max: Duration,
     waiting: Mutex<Waiting>,
     /// Notified when lines were added.
     added: Condvar,
@@ -52,7 +54,16 @@ impl Output {
     /// # Errors
     /// The thread can't be started.
     pub(super) fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        Self::start_waiting(target, SPACE_WAIT_MAX)
+    }
+
+    fn start_waiting(target: impl Write + Send + 'static, space_wait_max: Duration) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            space_wait_max,
+            waiting: Mutex::default(),
+            added: Condvar::new(),
+            taken: Condvar::new(),
+        });
         let output = Self(Arc::clone(&shared));
         thread::Builder::new().name("log".to_owned()).spawn(move || shared.run(target))?;
         Ok(output)
@@ -80,7 +91,7 @@ impl Shared {
         let mut waiting = self.lock();
         if waiting.is_full() && !waiting.is_stalled {
             let is_needed = |waiting: &mut Waiting| waiting.is_full() && !waiting.is_stalled;
-            let waited = self.taken.wait_timeout_while(waiting, SPACE_WAIT_MAX, is_needed);
+            let waited = self.taken.wait_timeout_while(waiting, self.space_wait_max, is_needed);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
             waiting.is_stalled = waiting.is_full();
         }
@@ -169,9 +180,12 @@ mod tests {
     #[test]
     fn a_reader_that_stops_costs_lines() {
         let ((allow, allowed), (taken, takes)) = (channel(), channel());
-        let output = Output::start(Reader { allowed, taken }).unwrap();
+        let output = Output::start_waiting(Reader { allowed, taken }, Duration::ZERO).unwrap();
         let line = "x".repeat(1 << 16);
-        for _ in 0..100 {
+        put(&output, &line);
+        // The thread is writing this line, so none of the others is taken.
+        drop(output.0.taken.wait_while(output.0.lock(), |waiting| !waiting.bytes.is_empty()));
+        for _ in 1..100 {
             put(&output, &line);
         }
         let lost = output.take_lost();
@@ -189,13 +203,12 @@ mod tests {
     #[test]
     fn a_reader_that_is_slower_than_the_log_misses_nothing() {
         let ((allow, allowed), (taken, takes)) = (channel(), channel());
-        let output = Output::start(Reader { allowed, taken }).unwrap();
+        let output = Output::start_waiting(Reader { allowed, taken }, Duration::from_secs(60)).unwrap();
         let reading = thread::spawn(move || {
             let mut bytes = 0;
             while bytes < 100 << 16 {
                 allow.send(()).unwrap();
                 bytes += takes.recv().unwrap().len();
-                thread::sleep(SPACE_WAIT_MAX / 20);
             }
         });
         let line = "x".repeat(1 << 16);

@@ -46,8 +46,8 @@ pub(super) struct Http {
     pages: Arc<Pages>,
     /// Connections that may finish when the broker stops hold a receiver.
     leaving: watch::Sender<bool>,
-    regulars: Arc<Semaphore>,
-    guesses: Arc<FailedAttempts>,
+    authenticated: Arc<Semaphore>,
+    failed_attempts: Arc<FailedAttempts>,
     metrics: HttpMetrics,
     connections: ConnectionMetrics,
 }
@@ -77,10 +77,10 @@ struct ConnectionState {
     pages: Arc<Pages>,
     peer: Peer,
     pass: Pass,
-    regulars: Arc<Semaphore>,
+    authenticated: Arc<Semaphore>,
     /// Held while the connection is protected from eviction as an authenticated one.
     regular: OnceLock<OwnedSemaphorePermit>,
-    guesses: Arc<FailedAttempts>,
+    failed_attempts: Arc<FailedAttempts>,
     /// Whether a complete request head has arrived.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
@@ -96,11 +96,12 @@ impl Http {
         authenticated_max: usize,
         monitoring: &Monitoring,
     ) -> Arc<Self> {
-        let regulars = Arc::new(Semaphore::new(authenticated_max.min(Semaphore::MAX_PERMITS)));
-        let guesses = Arc::new(FailedAttempts { failures: Failures::default(), started_at: Instant::now() });
+        let authenticated = Arc::new(Semaphore::new(authenticated_max.min(Semaphore::MAX_PERMITS)));
+        let failed_attempts =
+            Arc::new(FailedAttempts { failures: Failures::default(), started_at: Instant::now() });
         let (metrics, connections) = (monitoring.http.clone(), monitoring.connections.clone());
         let leaving = watch::Sender::new(false);
-        Arc::new(Self { router, pages, leaving, regulars, guesses, metrics, connections })
+        Arc::new(Self { router, pages, leaving, authenticated, failed_attempts, metrics, connections })
     }
 
     /// Serves one connection to its end, or until it becomes a WebSocket.
@@ -111,23 +112,23 @@ impl Http {
         peer: Peer,
         mut unauthenticated: UnauthenticatedConnection,
     ) -> Option<WebSocketAsked<S>> {
-        let visit = Arc::new(ConnectionState {
+        let state = Arc::new(ConnectionState {
             router: self.router.clone(),
             pages: Arc::clone(&self.pages),
             peer: peer.clone(),
             pass: unauthenticated.pass(),
-            regulars: Arc::clone(&self.regulars),
+            authenticated: Arc::clone(&self.authenticated),
             regular: OnceLock::new(),
-            guesses: Arc::clone(&self.guesses),
+            failed_attempts: Arc::clone(&self.failed_attempts),
             arrived: AtomicBool::new(false),
             upgrade: Mutex::default(),
             metrics: self.metrics.clone(),
         });
         let open = self.connections.open(Spoken::Http, peer.encrypted);
         let io = TokioIo::new(StallTimeoutStream::new(Rewind::new(first_bytes, stream)));
-        self.converse(io, &visit, &mut unauthenticated).await?;
+        self.converse(io, &state, &mut unauthenticated).await?;
         drop(open);
-        let upgrade = visit.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let upgrade = state.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let parts = upgrade.await.ok()?.downcast::<TokioIo<StallTimeoutStream<Rewind<S>>>>().ok()?;
         let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
         Some(WebSocketAsked { socket, peer, unauthenticated })
@@ -137,12 +138,12 @@ impl Http {
     async fn converse<S: ByteStream>(
         &self,
         io: TokioIo<S>,
-        visit: &Arc<ConnectionState>,
+        state: &Arc<ConnectionState>,
         unauthenticated: &mut UnauthenticatedConnection,
     ) -> Option<()> {
         let service = |request| {
-            let visit = Arc::clone(visit);
-            async move { Ok::<_, Infallible>(visit.measure(request).await) }
+            let state = Arc::clone(state);
+            async move { Ok::<_, Infallible>(state.measure(request).await) }
         };
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(NEXT_HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
@@ -162,7 +163,7 @@ impl Http {
                 () = &mut evicted => return None,
                 () = &mut first_head, if waits => {
                     waits = false;
-                    if !visit.arrived.load(Ordering::Relaxed) {
+                    if !state.arrived.load(Ordering::Relaxed) {
                         return None;
                     }
                 }
@@ -264,7 +265,7 @@ impl ConnectionState {
         asked.log_refusal(this.peer.address, response.status());
         let may_be_guess = response.extensions().get::<Denied>().is_none_or(Denied::may_be_guess);
         if has_token && may_be_guess && response.status() == StatusCode::UNAUTHORIZED {
-            this.guesses.failures.failed(this.peer.address.ip(), this.guesses.now_ms());
+            this.failed_attempts.failures.failed(this.peer.address.ip(), this.failed_attempts.now_ms());
         }
         pages::share(&mut response, &source);
         response
@@ -272,7 +273,8 @@ impl ConnectionState {
 
     /// Delays an authentication attempt after earlier failures, so that guessing is slow.
     async fn wait_for_turn(&self) {
-        let wait_ms = self.guesses.failures.wait_ms(self.peer.address.ip(), self.guesses.now_ms());
+        let wait_ms =
+            self.failed_attempts.failures.wait_ms(self.peer.address.ip(), self.failed_attempts.now_ms());
         if wait_ms > 0 {
             sleep(Duration::from_millis(wait_ms)).await;
         }
@@ -281,7 +283,7 @@ impl ConnectionState {
     /// Marks the peer as authenticated; the connection is protected from eviction if a slot is free.
     fn admit(&self) {
         if self.regular.get().is_none()
-            && let Ok(permit) = Arc::clone(&self.regulars).try_acquire_owned()
+            && let Ok(permit) = Arc::clone(&self.authenticated).try_acquire_owned()
         {
             // The requests of one connection are sequential, so this is not set concurrently.
             let _ = self.regular.set(permit);

@@ -11,7 +11,7 @@ use crate::config::{Config, LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 mod machine;
 mod state;
 
-pub(super) use state::{measure_restored, watch_state};
+pub(super) use state::{measure, watch_state};
 
 const MIB: u64 = 1 << 20;
 

@@ -14,7 +14,7 @@ use peeklock_storage::StorageBytes;
 
 use super::descriptors::Room;
 use super::development::TimeTravel;
-use super::memory::{Memory, measure_restored};
+use super::memory::{Memory, measure};
 use super::metrics::Monitoring;
 use crate::config::{AuthorizationConfig, Config};
 use crate::logging::LogControl;
@@ -52,7 +52,9 @@ pub(super) fn namespace_options(config: &Config, memory: Memory) -> NamespaceOpt
         rule_limits,
         budget,
         entities_max,
-        when_restored: Some(measure_restored),
+        when_restored: Some(|budget| {
+            measure(budget);
+        }),
         series_max: usize::try_from(config.metrics.entities_max).unwrap_or(usize::MAX),
         ..NamespaceOptions::default()
     }

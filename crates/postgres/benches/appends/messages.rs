@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use peeklock_postgres::{Database, PostgresLogs, TokioSurroundings};
+use peeklock_postgres::{Database, PostgresLogs, TokioEnvironment};
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
 use peeklock_storage::{Batch, Key, Lease, PartitionId, ShardId, Space, Store};
 
@@ -66,7 +66,7 @@ async fn send_and_settle(
 pub(crate) async fn run(database: Database, duration: Duration, ahead: usize) {
     let logs = Arc::new(PostgresLogs::new(database));
     let options = ClusterOptions { records_under_way_max: ahead, ..ClusterOptions::default() };
-    let store = ClusterStore::new(logs, options, Arc::new(TokioSurroundings)).unwrap();
+    let store = ClusterStore::new(logs, options, Arc::new(TokioEnvironment)).unwrap();
     let lease = store.acquire(ShardId(0)).await.unwrap();
     let bytes = Bytes::from(noise(16 << 10));
     let (stops, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

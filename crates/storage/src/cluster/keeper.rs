@@ -70,7 +70,7 @@ pub(super) async fn run(shared: Arc<Shared>, requests: WeakUnboundedSender<Reque
 
 impl Keeper {
     async fn wait(&self) {
-        let round = self.shared.surroundings.pause(self.shared.options.round_pause);
+        let round = self.shared.environment.pause(self.shared.options.round_pause);
         let bell = pin!(self.shared.keeper_bell.notified());
         match select(round, bell).await {
             Either::Left(_) | Either::Right(_) => {}
@@ -170,7 +170,7 @@ impl Keeper {
             begins.get_or_insert((written.place, written.bytes_before));
             bytes += written.heads_bytes;
             from = written.next;
-            self.shared.surroundings.pause(self.shared.options.part_pause).await;
+            self.shared.environment.pause(self.shared.options.part_pause).await;
         }
         let Some((place, bytes_before)) = begins else { return Ok(()) };
         self.drop_dead().await?;
@@ -189,10 +189,10 @@ impl Keeper {
 
     /// Has a record written; repeats the attempt if the log could not be reached, but not if it has no room, since dead
     /// bodies must be dropped first then.
-    async fn with_retries(&self, errand: impl Fn() -> MaintenanceWrite) -> Result<Written, Error> {
+    async fn with_retries(&self, write: impl Fn() -> MaintenanceWrite) -> Result<Written, Error> {
         let mut attempt = 0;
         loop {
-            match self.errand(errand()).await {
+            match self.write_maintenance(write()).await {
                 Err(Error::Unavailable { .. })
                     if self.shared.cause().is_none() && !self.shared.is_refused() =>
                 {
@@ -201,14 +201,14 @@ impl Keeper {
                 result => return result,
             }
             let pause: Duration = pause_before(attempt);
-            self.shared.surroundings.pause(pause).await;
+            self.shared.environment.pause(pause).await;
         }
     }
 
-    async fn errand(&self, errand: MaintenanceWrite) -> Result<Written, Error> {
+    async fn write_maintenance(&self, maintenance: MaintenanceWrite) -> Result<Written, Error> {
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.upgrade().ok_or_else(closed)?;
-        requests.send(Request::MaintenanceWrite(errand, reply)).map_err(|_| closed())?;
+        requests.send(Request::MaintenanceWrite(maintenance, reply)).map_err(|_| closed())?;
         drop(requests);
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
@@ -292,7 +292,7 @@ impl Keeper {
 
     async fn write_copies(&self, copies: &mut Vec<Copy>) -> Result<(), Error> {
         if !copies.is_empty() {
-            self.errand(MaintenanceWrite::Copy(std::mem::take(copies))).await?;
+            self.write_maintenance(MaintenanceWrite::Copy(std::mem::take(copies))).await?;
         }
         Ok(())
     }

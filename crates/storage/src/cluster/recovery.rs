@@ -60,7 +60,7 @@ impl Writer {
         let mut again = Vec::new();
         for one in std::mem::take(&mut self.under_way) {
             again.extend(one.waiting);
-            if let Some((_, reply)) = one.errand {
+            if let Some((_, reply)) = one.maintenance {
                 let _ = reply.send(Err(Error::Unavailable { reason: cause.to_string() }));
             }
         }
@@ -77,7 +77,7 @@ impl Writer {
                 return Err(cause);
             }
             if self.failures > 0 {
-                self.shared.surroundings.pause(pause_before(self.failures)).await;
+                self.shared.environment.pause(pause_before(self.failures)).await;
             }
             self.failures += 1;
             let tail = match self.shared.log.open().await {
@@ -94,7 +94,7 @@ impl Writer {
             } else if !attempted.contains(&tail.epoch) {
                 return Err(fenced("another owner has seized the log"));
             }
-            let epoch = epoch_after(tail.epoch, self.shared.surroundings.draw());
+            let epoch = epoch_after(tail.epoch, self.shared.environment.draw());
             attempted.push(epoch);
             match self.shared.log.seize(tail, epoch).await {
                 Ok(()) => return Ok(Seized { owner: RecordId { place: tail.place.next(), epoch }, stored }),

@@ -27,7 +27,7 @@ pub(super) struct Loaded {
 pub(super) struct TakeOver<'a> {
     pub(super) shard: ShardId,
     pub(super) log: &'a Arc<dyn ReplicatedLog>,
-    pub(super) surroundings: &'a dyn Environment,
+    pub(super) environment: &'a dyn Environment,
     /// The last record known to this process as acknowledged.
     pub(super) known: RecordId,
 }
@@ -66,7 +66,7 @@ impl TakeOver<'_> {
         let mut last_error = fenced("other owners keep taking over the log");
         for attempt in 0..ATTEMPTS_MAX {
             if attempt > 0 {
-                self.surroundings.pause(pause_before(attempt)).await;
+                self.environment.pause(pause_before(attempt)).await;
             }
             let tail = match self.log.open().await {
                 Ok(tail) => tail,
@@ -79,7 +79,7 @@ impl TakeOver<'_> {
             if tail.last.place < self.known.place {
                 return Err(lost_tail(self.shard, self.known, tail.last));
             }
-            let epoch = epoch_after(tail.last.epoch, self.surroundings.draw());
+            let epoch = epoch_after(tail.last.epoch, self.environment.draw());
             match self.log.seize(tail.last, epoch).await {
                 Ok(()) => return Ok((RecordId { place: tail.last.place.next(), epoch }, tail)),
                 Err(error @ Error::Corrupt { .. }) => return Err(error),

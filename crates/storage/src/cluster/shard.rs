@@ -43,8 +43,8 @@ impl ClusterShard {
         let shared = Arc::new(shared);
         let (requests, received) = unbounded_channel();
         let writer = Writer::new(Arc::clone(&shared), owner, received);
-        shared.surroundings.spawn(writer.run().boxed());
-        shared.surroundings.spawn(keeper::run(Arc::clone(&shared), requests.downgrade()).boxed());
+        shared.environment.spawn(writer.run().boxed());
+        shared.environment.spawn(keeper::run(Arc::clone(&shared), requests.downgrade()).boxed());
         Self { shared, requests }
     }
 
@@ -86,7 +86,7 @@ impl Shard for ClusterShard {
             Err(missing) => {
                 let shared = Arc::clone(&self.shared);
                 let fetch = async move { notifier.resolve(missing.fetch(&shared).await) };
-                self.shared.surroundings.spawn(fetch.boxed());
+                self.shared.environment.spawn(fetch.boxed());
             }
         }
         answer
@@ -103,7 +103,7 @@ impl Shard for ClusterShard {
             Err(missing) => {
                 let shared = Arc::clone(&self.shared);
                 let fetch = async move { notifier.resolve(missing.fetch(&shared).await) };
-                self.shared.surroundings.spawn(fetch.boxed());
+                self.shared.environment.spawn(fetch.boxed());
             }
         }
         answer

@@ -28,7 +28,7 @@ pub struct ClusterStore(Arc<Inner>);
 pub(super) struct Inner {
     logs: Arc<dyn Logs>,
     options: ClusterOptions,
-    surroundings: Arc<dyn Environment>,
+    environment: Arc<dyn Environment>,
     shards: Mutex<Shards>,
 }
 
@@ -62,11 +62,11 @@ impl ClusterStore {
     pub fn new(
         logs: Arc<dyn Logs>,
         options: ClusterOptions,
-        surroundings: Arc<dyn Environment>,
+        environment: Arc<dyn Environment>,
     ) -> Result<Self, Error> {
         options.check()?;
         let shards = Mutex::default();
-        Ok(Self(Arc::new(Inner { logs, options, surroundings, shards })))
+        Ok(Self(Arc::new(Inner { logs, options, environment, shards })))
     }
 
     /// Makes every shard finish its submitted batches; resolves once all leases are lost.
@@ -150,8 +150,8 @@ impl Inner {
             return Err(Error::Unavailable { reason });
         }
         let known_id: RecordId = *known.lock().unwrap_or_else(PoisonError::into_inner);
-        let surroundings = &*self.surroundings;
-        let loaded = TakeOver { shard, log: &log, surroundings, known: known_id }.run().await?;
+        let environment = &*self.environment;
+        let loaded = TakeOver { shard, log: &log, environment, known: known_id }.run().await?;
         let owner = loaded.owner;
         let mut shards = self.shards();
         let is_closed = shards.is_closed;
@@ -160,7 +160,7 @@ impl Inner {
             return Err(if is_closed { closed() } else { again() });
         }
         let options = self.options.clone();
-        let shared = Shared::new(shard, log, options, Arc::clone(&self.surroundings), known, loaded);
+        let shared = Shared::new(shard, log, options, Arc::clone(&self.environment), known, loaded);
         let loss = shared.loss.subscribe();
         let opened = Arc::new(ClusterShard::start(shared, owner));
         slot.current = Some(Arc::clone(&opened));
@@ -180,7 +180,7 @@ impl Store for ClusterStore {
         let acquire = async move {
             let _ = answer.send(inner.acquire(shard).await);
         };
-        self.0.surroundings.spawn(acquire.boxed());
+        self.0.environment.spawn(acquire.boxed());
         async move { acquired.await.unwrap_or_else(|_| Err(closed())) }.boxed()
     }
 }

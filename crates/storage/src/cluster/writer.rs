@@ -48,7 +48,7 @@ pub(super) enum MaintenanceWrite {
     Mark(Mark),
 }
 
-/// The result of an errand once its record is durable.
+/// The result of a maintenance write once its record is durable.
 #[derive(Debug, Clone, std::marker::Copy)]
 pub(super) struct Written {
     pub(super) place: RecordPlace,
@@ -69,7 +69,7 @@ pub(super) struct UnderWay {
     /// batches.
     pub(super) place: Option<RecordPlace>,
     pub(super) waiting: Vec<Waiting>,
-    pub(super) errand: Option<(Bound, Reply)>,
+    pub(super) maintenance: Option<(Bound, Reply)>,
     commit: Commit,
     bodies: Bytes,
     heads_bytes: u64,
@@ -83,7 +83,7 @@ pub(super) struct Writer {
     loss: watch::Receiver<Option<Error>>,
     pub(super) queue: Queue,
     halted: Halted,
-    errands: VecDeque<(MaintenanceWrite, Reply)>,
+    maintenance: VecDeque<(MaintenanceWrite, Reply)>,
     /// A [`Request::Resume`] or [`Request::Stop`], which waits until all earlier requests are answered.
     carried: Option<Request>,
     is_closed: bool,
@@ -111,7 +111,7 @@ impl Writer {
             loss,
             queue: Queue::default(),
             halted: Halted::default(),
-            errands: VecDeque::new(),
+            maintenance: VecDeque::new(),
             carried: None,
             is_closed: false,
             is_doubted: false,
@@ -186,7 +186,9 @@ impl Writer {
         while let Some(request) = next.take() {
             match request {
                 Request::Commit(batch, notifier) => self.queue.push(batch, notifier),
-                Request::MaintenanceWrite(errand, reply) => self.errands.push_back((errand, reply)),
+                Request::MaintenanceWrite(maintenance, reply) => {
+                    self.maintenance.push_back((maintenance, reply))
+                }
                 // The writer may have changed the epoch in the meantime.
                 Request::Doubt(epoch) => self.is_doubted |= epoch == self.last.epoch,
                 request @ (Request::Resume(_) | Request::Stop) => {
@@ -221,10 +223,10 @@ impl Writer {
     /// Sends as many records as may be under way.
     fn fill(&mut self) {
         while self.under_way.len() < self.shared.options.records_under_way_max {
-            match self.errands.front() {
+            match self.maintenance.front() {
                 // A part lists the live entries at its place, so no record may be under way before it.
                 Some((MaintenanceWrite::Part(_), _)) if !self.under_way.is_empty() => return,
-                Some(_) => self.run_errand(),
+                Some(_) => self.run_maintenance_write(),
                 None if self.queue.is_empty() => return,
                 None => self.next_record(),
             }
@@ -243,7 +245,7 @@ impl Writer {
             self.under_way.push_back(UnderWay {
                 place: None,
                 waiting,
-                errand: None,
+                maintenance: None,
                 commit,
                 bodies,
                 heads_bytes: 0,
@@ -274,9 +276,9 @@ impl Writer {
         self.halted.spread(waiting);
     }
 
-    fn run_errand(&mut self) {
-        let Some((errand, reply)) = self.errands.pop_front() else { return };
-        match errand {
+    fn run_maintenance_write(&mut self) {
+        let Some((maintenance, reply)) = self.maintenance.pop_front() else { return };
+        match maintenance {
             MaintenanceWrite::Copy(copies) => {
                 let mut builder = CommitBuilder::default();
                 copies.iter().for_each(|copy| builder.push_copy(copy));
@@ -292,20 +294,25 @@ impl Writer {
         }
     }
 
-    fn send_commit(&mut self, builder: CommitBuilder, waiting: Vec<Waiting>, errand: Option<(Bound, Reply)>) {
+    fn send_commit(
+        &mut self,
+        builder: CommitBuilder,
+        waiting: Vec<Waiting>,
+        maintenance: Option<(Bound, Reply)>,
+    ) {
         let built = builder.finish();
         let (place, heads_bytes) = self.send(RecordKind::Commit, built.payload, built.bodies.clone());
         let (commit, bodies) = (built.commit, built.bodies);
-        let one = UnderWay { place: Some(place), waiting, errand, commit, bodies, heads_bytes };
+        let one = UnderWay { place: Some(place), waiting, maintenance, commit, bodies, heads_bytes };
         self.under_way.push_back(one);
     }
 
-    fn send_other(&mut self, kind: RecordKind, payload: Vec<u8>, errand: (Bound, Reply)) {
+    fn send_other(&mut self, kind: RecordKind, payload: Vec<u8>, maintenance: (Bound, Reply)) {
         let (place, heads_bytes) = self.send(kind, payload, Bytes::new());
         self.under_way.push_back(UnderWay {
             place: Some(place),
             waiting: Vec::new(),
-            errand: Some(errand),
+            maintenance: Some(maintenance),
             commit: Commit::default(),
             bodies: Bytes::new(),
             heads_bytes,
@@ -335,7 +342,7 @@ impl Writer {
         if let Some(place) = one.place {
             let bytes_before = self.shared.account().appended_bytes;
             self.shared.apply(place, &one.commit, &one.bodies, one.heads_bytes);
-            if let Some((next, reply)) = one.errand {
+            if let Some((next, reply)) = one.maintenance {
                 let written = Written { place, heads_bytes: one.heads_bytes, bytes_before, next };
                 // A keeper that has ended needs no answer.
                 let _ = reply.send(Ok(written));
@@ -354,7 +361,7 @@ impl Writer {
         for one in waiting {
             one.notifier.resolve(Err(cause.clone()));
         }
-        self.errands.clear();
+        self.maintenance.clear();
         self.requests.close();
         while let Ok(request) = self.requests.try_recv() {
             if let Request::Commit(_, notifier) = request {

@@ -25,14 +25,13 @@ enum Step {
 impl Run<'_> {
     /// Compares all values; corrects differences if `corrects`, otherwise a difference is an error.
     pub(super) async fn compare(&mut self, corrects: bool) -> Result<Compared, CopyError> {
-        let mut todo = self.patience.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
-        todo.extend(self.patience.ask(|| self.target.partitions()).await.map_err(CopyError::Target)?);
+        let mut todo = self.retries.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
+        todo.extend(self.retries.ask(|| self.target.partitions()).await.map_err(CopyError::Target)?);
         todo.sort_unstable();
         todo.dedup();
-        let marker = self.patience.ask(|| self.target.read(vec![MARKER])).await.map_err(CopyError::Target)?;
+        let marker = self.retries.ask(|| self.target.read(vec![MARKER])).await.map_err(CopyError::Target)?;
         let marker = marker.into_iter().flatten().next().and_then(|value| Marker::decode(&value));
-        let mut batches =
-            Batches::new(self.target.clone(), self.patience.options, marker.unwrap_or_default());
+        let mut batches = Batches::new(self.target.clone(), self.retries.options, marker.unwrap_or_default());
         let mut compared = Compared { sums: [CopySum::default(); 3], corrected: 0 };
         for (space, partition) in todo {
             if partition != MARKER.partition {
@@ -53,8 +52,8 @@ impl Run<'_> {
         mut batches: Option<&mut Batches>,
         compared: &mut Compared,
     ) -> Result<(), CopyError> {
-        let mut source = Cursor::new(&self.source, self.patience, space, partition, 0);
-        let mut target = Cursor::new(&self.target, self.patience, space, partition, 0);
+        let mut source = Cursor::new(&self.source, self.retries, space, partition, 0);
+        let mut target = Cursor::new(&self.target, self.retries, space, partition, 0);
         while let Some(step) = next_step(&mut source, &mut target, (space, partition)).await? {
             let theirs = (!matches!(step, Step::Extra)).then(|| source.take()).flatten();
             let ours = (!matches!(step, Step::Missing)).then(|| target.take()).flatten();

@@ -179,16 +179,16 @@ pub async fn copy(
     source: &Lease,
     target: &dyn Store,
     options: &CopyOptions,
-    surroundings: &Arc<dyn Environment>,
+    environment: &Arc<dyn Environment>,
     watch: &mut (dyn FnMut(CopyProgress) + Send),
 ) -> Result<CopyReport, CopyError> {
-    let patience = RetryPolicy { options, surroundings };
-    if let Some(name) = patience.ask(|| unfinished_copy(&**source)).await.map_err(CopyError::Source)? {
+    let retries = RetryPolicy { options, environment };
+    if let Some(name) = retries.ask(|| unfinished_copy(&**source)).await.map_err(CopyError::Source)? {
         return Err(CopyError::SourceUnfinished(name));
     }
     let owned = target.acquire(ShardId(0)).await.map_err(CopyError::Target)?;
-    let (marker, is_resumed) = begin(source, &owned, patience).await?;
-    let mut run = Run { source: source.clone(), target: owned, patience, watch };
+    let (marker, is_resumed) = begin(source, &owned, retries).await?;
+    let mut run = Run { source: source.clone(), target: owned, retries, watch };
     run.copy(marker).await?;
     run.acquire_target(target).await?;
     let mut compared = run.compare(is_resumed).await?;
@@ -205,20 +205,20 @@ pub async fn copy(
 async fn begin(
     source: &Lease,
     target: &Lease,
-    patience: RetryPolicy<'_>,
+    retries: RetryPolicy<'_>,
 ) -> Result<(Marker, bool), CopyError> {
-    if patience.ask(|| source.partitions()).await.map_err(CopyError::Source)?.is_empty() {
+    if retries.ask(|| source.partitions()).await.map_err(CopyError::Source)?.is_empty() {
         return Err(CopyError::Empty);
     }
-    let found = patience.ask(|| target.read(vec![MARKER])).await.map_err(CopyError::Target)?.pop().flatten();
+    let found = retries.ask(|| target.read(vec![MARKER])).await.map_err(CopyError::Target)?.pop().flatten();
     if let Some(value) = found {
         let unknown = || CopyError::Target(Error::Unavailable { reason: marker::unknown() });
         return Ok((Marker::decode(&value).ok_or_else(unknown)?, true));
     }
-    if !patience.ask(|| target.partitions()).await.map_err(CopyError::Target)?.is_empty() {
+    if !retries.ask(|| target.partitions()).await.map_err(CopyError::Target)?.is_empty() {
         return Err(CopyError::NotEmpty);
     }
-    let marker = Marker { source_name: patience.options.source_name.clone(), ..Marker::default() };
+    let marker = Marker { source_name: retries.options.source_name.clone(), ..Marker::default() };
     let mut batch = crate::Batch::new();
     batch.put(MARKER, marker.encode());
     target.submit(batch).await.map_err(CopyError::Target)?;
@@ -229,7 +229,7 @@ async fn begin(
 #[derive(Clone, Copy)]
 struct RetryPolicy<'a> {
     options: &'a CopyOptions,
-    surroundings: &'a Arc<dyn Environment>,
+    environment: &'a Arc<dyn Environment>,
 }
 
 impl RetryPolicy<'_> {
@@ -237,7 +237,7 @@ impl RetryPolicy<'_> {
         for _ in 1..self.options.attempts_max {
             match ask().await {
                 Err(error) if error.is_transient() => {
-                    self.surroundings.pause(self.options.attempt_pause).await;
+                    self.environment.pause(self.options.attempt_pause).await;
                 }
                 answer => return answer,
             }
@@ -250,7 +250,7 @@ impl RetryPolicy<'_> {
 struct Run<'a> {
     source: Lease,
     target: Lease,
-    patience: RetryPolicy<'a>,
+    retries: RetryPolicy<'a>,
     watch: &'a mut (dyn FnMut(CopyProgress) + Send),
 }
 
@@ -262,14 +262,14 @@ impl Run<'_> {
 
     /// Copies the values after the marker.
     async fn copy(&mut self, marker: Marker) -> Result<(), CopyError> {
-        let mut todo = self.patience.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
+        let mut todo = self.retries.ask(|| self.source.partitions()).await.map_err(CopyError::Source)?;
         todo.sort_unstable_by_key(|(space, partition)| walk::rank(*space, *partition));
         let done = marker.last;
-        let mut batches = Batches::new(self.target.clone(), self.patience.options, marker);
+        let mut batches = Batches::new(self.target.clone(), self.retries.options, marker);
         let mut damage = Damage::default();
         for (space, partition) in todo {
             let Some(from) = walk::resume_at(done, space, partition) else { continue };
-            let mut cursor = Cursor::new(&self.source, self.patience, space, partition, from);
+            let mut cursor = Cursor::new(&self.source, self.retries, space, partition, from);
             while let Some(page) = cursor.page().await.map_err(CopyError::Source)? {
                 damage.add(space, partition, page.damaged);
                 if !damage.is_none() {

@@ -15,9 +15,9 @@ use crate::{Batch, DamagedEntry, Limits, LocalOptions, LocalStore, MemoryStore, 
 
 /// Tasks and timers of tokio.
 #[derive(Debug)]
-struct TokioSurroundings;
+struct TokioEnvironment;
 
-impl Environment for TokioSurroundings {
+impl Environment for TokioEnvironment {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }
@@ -31,8 +31,8 @@ impl Environment for TokioSurroundings {
     }
 }
 
-fn surroundings() -> Arc<dyn Environment> {
-    Arc::new(TokioSurroundings)
+fn environment() -> Arc<dyn Environment> {
+    Arc::new(TokioEnvironment)
 }
 
 fn options() -> CopyOptions {
@@ -85,12 +85,12 @@ async fn contents(store: &dyn Store) -> Model {
 
 async fn run(source: &dyn Store, target: &dyn Store) -> Result<CopyReport, CopyError> {
     let source = source.acquire(ShardId(0)).await.unwrap();
-    copy(&source, target, &options(), &surroundings(), &mut |_| {}).await
+    copy(&source, target, &options(), &environment(), &mut |_| {}).await
 }
 
 fn cluster(engine: &SimulatedEngine) -> ClusterStore {
     let options = ClusterOptions { round_pause: Duration::from_millis(2), ..ClusterOptions::default() };
-    ClusterStore::new(engine.node(0), options, surroundings()).unwrap()
+    ClusterStore::new(engine.node(0), options, environment()).unwrap()
 }
 
 fn local(directory: &tempfile::TempDir) -> LocalStore {
@@ -160,12 +160,12 @@ fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
         let node = |node| {
             ClusterStore::new(engine.node(node), ClusterOptions::default(), stepper.node(node)).unwrap()
         };
-        let surroundings: Arc<dyn Environment> = stepper.node(9);
+        let environment: Arc<dyn Environment> = stepper.node(9);
         let mut watch = |_| {};
         let options = options();
         let first = node(0);
         let killed =
-            poll_for(rounds, &engine, &stepper, copy(&source, &first, &options, &surroundings, &mut watch));
+            poll_for(rounds, &engine, &stepper, copy(&source, &first, &options, &environment, &mut watch));
         if let Some(complete) = killed {
             assert!(complete.is_ok() && resumed > 15, "{resumed} interrupted ones: {complete:?}");
             return;
@@ -173,7 +173,7 @@ fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
         stepper.kill(0);
         drop(first);
         let second = node(1);
-        let again = copy(&source, &second, &options, &surroundings, &mut watch);
+        let again = copy(&source, &second, &options, &environment, &mut watch);
         match poll_for(1_000_000, &engine, &stepper, again).unwrap() {
             Ok(report) => {
                 assert_eq!(report.corrected, 0, "after {rounds} rounds");
@@ -196,10 +196,10 @@ fn poll_now<T>(future: impl Future<Output = T>) -> T {
 async fn interrupted(source: &MemoryStore, target: &MemoryStore, batches: usize) {
     target.hold();
     let options = options();
-    let surroundings = surroundings();
+    let environment = environment();
     let mut watch = |_| {};
     let source = source.acquire(ShardId(0)).await.unwrap();
-    let mut future = pin!(copy(&source, target, &options, &surroundings, &mut watch));
+    let mut future = pin!(copy(&source, target, &options, &environment, &mut watch));
     for _ in 0..batches {
         assert!(future.as_mut().now_or_never().is_none());
         assert!(target.release_one());

@@ -25,7 +25,7 @@ pub(super) fn resume_at(done: Option<Key>, space: Space, partition: PartitionId)
 /// Reads one partition of one space.
 pub(super) struct Cursor<'a> {
     lease: &'a Lease,
-    patience: RetryPolicy<'a>,
+    retries: RetryPolicy<'a>,
     space: Space,
     partition: PartitionId,
     next: Option<u64>,
@@ -35,12 +35,12 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(
         lease: &'a Lease,
-        patience: RetryPolicy<'a>,
+        retries: RetryPolicy<'a>,
         space: Space,
         partition: PartitionId,
         from: u64,
     ) -> Self {
-        Self { lease, patience, space, partition, next: Some(from), entries: VecDeque::new() }
+        Self { lease, retries, space, partition, next: Some(from), entries: VecDeque::new() }
     }
 
     /// The next page. If the device fails to read it, the read is repeated for a while.
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
                 None => Ok(page),
             }
         };
-        let page = match self.patience.ask(scan).await {
+        let page = match self.retries.ask(scan).await {
             // The value remains unreadable; scanning lists it as damaged.
             Err(Error::Unreadable { .. }) => lease.scan(space, partition, from).await?,
             answer => answer?,

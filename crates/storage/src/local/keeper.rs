@@ -112,7 +112,7 @@ fn notice_removal(shared: &Shared) {
 }
 
 /// Determines whether there is room before anything can be appended; the first round ends later.
-pub(super) fn look_first(shared: &Shared) {
+pub(super) fn check_space_first(shared: &Shared) {
     if !leaves_reserve(shared, free_bytes(shared)) {
         shared.announce(Pressure::Full);
     }

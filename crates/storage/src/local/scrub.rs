@@ -51,7 +51,7 @@ pub(super) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         let bytes = scrubber.step(shared);
         let pause = if bytes == 0 { IDLE_PAUSE } else { pause(shared, interval, bytes) };
-        shared.scrub_bell.wait(pause);
+        shared.scrub_wake.wait(pause);
     }
 }
 

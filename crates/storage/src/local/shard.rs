@@ -148,7 +148,7 @@ impl LocalShard {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.keeper_wake.wake();
         self.shared.cleaner_wake.wake();
-        self.shared.scrub_bell.wake();
+        self.shared.scrub_wake.wake();
         for thread in threads.readers.into_iter().chain(threads.housekeeping) {
             let _ = thread.join();
         }
@@ -337,7 +337,7 @@ fn begin(
         warnings: Warnings::default(),
         keeper_wake: WakeFlag::default(),
         cleaner_wake: WakeFlag::default(),
-        scrub_bell: WakeFlag::default(),
+        scrub_wake: WakeFlag::default(),
         pressure: watch::Sender::new(Pressure::Normal),
         loss: watch::Sender::new(None),
         scrub_damage,
@@ -347,7 +347,7 @@ fn begin(
         copied_bytes: AtomicU64::new(0),
     };
     tracing::debug!(is_new, keys = shared.state().index.len(), "store opened");
-    keeper::look_first(&shared);
+    keeper::check_space_first(&shared);
     shared.keeper_wake.wake();
     Ok((shared, active))
 }

@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) warnings: Warnings,
     pub(super) keeper_wake: WakeFlag,
     pub(super) cleaner_wake: WakeFlag,
-    pub(super) scrub_bell: WakeFlag,
+    pub(super) scrub_wake: WakeFlag,
     pub(super) pressure: watch::Sender<Pressure>,
     /// The reason why the lease is lost, once it is.
     pub(super) loss: watch::Sender<Option<Error>>,
@@ -88,7 +88,7 @@ impl Shared {
         self.pool.stop();
         self.keeper_wake.wake();
         self.cleaner_wake.wake();
-        self.scrub_bell.wake();
+        self.scrub_wake.wake();
         cause
     }
 

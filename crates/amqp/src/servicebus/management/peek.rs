@@ -38,8 +38,8 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
         session: arguments.text("session-id")?.map(Into::into),
     };
     let origin = entity.origin();
-    let way = DeliveryFormat::Browsed { omits_body: arguments.flag("omit-message-body")? };
-    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, way, origin));
+    let format = DeliveryFormat::Browsed { omits_body: arguments.flag("omit-message-body")? };
+    let prepared = Prepared::new(command, move |response, encoder| finish(response, encoder, format, origin));
     Ok(prepared.answering(answer_bytes))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Pr
 fn finish(
     response: Response,
     encoder: &mut Encoder,
-    way: DeliveryFormat,
+    format: DeliveryFormat,
     origin: Origin,
 ) -> Result<Answer, Fault> {
     let messages = match response {
@@ -60,7 +60,7 @@ fn finish(
     }
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {
-        let whole = encoder.encode_whole(message, way, origin).map_err(|_| Fault::Internal)?;
+        let whole = encoder.encode_whole(message, format, origin).map_err(|_| Fault::Internal)?;
         entries.push(Value::Map(vec![(Value::String("message".into()), Value::Binary(whole))]));
     }
     Ok(Answer::ok(vec![("messages", Value::List(entries))]))

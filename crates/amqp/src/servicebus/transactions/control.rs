@@ -4,7 +4,7 @@ use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use rand::RngExt;
 
-use super::forgotten::PeerSettledLocks;
+use super::peer_settled::PeerSettledLocks;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
@@ -31,7 +31,7 @@ pub(in crate::servicebus) struct Committing {
     id: TxnId,
     delivery: Option<IncomingId>,
     staged: Vec<Staged>,
-    forgotten: Vec<PeerSettledLocks>,
+    peer_settled: Vec<PeerSettledLocks>,
     /// See [`super::order`].
     pub(super) number: u64,
     pub(super) bytes: usize,
@@ -64,8 +64,8 @@ impl ConnectionHandler {
     /// Rolls back the transactions of a coordinator's link that has ended.
     pub(in crate::servicebus) fn coordinator_detached(&mut self, link: LinkId) {
         self.transactions.coordinators = self.transactions.coordinators.saturating_sub(1);
-        let forgotten = self.transactions.table.end_coordinator(link);
-        self.abandon_peer_settled(forgotten);
+        let peer_settled = self.transactions.table.end_coordinator(link);
+        self.abandon_peer_settled(peer_settled);
     }
 
     /// Handles a message for the coordinator.
@@ -118,16 +118,16 @@ impl ConnectionHandler {
     pub(super) fn conclude(&mut self, id: TxnId, connection: &mut Connection) {
         let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
         let Discharge { delivery, fail } = discharge;
-        let Open { step, staged, forgotten, touched, bytes, failure, .. } = open;
+        let Open { step, staged, peer_settled, touched, bytes, failure, .. } = open;
         if fail || failure.is_some() {
-            // Its deliveries stay unsettled, except those that the peer has forgotten.
-            self.abandon_peer_settled(forgotten);
+            // Its deliveries stay unsettled, except those that the peer has peer_settled.
+            self.abandon_peer_settled(peer_settled);
             let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
             return self.discharged(delivery, result, connection);
         }
         let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
         let number = self.transactions.order.begin(touched, bytes);
-        let committing = Committing { id, delivery, staged, forgotten, number, bytes };
+        let committing = Committing { id, delivery, staged, peer_settled, number, bytes };
         let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
         step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
     }
@@ -144,13 +144,13 @@ impl ConnectionHandler {
             Response::Done(result) => result.map_err(Fault::Refused),
             _ => Err(Fault::Internal),
         };
-        let Committing { id, delivery, staged, forgotten, .. } = committing;
+        let Committing { id, delivery, staged, peer_settled, .. } = committing;
         if result.is_ok() {
             for staged in staged {
                 self.settle_staged(id, staged, connection);
             }
         } else {
-            self.abandon_peer_settled(forgotten);
+            self.abandon_peer_settled(peer_settled);
         }
         self.discharged(delivery, result, connection);
     }

@@ -7,9 +7,9 @@
 //! progress `order`.
 
 mod control;
-mod forgotten;
 mod one_partition;
 mod order;
+mod peer_settled;
 mod roots;
 mod table;
 mod via;
@@ -120,12 +120,12 @@ impl ConnectionHandler {
     /// Rolls back all open transactions at the end of the connection.
     pub(super) fn end_transactions(&mut self) {
         let table = std::mem::take(&mut self.transactions.table);
-        self.abandon_peer_settled(table.into_forgotten());
+        self.abandon_peer_settled(table.into_peer_settled());
     }
 
     /// Rolls back the transactions that have timed out.
     pub(super) fn expire_transactions(&mut self, now: crate::endpoint::NowMs) {
-        let forgotten = self.transactions.table.expire(now);
-        self.abandon_peer_settled(forgotten);
+        let peer_settled = self.transactions.table.expire(now);
+        self.abandon_peer_settled(peer_settled);
     }
 }

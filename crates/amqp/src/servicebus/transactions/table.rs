@@ -7,8 +7,8 @@ use peeklock_engine::runtime::PartitionHandle;
 use peeklock_engine::{Command, NewMessage, SequenceNumber};
 use smallvec::SmallVec;
 
-use super::forgotten::PeerSettledLocks;
 use super::one_partition::OnePartition;
+use super::peer_settled::PeerSettledLocks;
 use super::weight::{Weight, bytes_of};
 use super::{Discharge, JointStep, Place, Staged, TxnId};
 use crate::endpoint::{LinkId, NowMs};
@@ -42,7 +42,7 @@ pub(super) struct Open {
     /// Number of operations without an answer yet.
     asked: usize,
     pub(super) staged: Vec<Staged>,
-    pub(super) forgotten: Vec<PeerSettledLocks>,
+    pub(super) peer_settled: Vec<PeerSettledLocks>,
     /// Set by the first operation.
     deadline: Option<NowMs>,
     /// Why it can only be rolled back.
@@ -82,7 +82,7 @@ impl Table {
             weight: Weight::default(),
             asked: 0,
             staged: Vec::new(),
-            forgotten: Vec::new(),
+            peer_settled: Vec::new(),
             deadline: None,
             failure: None,
             discharge: None,
@@ -189,13 +189,13 @@ impl Table {
     }
 
     /// Adds deliveries that the peer has settled; returned if the transaction no longer exists.
-    pub(super) fn forget(&mut self, id: TxnId, forgotten: PeerSettledLocks) -> Option<PeerSettledLocks> {
+    pub(super) fn forget(&mut self, id: TxnId, peer_settled: PeerSettledLocks) -> Option<PeerSettledLocks> {
         match self.open.get_mut(&id).filter(|open| open.is_alive()) {
             Some(open) => {
-                open.forgotten.push(forgotten);
+                open.peer_settled.push(peer_settled);
                 None
             }
-            None => Some(forgotten),
+            None => Some(peer_settled),
         }
     }
 
@@ -219,7 +219,7 @@ impl Table {
 
     /// Fails the transactions that have timed out; returns the deliveries to be abandoned.
     pub(super) fn expire(&mut self, now: NowMs) -> Vec<PeerSettledLocks> {
-        let mut forgotten = Vec::new();
+        let mut peer_settled = Vec::new();
         while let Some(&(deadline, id)) = self.deadlines.first()
             && deadline <= now
         {
@@ -227,10 +227,10 @@ impl Table {
             self.fail(id, &Fault::TransactionTimedOut);
             if let Some(open) = self.open.get_mut(&id) {
                 open.failure = Some(Fault::TransactionTimedOut);
-                forgotten.append(&mut open.forgotten);
+                peer_settled.append(&mut open.peer_settled);
             }
         }
-        forgotten
+        peer_settled
     }
 
     /// Records the request to end a transaction.
@@ -255,12 +255,12 @@ impl Table {
     pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<PeerSettledLocks> {
         let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
-        ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.forgotten).collect()
+        ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.peer_settled).collect()
     }
 
     /// The deliveries to be abandoned when all transactions are rolled back.
-    pub(super) fn into_forgotten(self) -> Vec<PeerSettledLocks> {
-        self.open.into_values().flat_map(|open| open.forgotten).collect()
+    pub(super) fn into_peer_settled(self) -> Vec<PeerSettledLocks> {
+        self.open.into_values().flat_map(|open| open.peer_settled).collect()
     }
 
     fn remove(&mut self, id: TxnId) -> Option<Open> {

@@ -7,7 +7,7 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
-use super::forgotten::PeerSettledLocks;
+use super::peer_settled::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
@@ -148,19 +148,19 @@ impl ConnectionHandler {
                 Err(fault)
             }
         });
-        let forgotten =
+        let peer_settled =
             settled.then(|| PeerSettledLocks { entity: Arc::clone(&entity), tokens: tokens.clone() });
         match requested {
             Ok((id, RequestedSettlement::Apply { settlement, reply })) => {
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 let staged = Staged { link, first, count, reply };
-                let answer = forgotten.map_or(Answer::Disposition(staged), Answer::PeerSettledLocks);
+                let answer = peer_settled.map_or(Answer::Disposition(staged), Answer::PeerSettledLocks);
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
             Ok((_, RequestedSettlement::Wait)) => {}
             Err(fault) if settled => {
                 tracing::debug!(%fault, "settled disposition of a transaction refused");
-                self.abandon_peer_settled(forgotten.into_iter().collect());
+                self.abandon_peer_settled(peer_settled.into_iter().collect());
             }
             Err(fault) => self.refuse_disposition(txn_id, (link, first, count), &fault, connection),
         }
@@ -250,8 +250,8 @@ impl ConnectionHandler {
             }
             Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
             // It is released with the others of the transaction, if that still exists.
-            Answer::PeerSettledLocks(forgotten) => {
-                let left = self.transactions.table.forget(id, forgotten);
+            Answer::PeerSettledLocks(peer_settled) => {
+                let left = self.transactions.table.forget(id, peer_settled);
                 self.abandon_peer_settled(left.into_iter().collect());
             }
             Answer::Request { reply_to, finish, answer_bytes } => {

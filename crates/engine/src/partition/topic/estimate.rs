@@ -2,7 +2,7 @@
 
 use super::super::Partition;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
-use super::original::with_arrival;
+use super::original::with_forwarding_info;
 use crate::{Arrival, NewMessage, RuleProperties, Subject, Timestamp};
 
 impl Partition {
@@ -37,7 +37,8 @@ impl Partition {
             size_bytes: message.content.len() as u64,
             dead_letter_source: None,
         };
-        let arrival = with_arrival(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
+        let arrival =
+            with_forwarding_info(arrival, message.origin.as_deref().map(|origin| &*origin.forwarded));
         let subject =
             Subject { rule_properties: message.rule_properties.as_deref().unwrap_or(&nothing), arrival };
         let (mut verdicts, mut ids) = (Vec::new(), Ids(number.into()));

@@ -38,12 +38,12 @@ impl Original {
             size_bytes: u64::from(self.content_bytes),
             dead_letter_source: None,
         };
-        with_arrival(arrival, self.extra.forwarded.as_deref())
+        with_forwarding_info(arrival, self.extra.forwarded.as_deref())
     }
 }
 
 /// The system properties of a forwarded message: it keeps its original number and its dead-letter source.
-pub(super) fn with_arrival<'a>(arrival: Arrival<'a>, way: Option<&'a Forwarded>) -> Arrival<'a> {
+pub(super) fn with_forwarding_info<'a>(arrival: Arrival<'a>, way: Option<&'a Forwarded>) -> Arrival<'a> {
     let Some(way) = way else { return arrival };
     Arrival {
         enqueued_sequence_number: way.enqueued_sequence_number.0,

@@ -55,7 +55,7 @@ enum State {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct DeliveryQueue {
+pub(super) struct DeliveryLane {
     partition: PartitionId,
     items: VecDeque<Item>,
     /// Number of items that have left; also the number of `items.front()`.
@@ -78,7 +78,7 @@ pub(super) struct DeliveryQueue {
     arrived: Vec<Content>,
 }
 
-impl DeliveryQueue {
+impl DeliveryLane {
     pub(super) fn new(partition: PartitionId, budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),

@@ -44,7 +44,7 @@ use self::catch_up::CatchUps;
 pub(super) use self::catch_up::{CatchUp, CaughtUp};
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
-use self::lane::DeliveryQueue;
+use self::lane::DeliveryLane;
 pub(super) use self::limits::BATCH_BYTES_MAX;
 use self::outgoing::Outgoing;
 use self::reads::Source;
@@ -176,7 +176,7 @@ pub(super) struct Actor {
     commits: Commits,
     replies: VecDeque<PendingReply>,
     outgoing: Outgoing,
-    lane: DeliveryQueue,
+    lane: DeliveryLane,
     browses: Browses,
     forwarders: Forwarders,
     cache: BodyCache,
@@ -248,7 +248,7 @@ impl Actor {
             commits: Commits::default(),
             replies: VecDeque::new(),
             outgoing: Outgoing::default(),
-            lane: DeliveryQueue::new(id, shared.cache.process()),
+            lane: DeliveryLane::new(id, shared.cache.process()),
             browses: Browses::new(id),
             forwarders: Forwarders::default(),
             cache: BodyCache::new(Arc::clone(&shared.cache)),

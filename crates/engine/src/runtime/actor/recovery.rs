@@ -6,7 +6,7 @@ use peeklock_storage::{Error, PartitionId};
 use tokio::sync::mpsc;
 
 use super::commits::Commits;
-use super::lane::DeliveryQueue;
+use super::lane::DeliveryLane;
 use super::{Actor, Browses};
 use crate::command::Link;
 use crate::partition::{Credible, Partition, Watched};
@@ -197,7 +197,7 @@ impl Actor {
         }
         self.outgoing.send();
         self.loan = None;
-        self.lane = DeliveryQueue::new(self.owned.id, self.shared.cache.process());
+        self.lane = DeliveryLane::new(self.owned.id, self.shared.cache.process());
         self.browses = Browses::new(self.owned.id);
         self.commits = Commits::default();
         self.catch_ups.start_over();

@@ -27,22 +27,22 @@ impl Actor {
     /// Processes all waiting work within the limits of one turn; true if the actor should yield to other tasks.
     pub(super) fn turn(&mut self) -> bool {
         self.tenancy.look();
-        let moment = TurnContext { now: self.now, shortage: self.note_shortage() };
+        let context = TurnContext { now: self.now, shortage: self.note_shortage() };
         self.take_buffers();
-        let is_confirmed = self.handle_internal(&moment);
-        let postponed = self.admit_all(&moment);
+        let is_confirmed = self.handle_internal(&context);
+        let postponed = self.admit_all(&context);
         // If there is no room, the next commit wakes the actor.
-        let mut behind = self.is_due(moment.now) && self.commits.has_room_for_timers();
+        let mut behind = self.is_due(context.now) && self.commits.has_room_for_timers();
         if behind {
-            self.handle(&moment, None, Command::Tick);
-            behind = self.is_due(moment.now);
+            self.handle(&context, None, Command::Tick);
+            behind = self.is_due(context.now);
         }
-        behind |= self.travel(moment);
+        behind |= self.travel(context);
         self.flush();
         if is_confirmed {
             self.confirm();
         }
-        self.take_what_is_read(&moment);
+        self.take_what_is_read(&context);
         self.show_access(self.now);
         self.update_forwarders();
         let mut allowance = Allowance::of_a_turn();
@@ -82,11 +82,11 @@ impl Actor {
     }
 
     /// Carries out the actor's internal commands, up to the limit of one turn; true if none is left.
-    fn handle_internal(&mut self, moment: &TurnContext) -> bool {
+    fn handle_internal(&mut self, context: &TurnContext) -> bool {
         while self.outputs.events.len() < TURN_EVENTS_MAX
             && let Some(command) = self.internal.pop_front()
         {
-            self.handle(moment, None, command);
+            self.handle(context, None, command);
         }
         self.internal.is_empty()
     }
@@ -102,7 +102,7 @@ impl Actor {
 
     /// Carries out requests, up to the limits of one turn and of the writes under way (a few large commands can reach the
     /// latter); true if requests may be left.
-    fn admit_all(&mut self, moment: &TurnContext) -> bool {
+    fn admit_all(&mut self, context: &TurnContext) -> bool {
         let mut requests = std::mem::take(&mut self.requests);
         let mut waiting = requests.drain(..);
         let mut handled = 0;
@@ -117,7 +117,7 @@ impl Actor {
             };
             handled += 1;
             self.handled_since_yield += 1;
-            self.admit(moment, request);
+            self.admit(context, request);
         }
         self.requests = waiting.collect();
         handled > 0 || !self.requests.is_empty()
@@ -125,15 +125,15 @@ impl Actor {
 
     /// Fires the timers that are due before the point in time to which the clock is about to be moved, each at its own due
     /// time; true if some are left.
-    fn travel(&mut self, mut moment: TurnContext) -> bool {
+    fn travel(&mut self, mut context: TurnContext) -> bool {
         let Some(until) = self.catch_ups.until() else { return false };
         while let Some(due) = self.owned.partition.next_deadline().filter(|due| *due <= until) {
             if self.outputs.events.len() >= TURN_EVENTS_MAX || !self.commits.has_room_for_timers() {
                 return self.commits.has_room_for_timers();
             }
-            moment.now = due.max(self.now);
-            (self.now, self.travelled) = (moment.now, moment.now);
-            self.handle(&moment, None, Command::Tick);
+            context.now = due.max(self.now);
+            (self.now, self.travelled) = (context.now, context.now);
+            self.handle(&context, None, Command::Tick);
             if self.batch_bytes > self.limits.batch_bytes_max.min(BATCH_BYTES_MAX) {
                 self.flush();
             }
@@ -147,10 +147,10 @@ impl Actor {
     }
 
     /// Carries out a request, or refuses it before it reaches the partition.
-    fn admit(&mut self, moment: &TurnContext, request: Request) {
+    fn admit(&mut self, context: &TurnContext, request: Request) {
         let described = request.command.describe();
         let answer = described.answer;
-        let weight = match self.check(moment, &described) {
+        let weight = match self.check(context, &described) {
             Ok(weight) => weight,
             Err(refusal) => {
                 let attempt = self.traces.begin(&request.command);
@@ -178,7 +178,7 @@ impl Actor {
         let Request { mailbox, tag, command } = request;
         let waiter = answer::waiter(mailbox, tag, answer);
         let request = waiter.map(|waiter| RequestId(self.waiters.insert(waiter) as u64));
-        self.handle(moment, request, command);
+        self.handle(context, request, command);
         // The size of copies is known only now.
         if self.batch_bytes > batch_bytes_max {
             self.flush();
@@ -186,23 +186,23 @@ impl Actor {
     }
 
     /// Checks whether a command may be carried out; returns the estimated size of its writes without copies, in bytes.
-    fn check(&self, moment: &TurnContext, command: &Descriptor<'_>) -> Result<usize, Refusal> {
+    fn check(&self, context: &TurnContext, command: &Descriptor<'_>) -> Result<usize, Refusal> {
         if command.link.id_of_this_epoch().is_some_and(|receiver| !receiver.is_of(self.shared.epoch)) {
             // The client of a link attached to an earlier owner of the shard attaches again.
             return Err(Refusal::Unavailable);
         }
-        check_weight(&self.owned.partition, moment.now, command, moment.shortage, self.limits)?;
+        check_weight(&self.owned.partition, context.now, command, context.shortage, self.limits)?;
         Ok(weight(command.writes))
     }
 
-    fn handle(&mut self, moment: &TurnContext, request: Option<RequestId>, command: Command) {
+    fn handle(&mut self, context: &TurnContext, request: Option<RequestId>, command: Command) {
         let attempt = self.traces.begin(&command);
         let (cause, outputs) = (Cause::of(&command), &mut self.outputs);
         let (event_count, effect_count) = (outputs.events.len(), outputs.effects.len());
-        self.owned.partition.handle(moment.now, &mut self.owned.random, request, command, outputs);
+        self.owned.partition.handle(context.now, &mut self.owned.random, request, command, outputs);
         let (events, effects) = (outputs.events.get(event_count..), outputs.effects.get(effect_count..));
         let (events, effects) = (events.unwrap_or_default(), effects.unwrap_or_default());
-        self.tallies.note(moment.now, cause, events, effects);
+        self.tallies.note(context.now, cause, events, effects);
         let OwnedPartition { name, partition, .. } = &self.owned;
         self.traces.decided(attempt, request, effects, Names { entity: name, partition });
         self.traces.note(events);
@@ -279,7 +279,7 @@ impl Actor {
 
     /// Removes deferred messages received in receive-and-delete mode, once their bodies are read; they are sent once the
     /// removal is durable. Each answer is removed completely or not at all.
-    fn take_what_is_read(&mut self, moment: &TurnContext) {
+    fn take_what_is_read(&mut self, context: &TurnContext) {
         let removals = self.browses.removals();
         if removals.is_empty() {
             return;
@@ -287,9 +287,9 @@ impl Actor {
         for (position, removal) in removals {
             let OwnedPartition { partition, random, .. } = &mut self.owned;
             let asked = std::iter::once(((), &removal));
-            let taken = partition.prepare(moment.now, random, asked, &mut self.outputs);
+            let taken = partition.prepare(context.now, random, asked, &mut self.outputs);
             if taken.is_ok() {
-                self.handle(moment, None, removal);
+                self.handle(context, None, removal);
             }
             self.browses.taken(position, taken.map_err(|((), refusal)| refusal));
         }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn annotations(received: &Received, way: DeliveryFormat, origin: Origin) -> Vec<(Value, Value)> {
-    let slices = Encoder::default().encode(received, way, origin).unwrap();
+fn annotations(received: &Received, format: DeliveryFormat, origin: Origin) -> Vec<(Value, Value)> {
+    let slices = Encoder::default().encode(received, format, origin).unwrap();
     let sections = Sections::split(&Bytes::from(slices.concat())).unwrap();
     Sections::decode_map(&sections.message_annotations).unwrap()
 }
@@ -18,8 +18,8 @@ fn footer(keys_are: u8) -> Vec<u8> {
 #[test]
 fn a_browsed_message_says_that_it_has_no_lock() {
     let message = received(content(&[], &[]), view(), None);
-    let locked_until = |way| {
-        let annotations = annotations(&message, way, Origin::default());
+    let locked_until = |format| {
+        let annotations = annotations(&message, format, Origin::default());
         lookup(&annotations, "x-opt-locked-until").cloned()
     };
     assert_eq!(locked_until(BROWSED), Some(Value::Timestamp(-62_135_596_800_000)));
@@ -30,8 +30,8 @@ fn a_browsed_message_says_that_it_has_no_lock() {
 fn a_message_that_was_scheduled_says_so_when_it_is_delivered() {
     let scheduled =
         |at_ms| content(&[(Value::symbol("x-opt-scheduled-enqueue-time"), Value::Timestamp(at_ms))], &[]);
-    let state = |content: &Bytes, view: MessageView, way, origin| {
-        let annotations = annotations(&received(content.clone(), view, Some(LOCK)), way, origin);
+    let state = |content: &Bytes, view: MessageView, format, origin| {
+        let annotations = annotations(&received(content.clone(), view, Some(LOCK)), format, origin);
         lookup(&annotations, "x-opt-message-state").cloned()
     };
     let activated = MessageView { body: BodyRef(4), ..view() };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 use peeklock_engine::runtime::inspect::StoredNames;
 use peeklock_engine::runtime::is_entity;
-use peeklock_postgres::TokioSurroundings;
+use peeklock_postgres::TokioEnvironment;
 use peeklock_storage::cluster::Environment;
 use peeklock_storage::copy::{CopyError, CopyOptions, CopyReport, copy};
 use peeklock_storage::{Error, Key, Lease, ShardId, Space};
@@ -95,11 +95,11 @@ async fn between(args: &CopyArgs, source: &Open, target: &Open) -> Result<Copied
         read_meta(&lease).await.map_err(|error| text::explain(args, None, CopyError::Source(error)))?;
     let names =
         StoredNames::read(&meta.keys().copied().collect::<Vec<_>>(), &|key| meta.get(&key).cloned().map(Ok));
-    let surroundings: Arc<dyn Environment> = Arc::new(TokioSurroundings);
+    let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment);
     let mut bar = Bar::new(source.live_bytes());
     let options = CopyOptions::from(args.from.to_string());
     let watch = &mut |progress| bar.show(progress);
-    let report = copy(&lease, target.store(), &options, &surroundings, watch).await;
+    let report = copy(&lease, target.store(), &options, &environment, watch).await;
     bar.clear();
     let report = report.map_err(|error| text::explain(args, Some(&names), error))?;
     let entities = meta.keys().filter(|key| is_entity(**key)).count() as u64;

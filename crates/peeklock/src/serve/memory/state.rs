@@ -17,11 +17,6 @@ const EVERY: Duration = Duration::from_millis(100);
 /// While less is used, only every nth measurement is made.
 const SELDOM: u32 = 10;
 
-/// Measures the restored state, which may already exceed the limit.
-pub(in crate::serve) fn measure_restored(budget: &Budget) {
-    measure(budget);
-}
-
 /// Measures until the task is aborted.
 pub(in crate::serve) fn watch_state(budget: Budget) -> JoinHandle<()> {
     let is_measurable = measure(&budget);
@@ -51,8 +46,8 @@ async fn measure_again(budget: &Budget) {
     }
 }
 
-/// False if the system doesn't report the memory of the process.
-fn measure(budget: &Budget) -> bool {
+/// Measures once; false if the system doesn't report the memory of the process.
+pub(in crate::serve) fn measure(budget: &Budget) -> bool {
     let Some(mut bytes) = process_bytes(Path::new("/")) else { return false };
     let state = budget.state();
     if state.is_full() || state_bytes(budget, bytes) >= state.limit_bytes() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use peeklock_postgres::{Database, PostgresLogs, TokioSurroundings};
+use peeklock_postgres::{Database, PostgresLogs, TokioEnvironment};
 use peeklock_storage::cluster::{
     ClusterOptions, ClusterStore, Logs, NewRecord, RecordId, RecordKind, RecordPlace, ReplicatedLog,
     StoredRecord,
@@ -71,7 +71,7 @@ pub(crate) fn store(database: Database) -> ClusterStore {
 }
 
 pub(crate) fn store_with(database: Database, options: ClusterOptions) -> ClusterStore {
-    ClusterStore::new(Arc::new(PostgresLogs::new(database)), options, Arc::new(TokioSurroundings)).unwrap()
+    ClusterStore::new(Arc::new(PostgresLogs::new(database)), options, Arc::new(TokioEnvironment)).unwrap()
 }
 
 /// Small limits, so that few messages reach each of them.

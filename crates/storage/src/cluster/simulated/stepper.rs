@@ -58,7 +58,7 @@ impl fmt::Debug for Task {
 
 /// The part of a [`Stepper`] that one node sees.
 #[derive(Debug)]
-struct NodeSurroundings {
+struct NodeEnvironment {
     stepper: Stepper,
     node: u32,
 }
@@ -71,10 +71,10 @@ impl Stepper {
         Self(Arc::new(Mutex::new(Tasks { next: 0, tasks, timers, now: Duration::ZERO, random: seed })))
     }
 
-    /// The surroundings of a store on this node.
+    /// The environment of a store on this node.
     #[must_use]
     pub fn node(&self, node: u32) -> Arc<dyn Environment> {
-        Arc::new(NodeSurroundings { stepper: self.clone(), node })
+        Arc::new(NodeEnvironment { stepper: self.clone(), node })
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
@@ -150,7 +150,7 @@ fn pick(able: &[u64], choice: u64) -> Option<u64> {
     able.get(usize::try_from(at).ok()?).copied()
 }
 
-impl Environment for NodeSurroundings {
+impl Environment for NodeEnvironment {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         let mut tasks = self.stepper.tasks();
         tasks.next += 1;

@@ -12,9 +12,9 @@ use crate::{Lease, Limits};
 
 /// Tasks and timers of tokio.
 #[derive(Debug)]
-struct TokioSurroundings;
+struct TokioEnvironment;
 
-impl Environment for TokioSurroundings {
+impl Environment for TokioEnvironment {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }
@@ -37,7 +37,7 @@ struct ClusterSubject {
 
 impl ClusterSubject {
     fn open(engine: &SimulatedEngine, options: &ClusterOptions) -> ClusterStore {
-        ClusterStore::new(engine.node(0), options.clone(), Arc::new(TokioSurroundings)).unwrap()
+        ClusterStore::new(engine.node(0), options.clone(), Arc::new(TokioEnvironment)).unwrap()
     }
 }
 

@@ -8,9 +8,9 @@ use peeklock_storage::cluster::Environment;
 
 /// Tasks and timers of the tokio runtime that the store is used in, and the system's randomness.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TokioSurroundings;
+pub struct TokioEnvironment;
 
-impl Environment for TokioSurroundings {
+impl Environment for TokioEnvironment {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         tokio::spawn(task);
     }

@@ -1,4 +1,4 @@
-//! Deliveries that the peer settled in a transaction: it has forgotten them (JMS does so), hence can't settle them
+//! Deliveries that the peer settled in a transaction: it has peer_settled them (JMS does so), hence can't settle them
 //! again after a rollback. They are then abandoned, so that a message which always fails reaches its maximum delivery
 //! count; other deliveries stay locked.
 
@@ -19,8 +19,8 @@ pub(super) struct PeerSettledLocks {
 
 impl ConnectionHandler {
     /// Abandons the deliveries of a transaction that is not committed.
-    pub(super) fn abandon_peer_settled(&mut self, forgotten: Vec<PeerSettledLocks>) {
-        for PeerSettledLocks { entity, tokens } in forgotten {
+    pub(super) fn abandon_peer_settled(&mut self, peer_settled: Vec<PeerSettledLocks>) {
+        for PeerSettledLocks { entity, tokens } in peer_settled {
             let settlement = Settlement::Abandon { modify: Vec::new() };
             self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
         }
