@@ -187,7 +187,7 @@ impl Writer {
             match request {
                 Request::Commit(batch, notifier) => self.queue.push(batch, notifier),
                 Request::MaintenanceWrite(maintenance, reply) => {
-                    self.maintenance.push_back((maintenance, reply))
+                    self.maintenance.push_back((maintenance, reply));
                 }
                 // The writer may have changed the epoch in the meantime.
                 Request::Doubt(epoch) => self.is_doubted |= epoch == self.last.epoch,
