@@ -195,6 +195,17 @@ class Server:
         options = ["-XqAt", "-v", "ON_ERROR_STOP=1", "-h", self.path, "-p", self.port, "-U", ADMINISTRATOR]
         return self.run("psql", *options, "-d", database, "-c", statement).strip()
 
+    @contextlib.contextmanager
+    def locked(self, table: str, database: str):
+        """Nobody else reads or writes the table within `with`, at whose end the transaction is rolled back."""
+        options = ["-XqAt", "-h", self.path, "-p", str(self.port), "-U", ADMINISTRATOR, "-d", database]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": self.path}
+        with subprocess.Popen([self._programs / "psql", *options], **pipes, **self._account) as holder:
+            holder.stdin.write(f"begin; lock table {table}; select 'locked';\n")
+            holder.stdin.flush()
+            assert holder.stdout.readline().strip() == "locked"
+            yield
+
     def url(self, database: str = "") -> str:
         return url([("127.0.0.1", self.port)], database)
 

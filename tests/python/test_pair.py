@@ -327,6 +327,42 @@ def test_an_operator_drains_a_node(pair):
     assert active.process.poll() is None, "it goes on as a standby"
 
 
+def test_a_node_that_is_drained_while_it_takes_over_hands_over(pair, server):
+    database = pair.url.rpartition("/")[2]
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    with server.locked("peeklock.log", database):
+        active.kill()
+        takes_over = lambda: other.log.read_text().count("this node has the lease")
+        postgres.until(takes_over, "the other one takes over")
+        active.launch()
+        pair.wait_for_standby(active)
+        pair.cluster("drain", other.name)
+        # It can't serve while the table is locked; the other one waits in its place.
+        postgres.until(lambda: "this node has the lease" in active.log.read_text().rpartition("standing by")[2], "handed over")
+        assert takes_over() == 1
+    postgres.until(active.is_ready, "the first one serves again")
+    assert other.is_standby()
+
+
+def test_a_node_that_can_not_take_over_leaves_the_shard_to_one_that_can(pair, server):
+    """The password is changed, and the nodes are restarted in the wrong order."""
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    password = lambda text: server.sql(f"alter role {postgres.ROLE} password '{text}'")
+    password("changed")
+    try:
+        assert active.stop() == 0
+        postgres.until(lambda: "password authentication failed" in other.log.read_text(), "the other one can't connect")
+        active.environment["PEEKLOCK_STORAGE_URL"] = pair.url.replace(postgres.PASSWORD, "changed")
+        active.launch()
+        postgres.until(active.is_ready, "the one with the new password serves")
+    finally:
+        password(postgres.PASSWORD)
+
+
 def test_a_stopped_owner_hands_out_nothing_when_it_goes_on(pair):
     active = pair.active
     other = pair.other(active)

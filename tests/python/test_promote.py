@@ -1,13 +1,16 @@
-"""examples/postgres/promote.sh on a primary with two standbys."""
+"""examples/postgres/promote.sh on a primary with two standbys, and the documented way to add the old primary again."""
 
 import os
 import pathlib
+import re
 import subprocess
 
 import postgres
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "postgres" / "promote.sh"
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "postgres" / "promote.sh"
+DOCUMENT = ROOT / "docs" / "cluster.md"
 
 
 @pytest.fixture
@@ -21,10 +24,39 @@ def trio():
     trio.close()
 
 
+def environment(trio) -> dict:
+    return os.environ | {"PGUSER": "admin", "PGPASSWORD": "not-a-secret", "PATH": f"{trio.bin}:{os.environ['PATH']}"}
+
+
 def promote(trio, *standbys: postgres.Server) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PGUSER": "admin", "PGPASSWORD": "not-a-secret", "PATH": f"{trio.bin}:{os.environ['PATH']}"}
     places = [f"127.0.0.1:{server.port}" for server in standbys]
-    return subprocess.run([SCRIPT, *places], env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run([SCRIPT, *places], env=environment(trio), capture_output=True, text=True, timeout=120)
+
+
+def documented_rejoin(old: postgres.Server, primary: postgres.Server) -> str:
+    """The commands of docs/cluster.md that make a standby of the old primary, for these servers instead of pg-1 and pg-2."""
+    blocks = re.findall(r"```sh,ignore\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (commands,) = (block for block in blocks if "pg_rewind" in block)
+    commands = commands.replace("-h pg-2 -U postgres", f"-h 127.0.0.1 -p {primary.port}")
+    commands = commands.replace("host=pg-2 user=postgres", f"host=127.0.0.1 port={primary.port}")
+    return commands.replace("pg-1", old.name)
+
+
+def test_the_old_primary_is_added_again_as_documented(trio):
+    old = trio.primary
+    old.sql("create table t (n int)")
+    old.kill()
+    done = promote(trio, *trio.standbys)
+    primary = next(server for server in trio.standbys if done.stdout.strip().endswith(f":{server.port}"))
+    primary.sql("insert into t values (1)")
+    commands = documented_rejoin(old, primary)
+    variables = environment(trio) | {"PGDATA": str(old.data)}
+    subprocess.run(["sh", "-ec", commands], check=True, env=variables, cwd=old.path, **postgres.account())
+    old.start()
+    follows = f"select state from pg_stat_replication where application_name = '{old.name}'"
+    postgres.until(lambda: primary.sql(follows) == "streaming", "the old primary follows the new one")
+    postgres.until(lambda: old.sql("select count(*) from t") == "1", "and has what it has")
+
 
 
 def test_the_standby_with_most_of_the_log_becomes_the_primary_and_the_other_follows_it(trio):

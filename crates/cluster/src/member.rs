@@ -230,7 +230,11 @@ impl Task {
                     if asked.take().is_some() {
                         self.note_failure(&TableError { reason: "no answer in time".to_owned() });
                     }
-                    asked = Some(self.table.renew(self.node.ask(self.elapsed.now())));
+                    let now = self.elapsed.now();
+                    for news in self.node.give_up(now) {
+                        self.tell(news);
+                    }
+                    asked = Some(self.table.renew(self.node.ask(now)));
                 }
                 () = &mut changed => {
                     changed = self.table.changed();

@@ -15,6 +15,9 @@ pub struct Settings {
     pub silent_after: Duration,
     /// How long before that a holder stops delivering messages. Default 1 s.
     pub margin: Duration,
+    /// A holder whose leases were not renewed for this long gives them up; until then, its clients only notice a pause.
+    /// Default 30 s.
+    pub give_up_after: Duration,
     /// Pause between two shards that a node hands over to the node they belong to. Default 1 s.
     pub move_every: Duration,
     /// Number of shards; their ids start at 0. Default 1.
@@ -30,6 +33,7 @@ impl Default for Settings {
             ask_every: Duration::from_millis(500),
             silent_after: Duration::from_secs(6),
             margin: Duration::from_secs(1),
+            give_up_after: Duration::from_secs(30),
             move_every: Duration::from_secs(1),
             shards: 1,
             placement: Placement::Kept,

@@ -61,11 +61,14 @@ pub(crate) fn lease_settings(config: &ClusterConfig) -> Settings {
     /// Renewals in the lease time: one failed renewal costs a third of it, two cost two thirds.
     const RENEWALS: u32 = 3;
     const MARGINS: u32 = 6;
+    /// Lease times without the database that are a pause for clients, and not yet the end of their connections.
+    const PAUSES: u32 = 5;
     let silent_after = Duration::from_millis(config.lease_time_ms);
     Settings {
         silent_after,
         renew_every: silent_after / RENEWALS,
         margin: silent_after / MARGINS,
+        give_up_after: silent_after * PAUSES,
         ..Settings::default()
     }
 }

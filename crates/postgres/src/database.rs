@@ -16,7 +16,7 @@ use crate::reach::{ConnectionContext, reach, resolve};
 use crate::schema;
 use crate::session::Session;
 use crate::stream::SilenceTolerance;
-use crate::tls::connector;
+use crate::tls::TlsFiles;
 
 /// After one server that accepts writes is found, the time left for the others to prove that they do as well.
 const OTHERS: Duration = Duration::from_millis(250);
@@ -38,12 +38,13 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database with these `options`. Reads certificate files now, but does not connect yet.
+    /// A database with these `options`. Reads certificate files now, and again for each connection, but does not
+    /// connect yet.
     ///
     /// # Errors
     /// [`OptionsError::File`] for a certificate or key that can't be used.
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
-        let tls = connector(&options.tls)?;
+        let tls = TlsFiles::read(options.tls.clone())?;
         let context = ConnectionContext { options, tls, metrics, tolerance: SilenceTolerance::default() };
         Ok(Self(Arc::new(Inner { context, has_tables: OnceCell::new() })))
     }

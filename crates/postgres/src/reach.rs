@@ -9,7 +9,6 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::failure::{Failure, with_source};
 use crate::metrics::PostgresMetrics;
@@ -17,6 +16,7 @@ use crate::options::{DatabaseOptions, Endpoint};
 use crate::session::Session;
 use crate::settings;
 use crate::stream::{SilenceTolerance, Watch, Watched};
+use crate::tls::TlsFiles;
 
 /// A server at one address.
 #[derive(Debug, Clone)]
@@ -55,10 +55,9 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
 }
 
 /// The parts shared by all connections to a database.
-#[derive(Clone)]
 pub(crate) struct ConnectionContext {
     pub(crate) options: DatabaseOptions,
-    pub(crate) tls: MakeRustlsConnect,
+    pub(crate) tls: TlsFiles,
     pub(crate) metrics: PostgresMetrics,
     pub(crate) tolerance: SilenceTolerance,
 }
@@ -80,7 +79,7 @@ pub(crate) async fn reach(
 
 async fn start(target: &Target, context: &ConnectionContext, purpose: &str) -> Result<Session, String> {
     let ConnectionContext { options, metrics, .. } = context;
-    let mut tls = context.tls.clone();
+    let mut tls = context.tls.connector();
     let mut config = options.config.clone();
     let application = config.get_application_name().unwrap_or_default();
     config.application_name(format!("{application} {purpose}"));

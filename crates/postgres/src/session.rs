@@ -135,13 +135,13 @@ impl Session {
 
     /// Declares that the session appends: for a large record, a server may need longer than the silence tolerated
     /// otherwise.
-    pub(crate) fn appends(&self) {
-        self.watch.appends();
+    pub(crate) fn mark_appending(&self) {
+        self.watch.mark_appending();
     }
 
     /// Records that an append was answered, so the connection is fast enough.
-    pub(crate) fn is_answered(&self) {
-        self.watch.answered();
+    pub(crate) fn note_answered(&self) {
+        self.watch.note_answered();
     }
 
     /// Ends the connection immediately. Pending requests fail with [`Failure::Lost`].
@@ -186,7 +186,7 @@ impl Driver {
                     if moves != self.watch.moves() || !self.watch.is_owed() {
                         (moves, moved) = (self.watch.moves(), now);
                     } else if now - moved >= silence {
-                        self.watch.given_up();
+                        self.watch.note_given_up();
                         tracing::warn!(server = self.server, ?silence, "no answer in time: connection dropped");
                         return format!("no answer for {silence:?}");
                     }
@@ -213,10 +213,15 @@ impl Driver {
 }
 
 /// Whether a notice means that a commit was not confirmed by a standby ("canceling wait for synchronous replication").
-/// The text depends on `lc_messages`, so the notice is identified by the function that raised it, or else by its class.
+/// The text depends on `lc_messages`, so the notice is identified by the function that raised it. Servers also warn
+/// about other things, some of them in every session or at every commit: another version of the collation library, a
+/// vacuum that is overdue. Only where a server names no function, the class of the notice decides.
 fn is_doubtful(notice: &DbError) -> bool {
-    let is_of_wait = notice.routine() == Some("SyncRepWaitForLSN");
-    is_of_wait
-        || (notice.parsed_severity() == Some(Severity::Warning)
-            && [SqlState::WARNING, SqlState::ADMIN_SHUTDOWN].contains(notice.code()))
+    match notice.routine() {
+        Some(routine) => routine == "SyncRepWaitForLSN",
+        None => {
+            notice.parsed_severity() == Some(Severity::Warning)
+                && [SqlState::WARNING, SqlState::ADMIN_SHUTDOWN].contains(notice.code())
+        }
+    }
 }

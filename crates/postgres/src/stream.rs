@@ -57,7 +57,7 @@ impl Watch {
     }
 
     /// Declares that the session appends.
-    pub(crate) fn appends(&self) {
+    pub(crate) fn mark_appending(&self) {
         self.is_appending.store(true, Ordering::Relaxed);
     }
 
@@ -67,14 +67,14 @@ impl Watch {
     }
 
     /// Records that the connection was abandoned for its silence.
-    pub(crate) fn given_up(&self) {
+    pub(crate) fn note_given_up(&self) {
         if self.is_appending.load(Ordering::Relaxed) {
             self.tolerance.lost();
         }
     }
 
     /// Records that an append was answered.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn note_answered(&self) {
         self.tolerance.restored();
     }
 
@@ -186,20 +186,20 @@ mod tests {
         let tolerance = SilenceTolerance::default();
         let session = || Watch::new(tolerance.clone());
         let (appending, reading, removing) = (session(), session(), session());
-        appending.appends();
+        appending.mark_appending();
         for lost in [&appending, &reading, &removing] {
-            lost.given_up();
+            lost.note_given_up();
         }
         assert_eq!((appending.silence(SILENCE), reading.silence(SILENCE)), (2 * SILENCE, SILENCE));
         let next = session();
         assert_eq!(next.silence(SILENCE), SILENCE, "its first questions are small");
-        next.appends();
+        next.mark_appending();
         assert_eq!(next.silence(SILENCE), 2 * SILENCE);
         for _ in 0..9 {
-            next.given_up();
+            next.note_given_up();
         }
         assert_eq!(next.silence(SILENCE), 16 * SILENCE);
-        next.answered();
+        next.note_answered();
         assert_eq!(next.silence(SILENCE), SILENCE);
     }
 }

@@ -1,7 +1,8 @@
 //! TLS to the servers, with the modes of libpq.
 
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,11 +15,47 @@ use tokio_rustls::rustls;
 
 use crate::options::{OptionsError, TlsOptions, Verification};
 
+/// Certificates and key in files. Like libpq, each connection uses the files as they are then: a client certificate may
+/// be renewed several times while the process runs.
+pub(crate) struct TlsFiles {
+    options: TlsOptions,
+    /// With the last usable contents.
+    connector: Mutex<MakeRustlsConnect>,
+}
+
+impl fmt::Debug for TlsFiles {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("TlsFiles").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl TlsFiles {
+    /// Reads the files named in `options`.
+    ///
+    /// # Errors
+    /// [`OptionsError::File`].
+    pub(crate) fn read(options: TlsOptions) -> Result<Self, OptionsError> {
+        let connector = Mutex::new(connector(&options)?);
+        Ok(Self { options, connector })
+    }
+
+    /// A connector with the present contents of the files; with their last usable ones if they are unusable now.
+    pub(crate) fn connector(&self) -> MakeRustlsConnect {
+        let mut usable = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.options.root_certificate.is_some() || self.options.identity.is_some() {
+            match connector(&self.options) {
+                Ok(read) => *usable = read,
+                Err(error) => {
+                    tracing::warn!(%error, "the previous certificates for the database stay in use");
+                }
+            }
+        }
+        usable.clone()
+    }
+}
+
 /// Creates a TLS connector from the files named in `options`.
-///
-/// # Errors
-/// [`OptionsError::File`].
-pub(crate) fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, OptionsError> {
+fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, OptionsError> {
     let provider = Arc::new(ring::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -14,7 +14,7 @@ use crate::{Database, Session};
 const STANDBYS: Family = Family::gauge(
     "peeklock_postgres_standbys",
     Unit::None,
-    "Standbys that receive the log of the primary, and those of them that confirm commits.",
+    "Standbys that receive the log of the primary, and those of them that confirm commits, or would in place of another.",
 );
 const LAG: Family = Family::gauge(
     "peeklock_postgres_replication_lag_bytes",
@@ -46,7 +46,7 @@ with may as (select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as r
 select
   case when may.read then (select count(*) from pg_stat_replication where state = 'streaming') end,
   case when may.read then (select count(*) from pg_stat_replication
-    where state = 'streaming' and sync_state in ('sync', 'quorum')) end,
+    where state = 'streaming' and sync_state in ('sync', 'quorum', 'potential')) end,
   (select max(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn))::bigint from pg_stat_replication where state = 'streaming'),
   greatest((select max(age(backend_xmin)) from pg_stat_activity), (select max(age(xmin)) from pg_replication_slots),
     (select max(age(transaction)) from pg_prepared_xacts))::bigint

@@ -82,13 +82,19 @@ async fn tenure_ends_in_time_without_answers_and_returns_with_them() {
     sleep(Duration::from_secs(5)).await;
     assert!(!membership.tenure().holds(), "renewed in the table, but the node does not know");
     way.set(Faults { is_out: true, ..Faults::default() });
-    assert!(timeout(Duration::from_secs(30), membership.tenure().returns()).await.is_err());
+    assert!(timeout(Duration::from_secs(20), membership.tenure().returns()).await.is_err());
     way.set(Faults { delay: Duration::from_secs(1), ..Faults::default() });
     membership.tenure().returns().await;
     assert!(membership.tenure().holds());
     assert!(member.contact().failures > 5);
     sleep(Duration::from_secs(60)).await;
     assert!(membership.tenure().holds(), "answers that take a second are in time");
+    // Requests get no answers at all.
+    way.set(Faults { delay: Duration::from_secs(3_600), ..Faults::default() });
+    assert_eq!(membership.ended().await, Ended::Lost);
+    assert!(timeout(Duration::from_secs(60), member.gained(SHARD)).await.is_err());
+    way.set(Faults::default());
+    assert!(member.gained(SHARD).await.tenure().holds());
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,8 +47,8 @@ struct Seen<T> {
 /// A node of a cluster, as a state machine without clock, table or randomness. `now` is the node's elapsed time
 /// ([`crate::Elapsed`]) and never goes back.
 ///
-/// Call [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the request is abandoned
-/// then and its answer must not be used.
+/// Call [`Self::give_up`] and [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the
+/// request is abandoned then and its answer must not be used.
 #[derive(Debug)]
 pub struct Node {
     info: NodeInfo,
@@ -68,6 +68,8 @@ pub struct Node {
     due: Duration,
     moved_at: Option<Duration>,
     was_answered: bool,
+    /// When the last answered request was sent.
+    renewed_at: Duration,
 }
 
 impl Node {
@@ -88,6 +90,7 @@ impl Node {
             due: now,
             moved_at: None,
             was_answered: false,
+            renewed_at: now,
         }
     }
 
@@ -95,6 +98,24 @@ impl Node {
     #[must_use]
     pub const fn due(&self) -> Duration {
         self.due
+    }
+
+    /// Gives up the leases that were not renewed for [`Settings::give_up_after`]: another node that reaches the table has
+    /// probably taken them, and the clients of this one get no answers. A lease that nobody has taken is gained again by
+    /// the next answer. It is not released, because such a request could arrive after that.
+    pub fn give_up(&mut self, now: Duration) -> Vec<News> {
+        if now.saturating_sub(self.renewed_at) < self.settings.give_up_after {
+            return Vec::new();
+        }
+        let mut news = Vec::new();
+        self.own.retain(|shard, own| {
+            let is_served = !matches!(own, Own::Releasing(_));
+            if is_served {
+                news.push(News::Lost(*shard));
+            }
+            !is_served
+        });
+        news
     }
 
     /// The request to send now.
@@ -127,6 +148,7 @@ impl Node {
             self.due = now + self.settings.ask_every;
             return Vec::new();
         };
+        self.renewed_at = sent_at;
         let mut news = self.observe(now, &standing);
         self.note_held(sent_at, &standing.held, &mut news);
         self.give_away(now, &mut news);

@@ -53,6 +53,12 @@ fn a_cluster_that_loses_nothing_more_does_not_pause() {
     assert_eq!(owners_in_the_end(8_271_238_236_904_797_418, 3, &Settings::default()), [1]);
 }
 
+/// In this history a request that released the lease would arrive after the node has gained it again.
+#[test]
+fn a_lease_that_was_given_up_is_not_released_when_it_was_gained_again() {
+    assert_eq!(owners_in_the_end(11_277_830_443_245_207_547, 3, &Settings::default()), [1]);
+}
+
 #[test]
 fn the_lease_of_a_node_that_is_silent_is_taken_in_bounded_time() {
     for seed in 0..20 {
@@ -115,7 +121,7 @@ fn a_table_out_of_reach_is_a_pause_and_the_lease_stays() {
     let lost_before = world.processes[owner].lost;
     // The first node that is back renews; the other has not seen it silent for long enough since.
     for process in &mut world.processes {
-        process.cut_until = world.now + ms(30_000);
+        process.cut_until = world.now + ms(25_000);
         process.under_way.clear();
     }
     world.run_for(ms(20_000));
@@ -123,6 +129,24 @@ fn a_table_out_of_reach_is_a_pause_and_the_lease_stays() {
     world.run_for(ms(30_000));
     assert_eq!(world.owners(0).len(), 1);
     assert!(world.processes[owner].lost <= lost_before + 1);
+}
+
+#[test]
+fn a_lease_that_can_not_be_renewed_is_given_up_and_gained_again_if_nobody_took_it() {
+    for nodes in [1, 2] {
+        let mut world = World::new(23, nodes, &Settings::default());
+        world.run_for(ms(5_000));
+        let [owner] = world.owners(0)[..] else { panic!() };
+        let lost_before = world.processes[owner].lost;
+        world.processes[owner].cut_until = world.now + ms(60_000);
+        world.processes[owner].under_way.clear();
+        world.run_for(ms(25_000));
+        assert_eq!(world.processes[owner].lost, lost_before, "a pause");
+        world.run_for(ms(10_000));
+        assert_eq!(world.processes[owner].lost, lost_before + 1);
+        world.run_for(ms(60_000));
+        assert_eq!(world.owners(0), [nodes - 1 - owner], "the only node again, or the other one still");
+    }
 }
 
 #[test]

@@ -56,7 +56,8 @@ pub(super) fn read(
     if storage.engine == StorageEngine::Local && config != default {
         let said = ["node", "advertise", "lease_time"].into_iter().find_map(|key| table.value(key));
         let place = said.map_or(0..0, |(_, place)| place);
-        notes.report(&place, "[cluster] has no effect unless [storage] engine = \"postgres\"");
+        let message = "[cluster] has no effect unless [storage] engine = \"postgres\", or --storage-url or PEEKLOCK_STORAGE_URL is set";
+        notes.report(&place, message);
     }
     table.finish();
     config

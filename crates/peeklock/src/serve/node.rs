@@ -101,6 +101,8 @@ impl Node<'_> {
                 taken = self.take_over(process, &held) => taken,
                 _ = held.ended() => {
                     self.cluster.store.abandon(SHARD);
+                    // A shard that is to be handed over stays with this node until it is released.
+                    held.release().await;
                     continue;
                 }
             };
@@ -108,6 +110,10 @@ impl Node<'_> {
                 Err(error) if is_transient(&error) => {
                     tracing::warn!(%error, "taking over failed; trying again");
                     self.cluster.store.abandon(SHARD);
+                    // The cause may be of this node only: an old password, an expired certificate.
+                    if self.standby.is_another_waiting() {
+                        held.release().await;
+                    }
                     sleep(RETRY_AFTER).await;
                 }
                 taken => return taken,

@@ -50,6 +50,11 @@ impl Standby {
         Held { member: Arc::clone(&self.0), membership, is_leaving: Arc::default() }
     }
 
+    /// Whether another node would take the shard, as far as known.
+    pub(super) fn is_another_waiting(&self) -> bool {
+        !self.0.waiting().is_empty()
+    }
+
     /// Whether another node would take the shard now. After this call this node takes no more leases.
     pub(super) async fn has_relief(&self) -> bool {
         !self.0.stop_accepting_and_list_candidates(LOOK_WITHIN).await.is_empty()

@@ -32,7 +32,7 @@ pub(super) enum Shards {
     /// The data directory, used by this process only.
     Local,
     /// A cluster, of which this process is a node.
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// The state of a node of a cluster.
@@ -77,7 +77,7 @@ impl Shards {
         let table = replicated.leases();
         let settings = database::lease_settings(&config.cluster);
         let Replicated { store, database } = replicated;
-        Ok(Self::Cluster(Cluster { store, database, table, node, settings }))
+        Ok(Self::Cluster(Box::new(Cluster { store, database, table, node, settings })))
     }
 }
 

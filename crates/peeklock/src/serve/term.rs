@@ -77,13 +77,7 @@ impl Term {
         // A reload waits until entities are served, and then changes them.
         let mut in_force = in_force.lock().await;
         let config = in_force.config.clone();
-        let options = NamespaceOptions {
-            spans: process.telemetry.spans(),
-            tenure: held.as_ref().map(Held::tenure),
-            ..parts::namespace_options(&config, process.memory)
-        };
-        let namespace = Namespace::start(store.lease.clone(), process.entity_clock(), options).await?;
-        entities::declare(&namespace, &config, limits).await?;
+        let namespace = restore(process, &store, held.as_ref(), &config).await?;
         // The time in the store is known by now.
         process.begin(&config)?;
         let (access, following) = access::start(&namespace, &config.authorization, process.time.clone());
@@ -224,6 +218,23 @@ impl Term {
         }
         Ok(())
     }
+}
+
+/// Restores the entities of the store, and declares those of the configuration.
+async fn restore(
+    process: &Process,
+    store: &OpenStore,
+    held: Option<&Held>,
+    config: &Config,
+) -> Result<Namespace, ServeError> {
+    let options = NamespaceOptions {
+        spans: process.telemetry.spans(),
+        tenure: held.map(Held::tenure),
+        ..parts::namespace_options(config, process.memory)
+    };
+    let namespace = Namespace::start(store.lease.clone(), process.entity_clock(), options).await?;
+    entities::declare(&namespace, config, store.lease.limits()).await?;
+    Ok(namespace)
 }
 
 /// Reports readiness to the service manager, and then pings while the store answers. A node of a cluster always pings,

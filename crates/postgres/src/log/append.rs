@@ -131,7 +131,7 @@ impl Appender {
     async fn judge(&self, rows: Result<u64, Failure>, id: RecordId) -> Result<(), Error> {
         let is_place_taken = match rows {
             Ok(1) => {
-                self.session.is_answered();
+                self.session.note_answered();
                 return Ok(());
             }
             Ok(_) => false,

@@ -88,7 +88,7 @@ impl Inner {
         let appender = Appender::prepare(self.shard, session).await?;
         appender.await_earlier_commits().await?;
         let tail = open(self.shard, appender.session()).await?;
-        appender.session().appends();
+        appender.session().mark_appending();
         *lock(&self.appender) = Some(Arc::new(appender));
         Ok(tail)
     }

@@ -155,6 +155,27 @@ async fn appends_of_a_session_that_an_administrator_ends_are_in_doubt() {
     assert_eq!(log.open().await.unwrap().last, id(2, 1), "the second one was never carried out");
 }
 
+/// A database whose collations were made by another version of the library warns in every session; one that is overdue
+/// for a vacuum warns at every write.
+#[tokio::test]
+async fn a_server_that_warns_about_other_things_than_its_standbys_serves() {
+    let Some(server) = Server::start("") else { return };
+    let database = database(server.options("warned").with_durability(Durability::Service));
+    let log = log(database.clone());
+    let owned = own(&log, 1).await;
+    server.sql(
+        "update pg_database set datcollversion = 'older' where datname = 'app';
+         create function warned.warn() returns trigger language plpgsql as $$ begin
+           raise warning 'database must be vacuumed within 1000000 transactions'; return new; end $$;
+         create trigger warn before insert on warned.log for each row execute function warned.warn()",
+    );
+    log.open().await.unwrap();
+    log.append(record(owned + 1, 1, "x", "b")).await.unwrap();
+    log.append(record(owned + 2, 1, "x", "")).await.unwrap();
+    assert_eq!(all(&log).await.len(), 3);
+    assert!(page(&database).contains("peeklock_postgres_unconfirmed_total 0"));
+}
+
 #[tokio::test]
 async fn a_log_that_is_being_opened_takes_no_append() {
     let Some(trio) = Trio::shared() else { return };

@@ -13,3 +13,4 @@ mod reading;
 mod settings;
 mod stores;
 mod tls;
+mod watch;

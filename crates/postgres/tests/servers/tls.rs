@@ -123,6 +123,31 @@ async fn a_wrong_password_is_refused_and_a_right_one_or_a_certificate_is_not() {
 }
 
 #[tokio::test]
+async fn renewed_certificates_are_used_by_the_next_connection() {
+    let Some((authority, server)) = server() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let replace = |(certificate, key): (String, String)| {
+        (file(folder.path(), "client.pem", &certificate), file(folder.path(), "client.key", &key))
+    };
+    let (certificate, key) = replace(Authority::new().issue(&[], "shown"));
+    let ca = file(folder.path(), "ca.pem", &Authority::new().pem);
+    let url = format!(
+        "postgres://shown@127.0.0.1:{}/app?sslmode=verify-ca&sslrootcert={ca}&sslcert={certificate}&sslkey={key}",
+        server.port
+    );
+    let options = DatabaseOptions::parse(&url).unwrap().with_durability(Durability::Service);
+    let database = Database::new(options, PostgresMetrics::default()).unwrap();
+    database.connect("test").await.unwrap_err();
+    file(folder.path(), "ca.pem", &authority.pem);
+    database.connect("test").await.unwrap_err();
+    replace(authority.issue(&[], "shown"));
+    database.connect("test").await.unwrap();
+    // Files that are being written.
+    file(folder.path(), "client.key", "-----BEGIN");
+    database.connect("test").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_socket_in_the_file_system_needs_no_tls() {
     let Some((_, server)) = server() else { return };
     let folder = server.folder().display().to_string().replace('/', "%2F");

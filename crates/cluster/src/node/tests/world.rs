@@ -152,6 +152,9 @@ impl World {
             process.node.release(shard, own_now);
         }
         if process.node.due() <= own_now {
+            for one in process.node.give_up(own_now) {
+                process.learn(one, own_now);
+            }
             let renewal = process.node.ask(own_now);
             let is_cut = process.cut_until > self.now;
             let latency = |random: &mut StdRng| ms(random.random_range(0..=self.latency_max_ms));

@@ -104,7 +104,9 @@ fn keys_without_effect_for_an_engine_are_noted() {
     assert_eq!(notes(&text), [vain("4:16", "segment_size"), vain("6:18", "scrub_interval")]);
     assert_eq!(
         notes("[cluster]\nadvertise = \"amqp://a\"\n"),
-        ["t:2:13: [cluster] has no effect unless [storage] engine = \"postgres\""]
+        [
+            "t:2:13: [cluster] has no effect unless [storage] engine = \"postgres\", or --storage-url or PEEKLOCK_STORAGE_URL is set"
+        ]
     );
     assert_eq!(notes("[cluster]\nnode = \"\"\n"), [] as [&str; 0]);
 }
