@@ -38,6 +38,15 @@ impl Filter {
         }
     }
 
+    /// Number of steps of its evaluation, at most; 0 if it needs no program.
+    pub(crate) fn steps(&self) -> usize {
+        match self {
+            Self::True | Self::False | Self::Correlation(_) => 0,
+            Self::Sql(filter) => filter.steps(),
+            Self::Selector(selector) => selector.steps(),
+        }
+    }
+
     /// Whether a message matches; `new_id` generates the value of `newid()`.
     ///
     /// # Errors

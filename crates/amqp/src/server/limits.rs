@@ -1,6 +1,7 @@
 //! Limits of a connection's driver that are not configurable.
 
-/// Engine outputs passed to the application per turn.
+/// Engine outputs passed to the application per turn. An answer to browsing has hundreds of messages, each as much work
+/// as a delivery, and counts as that many.
 pub(super) const OUTPUTS_PER_TURN: usize = 128;
 
 /// How often a turn continues with input that has already arrived before other tasks run.

@@ -326,8 +326,10 @@ where
     }
 
     fn take_engine_outputs(&mut self, now: NowMs) {
-        for _ in 0..OUTPUTS_PER_TURN {
+        let mut left = OUTPUTS_PER_TURN;
+        while left > 0 {
             let Ok(output) = self.mailbox.try_recv() else { return };
+            left = left.saturating_sub(output.messages().max(1));
             if self.ended.is_none() {
                 self.application.handle_output(output, &mut self.connection, now);
             }

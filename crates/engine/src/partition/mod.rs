@@ -19,6 +19,7 @@ mod credible;
 mod dispatch;
 mod duplicates;
 mod ending;
+mod forwarding;
 mod handle;
 mod idle;
 mod locks;
@@ -42,6 +43,7 @@ mod step;
 mod tests;
 mod timers;
 mod topic;
+mod unfinished;
 
 use std::sync::Arc;
 
@@ -59,9 +61,10 @@ pub use self::selection::SelectionChange;
 use self::state::State;
 pub use self::state::Watched;
 use self::step::Step;
+pub use self::unfinished::Unfinished;
 use crate::{
-    Command, Effect, EntityOptions, Event, Forwarding, QueueId, QueuePath, ReceiverId, RequestId, RuleLimits,
-    SequenceNumber, SubQueue, Subscription, Timestamp,
+    Command, Effect, EntityOptions, Event, QueueId, ReceiverId, RequestId, RuleLimits, SequenceNumber,
+    SubQueue, Subscription, Timestamp,
 };
 
 /// The results of handling a command; reused from turn to turn.
@@ -73,6 +76,10 @@ pub struct Outputs {
     pub effects: Vec<Effect>,
     /// Estimated size of the copies of messages in the store, in bytes; summed up until the caller resets it.
     pub copies_bytes: usize,
+    /// Number of visited entries and of steps of evaluated rules; summed up until the caller resets it.
+    pub visits: usize,
+    /// Requests that [`Partition::resume`] continues.
+    pub unfinished: Vec<(RequestId, Unfinished)>,
     /// The rules' verdicts on the last message; kept to reuse the memory.
     verdicts: Vec<Verdict>,
 }
@@ -180,8 +187,8 @@ impl Partition {
         self
     }
 
-    /// Fires due timers, then carries out one command, then serves receivers. The work is bounded: a large backlog of due
-    /// timers is processed over several calls (meanwhile [`Self::next_deadline`] stays in the past).
+    /// Fires due timers, then carries out one command, then serves receivers. A large backlog of due timers is processed over
+    /// several calls (meanwhile [`Self::next_deadline`] stays in the past).
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -197,34 +204,6 @@ impl Partition {
     /// command would have no other immediate effect.
     pub(crate) fn follow_options(&mut self, options: Arc<EntityOptions>) {
         self.state.apply(&Event::OptionsChanged { options });
-    }
-
-    /// Whether messages are forwarded from here.
-    #[must_use]
-    pub fn is_forwarding(&self) -> bool {
-        let subscriptions = self.state.subscriptions.values();
-        std::iter::once(&self.state.entity).chain(subscriptions).any(|queue| queue.policy.is_forwarding())
-    }
-
-    /// The forwarding sources and the names of their targets, if they may have changed since the last call.
-    pub fn take_forwarding(&mut self) -> Option<Vec<(QueuePath, Box<str>)>> {
-        if !std::mem::take(&mut self.state.forwarding_changed) {
-            return None;
-        }
-        let mut found = Vec::new();
-        // An entity whose status forbids receiving forwards nothing.
-        if !self.state.options.status().allows_receive() {
-            return Some(found);
-        }
-        if let EntityOptions::Queue(queue) = &*self.state.options {
-            note_targets(self.state.entity.id, &queue.forwarding, &mut found);
-        }
-        for subscription in
-            self.subscriptions().filter(|subscription| subscription.options.status.allows_receive())
-        {
-            note_targets(subscription.queue, &subscription.options.forwarding, &mut found);
-        }
-        Some(found)
     }
 
     /// The earliest point in time at which [`Command::Tick`] has something to do.
@@ -381,16 +360,5 @@ impl Partition {
     #[must_use]
     pub fn subscription_counts(&self, id: QueueId) -> Option<Counts> {
         Some(self.state.subscriptions.get(&id)?.counts())
-    }
-}
-
-/// Adds the forwarding sources of a queue or subscription with their targets.
-fn note_targets(queue: QueueId, forwarding: &Forwarding, to: &mut Vec<(QueuePath, Box<str>)>) {
-    let targets = [
-        (SubQueue::Main, &forwarding.forward_to),
-        (SubQueue::DeadLetter, &forwarding.forward_dead_lettered_messages_to),
-    ];
-    for (sub_queue, target) in targets {
-        to.extend(target.clone().map(|target| (QueuePath { queue, sub_queue }, target)));
     }
 }

@@ -17,6 +17,8 @@ use crate::{
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
 /// Copies of scheduled messages made in one call, not counting those of the last message; the rest follows in the next.
 pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
+/// Visits (see [`Outputs::visits`]) that take as long as a copy.
+pub(super) const VISITS_PER_COPY: usize = 16;
 /// Maximum total size in bytes of the parts that copies do not share, because an action changed them or a rule failed; applies
 /// to the command of a call, and separately to its scheduled messages. Further copies are dead-lettered unchanged: whatever
 /// the rules are, the writes of one command stay below the store's limit.

@@ -49,6 +49,19 @@ pub enum Output {
     },
 }
 
+impl Output {
+    /// Number of messages in it.
+    #[must_use]
+    pub fn messages(&self) -> usize {
+        match self {
+            Self::Delivery(_) => 1,
+            Self::Examine { messages, .. }
+            | Self::Response { response: Response::Received(Ok(messages)), .. } => messages.len(),
+            Self::Response { .. } | Self::Drained { .. } | Self::ReceiverClosed { .. } => 0,
+        }
+    }
+}
+
 /// Replies for the front end: messages include their bodies.
 pub type Response = Reply<Received>;
 

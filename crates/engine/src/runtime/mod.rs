@@ -36,6 +36,7 @@ mod growth;
 mod host;
 pub mod inspect;
 mod joint;
+mod long_work;
 mod mailbox;
 mod namespace;
 mod parcels;

@@ -45,5 +45,6 @@ mod transactions;
 mod transactions_together;
 mod travel;
 mod travel_histories;
+mod turns;
 mod unreadable;
 mod wall_clock;

@@ -52,6 +52,8 @@ pub struct Index<T> {
     /// Rules that must be considered for every message, in order.
     unposted: BTreeMap<RulePlace, Unposted<T>>,
     postings: Postings,
+    /// Number of steps of all rules.
+    steps: usize,
 }
 
 /// A rule of a group.
@@ -83,7 +85,8 @@ enum Listing {
 
 impl<T> Default for Index<T> {
     fn default() -> Self {
-        Self { groups: HashMap::default(), unposted: BTreeMap::new(), postings: Postings::default() }
+        let (unposted, postings) = (BTreeMap::new(), Postings::default());
+        Self { groups: HashMap::default(), unposted, postings, steps: 0 }
     }
 }
 
@@ -101,6 +104,7 @@ impl<T: AsRef<Filter>> Index<T> {
                 let is_true = (**rule).as_ref().constant() == Some(true);
                 self.unposted.insert(place, if is_true { Unposted::True } else { asked() });
             }
+            self.steps += (**rule).as_ref().steps();
             listed.push(Listed { rule: Arc::clone(rule), listing });
         }
         self.groups.insert(group, listed.into_boxed_slice());
@@ -123,6 +127,7 @@ impl<T: AsRef<Filter>> Index<T> {
         let listed = self.groups.remove(&group).unwrap_or_default();
         let mut keys = Vec::new();
         for (position, listed) in (0..).zip(&listed) {
+            self.steps -= (*listed.rule).as_ref().steps();
             match listed.listing {
                 Listing::Never => {}
                 Listing::Unposted => drop(self.unposted.remove(&RulePlace { group, position })),
@@ -139,9 +144,21 @@ impl<T: AsRef<Filter>> Index<T> {
         self.postings.vacate(&keys, group);
     }
 
-    /// Appends the rules that match a message or whose evaluation failed, in order of group and position.
-    pub fn ask(&self, subject: &Subject<'_>, new_id: &mut dyn FnMut() -> u128, verdicts: &mut Vec<Verdict>) {
-        let mut asking = Asking { subject, new_id, verdicts, steps: LikeSteps::default() };
+    /// Upper estimate of the steps of [`Self::ask`] for a message whose properties take so many bytes.
+    #[must_use]
+    pub const fn steps_max(&self, property_bytes: usize) -> usize {
+        self.steps.saturating_mul(1 + property_bytes / steps::PROPERTY_BYTES_PER_STEP)
+    }
+
+    /// Appends the rules that match a message or whose evaluation failed, in order of group and position. Returns the
+    /// number of steps of the evaluation, each of some ten nanoseconds.
+    pub fn ask(
+        &self,
+        subject: &Subject<'_>,
+        new_id: &mut dyn FnMut() -> u128,
+        verdicts: &mut Vec<Verdict>,
+    ) -> usize {
+        let mut asking = Asking { subject, new_id, verdicts, steps: 0, like_steps: LikeSteps::default() };
         let mut candidates = Candidates::new();
         self.postings.find(subject, &mut candidates);
         candidates.sort_unstable();
@@ -159,6 +176,7 @@ impl<T: AsRef<Filter>> Index<T> {
         for place in candidates {
             self.ask_posted(place, &mut asking);
         }
+        asking.steps.saturating_add(asking.like_steps.used() / steps::PER_PROGRAM_STEP)
     }
 
     fn ask_posted(&self, place: RulePlace, asking: &mut Asking<'_>) {
@@ -174,15 +192,20 @@ struct Asking<'a> {
     subject: &'a Subject<'a>,
     new_id: &'a mut dyn FnMut() -> u128,
     verdicts: &'a mut Vec<Verdict>,
-    steps: LikeSteps,
+    /// Steps of the programs evaluated so far.
+    steps: usize,
+    like_steps: LikeSteps,
 }
 
 impl Asking<'_> {
     fn ask(&mut self, filter: &Filter, place: RulePlace) {
+        self.steps = self.steps.saturating_add(filter.steps());
         let matches = match filter {
-            Filter::Sql(sql) => self.steps.lend(|left| sql.matches_within(self.subject, self.new_id, left)),
+            Filter::Sql(sql) => {
+                self.like_steps.lend(|left| sql.matches_within(self.subject, self.new_id, left))
+            }
             Filter::Selector(selector) => {
-                Ok(self.steps.lend(|left| selector.matches_new(self.subject.rule_properties, left)))
+                Ok(self.like_steps.lend(|left| selector.matches_new(self.subject.rule_properties, left)))
             }
             other => other.matches(self.subject, self.new_id),
         };

@@ -7,24 +7,39 @@ const SHARED: usize = 16 * LIKE_STEPS_MAX;
 /// Steps guaranteed to each rule after that: enough to scan the longest property four times.
 const OWN: usize = 16 << 10;
 
-/// Steps left for a message.
+/// Steps of LIKE that take about as long as a step of a program.
+pub(super) const PER_PROGRAM_STEP: usize = 16;
+
+/// Bytes of properties that LIKE scans in about the time of a step of a program.
+pub(super) const PROPERTY_BYTES_PER_STEP: usize = 256;
+
+/// Steps of LIKE for a message.
 #[derive(Debug)]
-pub(super) struct LikeSteps(usize);
+pub(super) struct LikeSteps {
+    shared_left: usize,
+    used: usize,
+}
 
 impl Default for LikeSteps {
     fn default() -> Self {
-        Self(SHARED)
+        Self { shared_left: SHARED, used: 0 }
     }
 }
 
 impl LikeSteps {
     /// Lends steps to a rule and takes back the unused ones.
     pub(super) fn lend<T>(&mut self, evaluate: impl FnOnce(&mut usize) -> T) -> T {
-        let lent = self.0.clamp(OWN, LIKE_STEPS_MAX);
+        let lent = self.shared_left.clamp(OWN, LIKE_STEPS_MAX);
         let mut left = lent;
         let result = evaluate(&mut left);
-        self.0 = self.0.saturating_sub(lent - left);
+        self.shared_left = self.shared_left.saturating_sub(lent - left);
+        self.used = self.used.saturating_add(lent - left);
         result
+    }
+
+    /// Steps used so far.
+    pub(super) const fn used(&self) -> usize {
+        self.used
     }
 }
 

@@ -339,3 +339,29 @@ fn conditions_without_a_needed_equality_are_asked_about_every_message() {
         assert_eq!(asked(&index, &other()), 1, "{text}");
     }
 }
+
+#[test]
+fn the_steps_of_the_rules_evaluated_are_counted() {
+    let sql = |text: &str| Filter::sql(text, Vec::new()).unwrap();
+    let mut index = Index::default();
+    index.set(1, &shared(vec![Filter::True, sql("a > 5")]));
+    let one = index.steps_max(0);
+    assert!(one > 0);
+    index.set(2, &shared(vec![sql("b > 5"), sql("a = 'posted' AND b > 5")]));
+    let steps = |index: &Index<Filter>, a: &str| {
+        let user = vec![("a".into(), PropertyValue::Text(a.into()))];
+        let rule_properties = RuleProperties { user, ..RuleProperties::default() };
+        let subject = Subject { rule_properties: &rule_properties, arrival: ARRIVAL };
+        index.ask(&subject, &mut || 7, &mut Vec::new())
+    };
+    assert_eq!(steps(&index, "other"), 2 * one, "the posted rule is not evaluated");
+    assert_eq!(steps(&index, "posted"), index.steps_max(0));
+    index.set(2, &shared(vec![sql("a LIKE '%x%'")]));
+    let (brief, long) = (steps(&index, "y"), steps(&index, &"y".repeat(32 << 10)));
+    assert!(long >= brief + 100, "{brief} {long}");
+    assert!(index.steps_max(32 << 10) >= long);
+    index.remove(2);
+    assert_eq!(index.steps_max(0), one);
+    index.remove(1);
+    assert_eq!(index.steps_max(0), 0);
+}

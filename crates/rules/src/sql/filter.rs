@@ -58,6 +58,11 @@ impl SqlFilter {
         }
     }
 
+    /// Number of steps of its program.
+    pub(crate) fn steps(&self) -> usize {
+        self.program.steps.len()
+    }
+
     /// Equalities, each of which must hold for the condition to be TRUE; empty if the condition may fail.
     pub(crate) fn equalities(&self) -> Vec<Equality> {
         equalities(&self.program)

@@ -1,7 +1,10 @@
-//! A connection yields to other tasks between its reads.
+//! A connection does a bounded amount of work in a turn, and yields to other tasks between its reads.
 
 use std::future::poll_fn;
+use std::sync::Mutex;
 use std::task::Poll;
+
+use peeklock_engine::{MessageView, QueueId, Received, SequenceNumber};
 
 use super::*;
 
@@ -35,4 +38,44 @@ async fn others_have_their_turn_between_two_large_reads() {
     server.await.unwrap();
     // A buffer may have twice the requested room, and the start of a message.
     assert!(most <= 2 * limits::READ_BYTES_MAX / 6_000 + 1, "{most} messages without a turn of others");
+}
+
+/// Counts the messages in the outputs of each turn.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<Vec<usize>>>);
+
+impl Application for Counting {
+    fn handle_event(&mut self, _event: Event, _connection: &mut Connection, _now: NowMs) {}
+
+    fn handle_output(&mut self, output: Output, _connection: &mut Connection, _now: NowMs) {
+        *self.0.lock().unwrap().last_mut().unwrap() += output.messages();
+    }
+
+    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {
+        self.0.lock().unwrap().push(0);
+    }
+}
+
+#[tokio::test]
+async fn answers_with_many_messages_are_spread_over_turns() {
+    const ANSWERS: u64 = 10;
+    const MESSAGES: usize = 100;
+    let counting = Counting(Arc::new(Mutex::new(vec![0])));
+    let (mailbox, outputs) = Mailbox::new();
+    let view = MessageView::new(QueueId::default(), SequenceNumber(1));
+    let message = Received { view, content: Bytes::new(), lock: None };
+    for tag in 0..ANSWERS {
+        let response = Response::Received(Ok(vec![message.clone(); MESSAGES]));
+        mailbox.put(Output::Response { tag, response });
+    }
+    let (_near, far) = duplex(1024);
+    let connection = Connection::server(Config::default(), 0);
+    let application = (counting.clone(), outputs);
+    let server = Transport::new(far, BytesMut::new(), connection, application, StillClock::new(), never());
+    let server = tokio::spawn(server.run());
+    let counts = || counting.0.lock().unwrap().clone();
+    until(|| counts().iter().sum::<usize>() == usize::try_from(ANSWERS).unwrap() * MESSAGES).await;
+    server.abort();
+    let most = counts().into_iter().max().unwrap();
+    assert!(most < limits::OUTPUTS_PER_TURN + MESSAGES, "{most} messages in a turn");
 }

@@ -25,6 +25,7 @@ impl Step<'_> {
         numbers: &[SequenceNumber],
         action: &MessageAction,
     ) {
+        self.count_visits(numbers.len());
         let done =
             self.actionable(source, numbers, action).map(|messages| self.act(source, messages, action));
         self.reply(request, Reply::Done(done));

@@ -13,6 +13,7 @@ impl Step<'_> {
         request: Option<RequestId>,
         numbers: &[SequenceNumber],
     ) {
+        self.count_visits(numbers.len());
         let done = self.try_cancel_scheduled(numbers);
         self.reply(request, Reply::Done(done));
     }

@@ -18,6 +18,7 @@ impl Step<'_> {
         mode: ReceiveMode,
         bytes_max: usize,
     ) {
+        self.count_visits(numbers.len());
         let received = self.find_deferred(numbers, source, receiver, bytes_max).map(|records| {
             let take = |(number, record): &_| self.take_deferred(source.queue, *number, record, mode);
             records.iter().map(take).collect()

@@ -22,6 +22,7 @@ impl Step<'_> {
     ) {
         let deletion = self.deletion(source, count_max, enqueued_until, receiver);
         let deleted = deletion.map(|deletion| {
+            self.count_visits(deletion.numbers.len());
             let count = u32::try_from(deletion.numbers.len()).unwrap_or(count_max);
             if count > 0 {
                 self.emit(Event::Deleted(Box::new(deletion)));

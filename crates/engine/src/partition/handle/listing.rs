@@ -21,6 +21,7 @@ impl Step<'_> {
         listing: Listing,
         top: usize,
     ) {
+        self.count_visits(LOOKED_AT_MAX);
         let listed = match self.state().queue(source.queue) {
             None => Err(Refusal::EntityDeleted),
             Some(queue) => Ok(self.listed(queue, source, listing, top.clamp(1, LOOKED_AT_MAX))),

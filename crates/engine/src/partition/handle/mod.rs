@@ -24,8 +24,10 @@ mod session_state;
 mod settle;
 mod subscription;
 
+pub(super) use self::peek::SessionBrowsing;
 #[cfg(test)]
 pub(super) use self::rule::RULES_BYTES_MAX;
+pub(super) use self::session_list::SessionListing;
 use super::queue::Queue;
 use super::step::Step;
 use crate::{QueueId, Refusal, SequenceNumber};

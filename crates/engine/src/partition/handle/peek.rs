@@ -4,6 +4,7 @@
 use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
+use super::super::unfinished::{Unfinished, VISITS_PER_CALL_MAX};
 use super::key_partition::is_quarantined;
 use crate::{
     Lock, MessageView, QueueId, QueuePath, Refusal, Reply, RequestId, SequenceNumber, SessionId, SubQueue,
@@ -11,6 +12,17 @@ use crate::{
 
 /// Maximum number of messages per request, whatever the client asks for; it continues with the last number + 1.
 const PEEK_COUNT_MAX: u32 = 4096;
+
+/// The rest of a `Peek` of one session.
+#[derive(Debug)]
+pub struct SessionBrowsing {
+    source: QueuePath,
+    session: SessionId,
+    /// The internal number at which it continues.
+    from: SequenceNumber,
+    count_max: usize,
+    bytes_max: usize,
+}
 
 impl Step<'_> {
     pub(in crate::partition) fn peek(
@@ -32,13 +44,46 @@ impl Step<'_> {
         }
         let from = from.start(self.state().options.is_partitioned());
         let count_max = count_max.min(PEEK_COUNT_MAX) as usize;
-        let views = match session {
-            None => show(queue.id, queue.messages.get(source.sub_queue).range(from), count_max, bytes_max),
-            Some(id) => {
-                let id = SessionId::from(id);
-                show(queue.id, of_session(queue, source.sub_queue, &id, from), count_max, bytes_max)
+        let messages = queue.messages.get(source.sub_queue);
+        let views = match (session.map(SessionId::from), &queue.sessions) {
+            (None, _) => show(queue.id, messages.range(from), count_max, bytes_max),
+            (Some(session), Some(sessions)) if source.sub_queue == SubQueue::Main => {
+                let numbers = sessions.get(&session).into_iter().flat_map(|session| session.numbers(from));
+                let of_session = numbers.filter_map(|number| Some((number, messages.get(number)?)));
+                show(queue.id, of_session, count_max, bytes_max)
+            }
+            (Some(session), _) => {
+                let browsing = SessionBrowsing { source, session, from, count_max, bytes_max };
+                return self.continue_browsing(request, browsing);
             }
         };
+        self.count_visits(views.len());
+        self.reply(request, Reply::Received(Ok(views)));
+    }
+
+    /// Only the main queue of an entity with sessions has an index by session; in other sub-queues, all messages are visited. A
+    /// page that is not empty ends with the call, as if its size were used up.
+    pub(in crate::partition) fn continue_browsing(
+        &mut self,
+        request: Option<RequestId>,
+        browsing: SessionBrowsing,
+    ) {
+        let queue = match self.browsable(browsing.source.queue) {
+            Ok(queue) => queue,
+            Err(refusal) => return self.reply(request, Reply::Received(Err(refusal))),
+        };
+        let (mut visits, mut last) = (0, browsing.from);
+        let messages = queue.messages.get(browsing.source.sub_queue).range(browsing.from);
+        let of_session = messages.take(VISITS_PER_CALL_MAX).filter(|(number, record)| {
+            (visits, last) = (visits + 1, *number);
+            record.is_of_session(&browsing.session)
+        });
+        let views = show(queue.id, of_session, browsing.count_max, browsing.bytes_max);
+        self.count_visits(visits);
+        if views.is_empty() && visits >= VISITS_PER_CALL_MAX {
+            let from = SequenceNumber(last.0.saturating_add(1));
+            return self.interrupt(request, Unfinished::Peek(SessionBrowsing { from, ..browsing }));
+        }
         self.reply(request, Reply::Received(Ok(views)));
     }
 }
@@ -69,22 +114,4 @@ fn show<'a>(
         views.push((record.view(queue, number), None));
     }
     views
-}
-
-/// A session's messages from a number on. Only the main queue of an entity with sessions has an index by session; other
-/// sub-queues are scanned.
-fn of_session<'a>(
-    queue: &'a Queue,
-    sub_queue: SubQueue,
-    id: &'a SessionId,
-    from: SequenceNumber,
-) -> Box<dyn Iterator<Item = (SequenceNumber, &'a Record)> + 'a> {
-    let messages = queue.messages.get(sub_queue);
-    match &queue.sessions {
-        Some(sessions) if sub_queue == SubQueue::Main => {
-            let numbers = sessions.get(id).into_iter().flat_map(move |session| session.numbers(from));
-            Box::new(numbers.filter_map(|number| Some((number, messages.get(number)?))))
-        }
-        _ => Box::new(messages.range(from).filter(move |(_, record)| record.is_of_session(id))),
-    }
 }

@@ -12,6 +12,7 @@ impl Step<'_> {
         queue: QueueId,
         tokens: &[LockToken],
     ) {
+        self.count_visits(tokens.len());
         let renewed = self.try_renew_locks(queue, tokens);
         self.reply(request, Reply::Renewed(renewed));
     }

@@ -3,9 +3,24 @@
 
 use std::sync::Arc;
 
-use super::super::sessions::Sessions;
+use super::super::sessions::{Session, Sessions};
 use super::super::step::Step;
+use super::super::unfinished::{Unfinished, VISITS_PER_CALL_MAX};
 use crate::{QueueId, Refusal, Reply, RequestId, Timestamp};
+
+/// The state of a listing. A page visits the sessions before it as well.
+#[derive(Debug)]
+pub struct SessionListing {
+    queue: QueueId,
+    updated_after: Option<Timestamp>,
+    /// The key of the last visited session.
+    after: Option<Arc<str>>,
+    /// Number of sessions still to be skipped.
+    skip: usize,
+    top: usize,
+    /// The page so far.
+    found: Vec<Arc<str>>,
+}
 
 impl Step<'_> {
     pub(in crate::partition) fn list_sessions(
@@ -16,24 +31,66 @@ impl Step<'_> {
         skip: u32,
         top: u32,
     ) {
-        let listed = match self.state().queue(queue).map(|queue| queue.sessions.as_deref()) {
-            None => Err(Refusal::EntityDeleted),
-            Some(None) => Err(Refusal::NotAllowed("Only an entity that requires sessions can list them.")),
-            Some(Some(_)) if let Err(refusal) = self.check_receive_allowed(queue) => Err(refusal),
-            Some(Some(sessions)) => Ok(list(sessions, updated_after, skip as usize, top as usize)),
-        };
-        self.reply(request, Reply::Sessions(listed));
+        let (skip, top) = (skip as usize, top as usize);
+        let listing = SessionListing { queue, updated_after, after: None, skip, top, found: Vec::new() };
+        self.continue_listing(request, listing);
+    }
+
+    pub(in crate::partition) fn continue_listing(
+        &mut self,
+        request: Option<RequestId>,
+        mut listing: SessionListing,
+    ) {
+        let visited = self.listable_sessions(listing.queue).map(|sessions| listing.visit(sessions));
+        match visited {
+            Err(refusal) => self.reply(request, Reply::Sessions(Err(refusal))),
+            Ok(visits) => {
+                self.count_visits(visits);
+                if visits < VISITS_PER_CALL_MAX {
+                    self.reply(request, Reply::Sessions(Ok(listing.found)));
+                } else {
+                    self.interrupt(request, Unfinished::Sessions(listing));
+                }
+            }
+        }
+    }
+
+    fn listable_sessions(&self, queue: QueueId) -> Result<&Sessions, Refusal> {
+        let sessions = self.state().queue(queue).ok_or(Refusal::EntityDeleted)?.sessions.as_deref();
+        let sessions =
+            sessions.ok_or(Refusal::NotAllowed("Only an entity that requires sessions can list them."))?;
+        self.check_receive_allowed(queue)?;
+        Ok(sessions)
     }
 }
 
-/// A page iterates over the preceding entries, but copies only its own.
-fn list(sessions: &Sessions, updated_after: Option<Timestamp>, skip: usize, top: usize) -> Vec<Arc<str>> {
-    match updated_after {
-        None => page(sessions.listed(), skip, top),
-        Some(instant) => page(sessions.updated_after(instant), skip, top),
+impl SessionListing {
+    /// Visits the next sessions; returns their number, which is less than [`VISITS_PER_CALL_MAX`] when the page is complete.
+    fn visit(&mut self, sessions: &Sessions) -> usize {
+        let (mut visits, mut last) = (0, None);
+        for session in sessions.after(self.after.as_deref()).take(VISITS_PER_CALL_MAX) {
+            if self.found.len() >= self.top {
+                return visits;
+            }
+            visits += 1;
+            last = Some(session.id.key());
+            if !self.includes(session) {
+                continue;
+            }
+            if self.skip > 0 {
+                self.skip -= 1;
+            } else {
+                self.found.push(Arc::clone(session.id.text()));
+            }
+        }
+        self.after = last.cloned();
+        visits
     }
-}
 
-fn page<'a>(ids: impl Iterator<Item = &'a Arc<str>>, skip: usize, top: usize) -> Vec<Arc<str>> {
-    ids.skip(skip).take(top).cloned().collect()
+    fn includes(&self, session: &Session) -> bool {
+        match self.updated_after {
+            None => session.is_listed(),
+            Some(instant) => session.state().is_some_and(|state| state.updated_at > instant),
+        }
+    }
 }

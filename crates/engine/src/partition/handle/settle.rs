@@ -24,6 +24,7 @@ impl Step<'_> {
         tokens: &[LockToken],
         settlement: &Settlement,
     ) {
+        self.count_visits(tokens.len());
         let mut failures = Vec::new();
         for (index, token) in tokens.iter().enumerate() {
             if let Err(refusal) = self.settle_one(queue, *token, settlement) {

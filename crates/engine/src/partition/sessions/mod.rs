@@ -65,6 +65,12 @@ impl Sessions {
         self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
     }
 
+    /// Sessions in the order of their keys, behind `key`.
+    pub(super) fn after(&self, key: Option<&str>) -> impl Iterator<Item = &Session> {
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
+    }
+
     fn by_key(&self, key: &str) -> Option<&Session> {
         self.by_id.get(key)
     }
@@ -149,18 +155,6 @@ impl Sessions {
         let expiry = self.expiries.first().map(|(at, _)| *at);
         let wait = self.waiters.first_end().map(|waiter| waiter.until);
         lock_end.into_iter().chain(expiry).chain(wait).min()
-    }
-
-    /// Ids of sessions with active messages or a state, in order.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.by_id.values().filter(|session| session.is_listed()).map(|session| session.id.text())
-    }
-
-    /// Ids of sessions whose state changed after a point in time, in order.
-    pub(super) fn updated_after(&self, instant: Timestamp) -> impl Iterator<Item = &Arc<str>> {
-        let is_newer =
-            move |session: &&Session| session.state().is_some_and(|state| state.updated_at > instant);
-        self.by_id.values().filter(is_newer).map(|session| session.id.text())
     }
 
     /// Numbers of free sessions with available messages, of held sessions, and of sessions with a state.

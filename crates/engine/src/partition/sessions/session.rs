@@ -165,7 +165,7 @@ impl Session {
     }
 
     /// Whether it is included in lists of sessions.
-    pub(super) const fn is_listed(&self) -> bool {
+    pub(in crate::partition) const fn is_listed(&self) -> bool {
         self.active > 0 || self.state.is_some()
     }
 

@@ -37,4 +37,5 @@ mod settling;
 mod status;
 mod table;
 mod topics;
+mod unfinished;
 mod units;

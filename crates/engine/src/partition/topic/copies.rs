@@ -44,7 +44,8 @@ impl Step<'_> {
         let rule_properties = original.rule_properties.as_deref().unwrap_or(&nothing);
         let subject = Subject { rule_properties, arrival: original.arrival(now, time_to_live_ms) };
         outputs.verdicts.clear();
-        topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
+        let steps = topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
+        outputs.visits = outputs.visits.saturating_add(steps + outputs.verdicts.len());
         let copies = Copies::with_capacity(outputs.verdicts.len());
         let mut copier = Copier {
             state,

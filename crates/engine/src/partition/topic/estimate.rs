@@ -14,6 +14,14 @@ impl Partition {
         subscriptions + topic.filters().actions + if topic.may_change() { subscriptions } else { 0 }
     }
 
+    /// Upper estimate of the visits (see [`crate::partition::Outputs`]) of publishing messages; 0 in a queue.
+    pub(crate) fn publishing_visits(&self, messages: &[NewMessage]) -> usize {
+        let Some(topic) = &self.state.topic else { return 0 };
+        let steps_max = |message: &NewMessage| topic.index().steps_max(message.header_bytes as usize);
+        let copies_max = self.copies_max().saturating_mul(messages.len());
+        messages.iter().map(steps_max).fold(copies_max, usize::saturating_add)
+    }
+
     /// Maximum total size of unshared parts of the copies of one command, in bytes.
     pub(crate) fn changed_bytes_max(&self) -> usize {
         let may_change = self.state.topic.as_ref().is_some_and(|topic| topic.may_change());

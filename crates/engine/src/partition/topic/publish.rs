@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::properties::noted_header_bytes;
 use super::super::record::Extra;
-use super::super::step::{CHANGED_BYTES_PER_CALL_MAX, Step};
+use super::super::step::{CHANGED_BYTES_PER_CALL_MAX, Step, VISITS_PER_COPY};
 use super::original::Original;
 use crate::event::{Event, Publication};
 use crate::{BodyRef, KeyPartition, NewMessage, SequenceNumber, SessionId, SubQueue};
@@ -57,6 +57,7 @@ impl Step<'_> {
 
     /// Publishes a scheduled message as if it were sent now: rules are evaluated now, and its time to live starts (S-9).
     pub(in crate::partition) fn publish_scheduled(&mut self, scheduled: SequenceNumber) {
+        let visits_before = self.visits();
         let entity = &self.state().entity;
         let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };
         let (number, body) = (entity.next_number, record.body(scheduled));
@@ -75,7 +76,9 @@ impl Step<'_> {
             rule_properties,
             extra: Arc::new(extra),
         });
-        self.copies_left = self.copies_left.saturating_sub(copies.len().max(1));
+        // Rules that match nothing take time as well.
+        let evaluation = self.visits().saturating_sub(visits_before) / VISITS_PER_COPY;
+        self.copies_left = self.copies_left.saturating_sub(evaluation.max(copies.len()).max(1));
         if self.changed_bytes_left < CHANGED_BYTES_PER_CALL_MAX / 2 {
             // The next message may need as much.
             self.copies_left = 0;

@@ -7,6 +7,10 @@ pub(super) const TURN_REQUESTS_MAX: usize = 512;
 /// messages, and the events of a turn are one batch.
 pub(super) const TURN_EVENTS_MAX: usize = 8 * 1024;
 
+/// Visited entries (see `Outputs::visits`, each of some ten to a hundred nanoseconds) after which the remaining requests of a
+/// turn wait for the next one: requests that only read cause no events, but may each look up ten thousand messages.
+pub(in crate::runtime) const TURN_VISITS_MAX: usize = 16 * 1024;
+
 /// Capacity that an idle actor's buffers keep, in elements.
 pub(super) const IDLE_CAPACITY_MAX: usize = 16;
 

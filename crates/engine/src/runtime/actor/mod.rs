@@ -45,7 +45,7 @@ pub(super) use self::catch_up::{CatchUp, CaughtUp};
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
-pub(super) use self::limits::BATCH_BYTES_MAX;
+pub(super) use self::limits::{BATCH_BYTES_MAX, TURN_VISITS_MAX};
 use self::outgoing::Outgoing;
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
@@ -67,8 +67,8 @@ use super::spans::Spans;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response, Tenure};
 use crate::metrics::{EntityMetrics, SeriesPool};
-use crate::partition::{Outputs, Partition};
-use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RuleLimits, Timestamp};
+use crate::partition::{Outputs, Partition, Unfinished};
+use crate::{Command, EntityOptions, QueueId, ReceiverId, Refusal, RequestId, RuleLimits, Timestamp};
 
 /// State shared by all actors of a host.
 #[derive(Clone)]
@@ -162,6 +162,10 @@ pub(super) struct Actor {
     requests: Vec<Request>,
     /// Commands that the actor issues itself, such as locks to release and receivers to close.
     internal: VecDeque<Command>,
+    /// Requests that take several turns, the one continued least recently first.
+    unfinished: VecDeque<(RequestId, Unfinished)>,
+    /// Entries visited in this turn, see [`Outputs::visits`].
+    visits: usize,
     /// `Confirm` requests, which wait for the commands before them.
     confirmations: Vec<oneshot::Sender<bool>>,
     outputs: Outputs,
@@ -238,6 +242,8 @@ impl Actor {
             loan: None,
             requests: Vec::new(),
             internal: VecDeque::new(),
+            unfinished: VecDeque::new(),
+            visits: 0,
             confirmations: Vec::new(),
             outputs: Outputs::default(),
             accessed: Vec::new(),
@@ -313,6 +319,7 @@ impl Actor {
         self.inbox_ended
             && self.requests.is_empty()
             && self.internal.is_empty()
+            && self.unfinished.is_empty()
             && self.commits.is_empty()
             && self.replies.is_empty()
             && (self.lane.is_empty() || !self.tenancy.delivers())
@@ -321,7 +328,8 @@ impl Actor {
 
     /// Ready when there is something to do. All sources are polled, so that each has registered the waker.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Wake> {
-        let mut work = !self.internal.is_empty() || !self.confirmations.is_empty();
+        let mut work =
+            !self.internal.is_empty() || !self.unfinished.is_empty() || !self.confirmations.is_empty();
         match self.commits.poll(context) {
             Poll::Ready(Err(error)) => return Poll::Ready(Wake::Failed(error)),
             Poll::Ready(Ok(())) => work = true,

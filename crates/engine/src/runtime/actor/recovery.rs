@@ -204,8 +204,10 @@ impl Actor {
         self.tallies.start_over();
         self.traces.start_over();
         self.internal.clear();
+        self.unfinished.clear();
         self.outputs.events.clear();
         self.outputs.effects.clear();
+        self.outputs.unfinished.clear();
         self.event_ends.clear();
         self.cache.clear();
     }

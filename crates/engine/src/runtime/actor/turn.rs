@@ -3,7 +3,7 @@
 use peeklock_storage::Batch;
 
 use super::commits::Contents;
-use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX};
+use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUESTS_MAX, TURN_VISITS_MAX};
 use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
@@ -13,6 +13,7 @@ use crate::command::{Descriptor, Link};
 use crate::partition::persist;
 use crate::runtime::answer;
 use crate::runtime::growth::Shortage;
+use crate::runtime::long_work;
 use crate::runtime::{Mailbox, Request};
 use crate::{Command, Event, QueueId, Refusal, RequestId, Timestamp};
 
@@ -29,7 +30,9 @@ impl Actor {
         self.tenancy.look();
         let context = TurnContext { now: self.now, shortage: self.note_shortage() };
         self.take_buffers();
+        self.visits = 0;
         let is_confirmed = self.handle_internal(&context);
+        self.continue_unfinished(&context);
         let postponed = self.admit_all(&context);
         // If there is no room, the next commit wakes the actor.
         let mut behind = self.is_due(context.now) && self.commits.has_room_for_timers();
@@ -59,7 +62,7 @@ impl Actor {
         if crowded {
             self.handled_since_yield = 0;
         }
-        crowded || behind || postponed || has_read_much
+        crowded || behind || postponed || has_read_much || !self.unfinished.is_empty()
     }
 
     /// Returns the shortage, if there is one. Meanwhile messages scheduled on a topic are not published: each would be
@@ -91,6 +94,23 @@ impl Actor {
         self.internal.is_empty()
     }
 
+    /// Continues requests of earlier turns, for half of a turn at most, so that new requests are not held up.
+    fn continue_unfinished(&mut self, context: &TurnContext) {
+        while self.visits < TURN_VISITS_MAX / 2
+            && let Some(unfinished) = self.unfinished.pop_front()
+        {
+            let OwnedPartition { partition, random, .. } = &mut self.owned;
+            partition.resume(context.now, random, unfinished, &mut self.outputs);
+            self.note_visits();
+        }
+    }
+
+    /// Counts what the last command visited, and keeps what it left unfinished.
+    fn note_visits(&mut self) {
+        self.visits = self.visits.saturating_add(std::mem::take(&mut self.outputs.visits));
+        self.unfinished.extend(self.outputs.unfinished.drain(..));
+    }
+
     /// Answers whether the entity accepts commands, once all earlier commands are carried out; the catalogue has been
     /// notified of an end by then.
     pub(super) fn confirm(&mut self) {
@@ -108,6 +128,7 @@ impl Actor {
         let mut handled = 0;
         while handled < TURN_REQUESTS_MAX
             && self.outputs.events.len() < TURN_EVENTS_MAX
+            && self.visits < TURN_VISITS_MAX
             && self.commits.has_room()
         {
             let Some(request) = waiting.next().or_else(|| self.inbox.try_next()) else {
@@ -148,6 +169,14 @@ impl Actor {
 
     /// Carries out a request, or refuses it before it reaches the partition.
     fn admit(&mut self, context: &TurnContext, request: Request) {
+        let visits = match &request.command {
+            Command::Send { messages } => self.owned.partition.publishing_visits(messages),
+            _ => 0,
+        };
+        long_work::carry_out(visits, || self.admit_at_once(context, request));
+    }
+
+    fn admit_at_once(&mut self, context: &TurnContext, request: Request) {
         let described = request.command.describe();
         let answer = described.answer;
         let weight = match self.check(context, &described) {
@@ -207,6 +236,7 @@ impl Actor {
         self.traces.decided(attempt, request, effects, Names { entity: name, partition });
         self.traces.note(events);
         self.event_ends.push(self.outputs.events.len());
+        self.note_visits();
         self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
     }
 

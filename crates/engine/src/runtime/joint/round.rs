@@ -10,6 +10,7 @@ use crate::partition::{Outputs, persist, touch};
 use crate::runtime::actor::{BATCH_BYTES_MAX, check_weight};
 use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
+use crate::runtime::long_work;
 use crate::{Command, Durability, Refusal};
 
 /// A participating partition, and its changes since the last batch.
@@ -95,14 +96,29 @@ impl<'a> Round<'a> {
             command: step.command,
             via: step.via.as_ref().map(&place),
         };
-        let mut steps: Vec<Step> = unit.steps.into_iter().map(step).collect();
-        let outcome = loop {
+        let steps: Vec<Step> = unit.steps.into_iter().map(step).collect();
+        let outcome = long_work::carry_out(self.visits(&steps), || self.attempt(steps));
+        (outcome, self.commits.len())
+    }
+
+    fn attempt(&mut self, mut steps: Vec<Step>) -> UnitOutcome {
+        loop {
             let Err(failure) = self.prepare(&steps) else { break self.carry_out(steps) };
             if !steps.get_mut(failure.step).is_some_and(|step| keep_undelivered(step, &failure.refusal)) {
                 break Err(failure);
             }
+        }
+    }
+
+    /// Upper estimate of the visits of publishing the steps' messages.
+    fn visits(&self, steps: &[Step]) -> usize {
+        let of = |step: &Step| match (self.participants.get(step.place), &step.command) {
+            (Some(Ok(participant)), Command::Send { messages }) => {
+                participant.lent.partition.publishing_visits(messages)
+            }
+            _ => 0,
         };
-        (outcome, self.commits.len())
+        steps.iter().map(of).fold(0, usize::saturating_add)
     }
 
     /// Checks whether every partition can carry out its steps.

@@ -79,6 +79,11 @@ impl Selector {
         Ok(Self { text: text.into(), program: Arc::new(program), names })
     }
 
+    /// Number of steps of its program.
+    pub(crate) fn steps(&self) -> usize {
+        self.program.steps.len()
+    }
+
     /// The original text.
     #[must_use]
     pub fn text(&self) -> &str {

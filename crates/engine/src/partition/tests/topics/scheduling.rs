@@ -163,3 +163,24 @@ fn a_queue_stores_no_facts() {
     let record = rig.partition.state.entity.messages.get(SubQueue::Main).get(SequenceNumber(1)).unwrap();
     assert_eq!(record.extra().unwrap().rule_properties, None);
 }
+
+/// Rules that match nothing take time as well.
+#[test]
+fn messages_with_slow_rules_are_published_over_several_calls() {
+    const MESSAGES: usize = 1_000;
+    let mut rig = Rig::plain();
+    rig.checks = false;
+    let expression = (0..60).map(|number| format!("a <> 'x{number}'")).collect::<Vec<_>>().join(" AND ");
+    let queue = rig.subscribe_to("slow", Filter::sql(&expression, Vec::new()).unwrap());
+    let label = scheduled(&rig, 1_000, labelled("x", "no property a"));
+    rig.try_send(vec![label; MESSAGES]).unwrap();
+    rig.advance(1_000);
+    assert!((1..MESSAGES as u64).contains(&rig.partition.counts().scheduled), "some are left");
+    let mut calls = 1;
+    while rig.partition.counts().scheduled > 0 {
+        rig.advance(0);
+        calls += 1;
+    }
+    assert!(calls < 20, "{calls}");
+    assert_eq!(rig.counts(queue), (0, 0));
+}
