@@ -43,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     /// The host and port with which the client addresses this broker.
     pub(crate) host: String,
+    /// Path and query as requested; empty for a request of another front end.
+    pub(crate) path_and_query: String,
     /// How its path spells the fixed segments.
     pub(crate) spelling: Spelling,
     /// The version of the protocol that it names: a date, compared as text.
@@ -70,6 +72,7 @@ impl Call {
             resource,
             method: request.method().clone(),
             host: host(request),
+            path_and_query: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
             spelling: Spelling::of(request.uri().path()),
             named_version: None,
             skip: 0,
@@ -98,6 +101,7 @@ impl Call {
             resource,
             method: Method::PUT,
             host,
+            path_and_query: String::new(),
             spelling: Spelling::default(),
             named_version: None,
             skip: 0,

@@ -46,16 +46,17 @@ pub(super) fn entry(
     });
 }
 
-/// A feed of the entities of a page. It has a second link, to the next page, if and only if there is one: Python counts
-/// links, JS searches for `rel="next"`.
+/// A feed of the entities of a page. Its own URL is the requested one, as in the service: the older SDK for Node compares
+/// them. It has a second link, to the next page, if and only if there is one: Python counts links, JS searches for
+/// `rel="next"`.
 pub(super) fn feed<T>(
     session: &Session<'_>,
     title: &str,
     page: &Page<T>,
     write: impl Fn(&mut Document, &T),
 ) -> Document {
-    let target = &session.call.target;
-    let this = url(session, target, Some(page_query(session.call.skip, session.call.top)));
+    let Call { target, host, path_and_query, .. } = session.call;
+    let this = format!("https://{host}{path_and_query}");
     let mut document = Document::new();
     document.element("feed", &[("xmlns", ATOM)], |document| {
         document.attributed_text("title", &[("type", "text")], title);

@@ -96,6 +96,8 @@ async fn urls_in_answers_repeat_the_request() {
         ("/t?api-version=2017-04", "/t?api-version=2017-04"),
         ("/t/subscriptions/s", "/t/subscriptions/s"),
         ("/t/subscriptions/", "/t/subscriptions/s"),
+        ("/t/subscriptions/", "/t/subscriptions/"),
+        ("/$Resources/Topics/?$skip=0", "/$Resources/Topics/?$skip=0"),
         ("/t/Subscriptions?api-version=2021-05", "/t/Subscriptions/s?api-version=2021-05"),
         ("/t/subscriptions/s/rules/", "/t/subscriptions/s/rules/$Default"),
         (
