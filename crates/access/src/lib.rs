@@ -137,7 +137,22 @@ impl Access {
     /// # Errors
     /// [`Denied`].
     pub fn token(&self, token: &str, resource: &Resource, now: Timestamp) -> Result<Grant, Denied> {
-        self.counted(self.grant_of_token(token, resource, now))
+        self.counted(self.grant_of_token(token, resource, None, now))
+    }
+
+    /// As [`Self::token`], for an HTTP request to a URL below `resource`. The token may also be a shared access signature
+    /// of this URL alone: older clients sign the whole URL of each request, such as `https://host/queue/messages/head`.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn token_for_url(
+        &self,
+        token: &str,
+        resource: &Resource,
+        url: &str,
+        now: Timestamp,
+    ) -> Result<Grant, Denied> {
+        self.counted(self.grant_of_token(token, resource, Some(url), now))
     }
 
     /// The rule named in a shared access signature, without any verification.
@@ -164,13 +179,21 @@ impl Access {
         outcome.inspect_err(|denied| self.0.metrics.count(denied))
     }
 
-    fn grant_of_token(&self, token: &str, resource: &Resource, now: Timestamp) -> Result<Grant, Denied> {
+    fn grant_of_token(
+        &self,
+        token: &str,
+        resource: &Resource,
+        url: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Grant, Denied> {
         let policy = self.policy();
         if !policy.required {
             return Ok(Grant::everything(resource.clone()));
         }
         match Token::parse(token)? {
-            Token::SharedAccessSignature(signature) => self.signature(&policy, &signature, resource, now),
+            Token::SharedAccessSignature(signature) => {
+                self.signature(&policy, &signature, resource, url, now)
+            }
             Token::JsonWeb(token) => self.json_web(&policy, token, resource, now),
         }
     }
@@ -182,6 +205,7 @@ impl Access {
         policy: &Policy,
         token: &SharedAccessSignature<'_>,
         resource: &Resource,
+        url: Option<&str>,
         now: Timestamp,
     ) -> Result<Grant, Denied> {
         let proof = Signed::new(token.resource_encoded, token.expiry, &token.signature);
@@ -191,8 +215,12 @@ impl Access {
         if expires_at <= now {
             return Err(Denied::Expired(expires_at));
         }
-        let signed = Resource::of_signed(token.resource_encoded).ok_or(Denied::Audience)?;
-        let scope = Scope::of_signature(signed, found.level()).filter(|scope| scope.covers(resource));
+        let covers =
+            |signed| Scope::of_signature(signed, found.level()).filter(|scope| scope.covers(resource));
+        let is_url_signed = url.is_some_and(|url| resource::is_signed(token.resource_encoded, url));
+        let scope = Resource::of_signed(token.resource_encoded)
+            .and_then(covers)
+            .or_else(|| covers(resource.clone()).filter(|_| is_url_signed));
         let grant = found.grant(scope.ok_or(Denied::Audience)?, Some(expires_at));
         self.0.used.remember(&grant);
         // A change during the verification did not see the rule, which was remembered only now.

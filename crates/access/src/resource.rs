@@ -4,7 +4,7 @@ use peeklock_engine::name_key;
 use percent_encoding::percent_decode_str;
 
 use crate::ResolvedNode;
-use crate::node::ADDRESS_BYTES_MAX;
+use crate::node::{ADDRESS_BYTES_MAX, decoded_path};
 
 /// Longest name of an entity (Service Bus quotas), in bytes of UTF-8.
 const NAME_BYTES_MAX: usize = 4 * 260;
@@ -62,21 +62,10 @@ impl Resource {
         ResolvedNode::of(address).ok()?.resource()
     }
 
-    /// The resource of a shared access signature, from the still encoded field `sr`. Without a scheme, a first part
-    /// that looks like a host is one: JavaScript signs `localhost:5300`. Entities can't have such names.
+    /// The resource of a shared access signature, from the still encoded field `sr`.
     #[must_use]
     pub(crate) fn of_signed(encoded: &str) -> Option<Self> {
-        if encoded.len() > 3 * ADDRESS_BYTES_MAX {
-            return None;
-        }
-        let spaced = encoded.replace('+', " ");
-        let address = percent_decode_str(&spaced).decode_utf8().ok()?;
-        if address.contains("://") || address.starts_with('/') {
-            return Self::of(&address);
-        }
-        let (first, rest) = address.split_once('/').unwrap_or((&address, ""));
-        let first = first.split(['?', '#']).next().unwrap_or(first);
-        Self::of(if peeklock_engine::reads_like_a_host(first) { rest } else { &address })
+        Self::of(&signed_address(encoded)?)
     }
 
     /// The path.
@@ -117,6 +106,29 @@ impl Resource {
         let whole = Some(&*self.0).filter(|path| !path.is_empty());
         std::iter::successors(whole, |path| path.rsplit_once('/').map(|(parent, _)| parent))
     }
+}
+
+/// The address in the field `sr` of a shared access signature. Without a scheme, a first part that looks like a host is
+/// one: JavaScript signs `localhost:5300`. Entities can't have such names.
+fn signed_address(encoded: &str) -> Option<String> {
+    if encoded.len() > 3 * ADDRESS_BYTES_MAX {
+        return None;
+    }
+    let spaced = encoded.replace('+', " ");
+    let address = percent_decode_str(&spaced).decode_utf8().ok()?;
+    if address.contains("://") || address.starts_with('/') {
+        return Some(address.into_owned());
+    }
+    let (first, rest) = address.split_once('/').unwrap_or((&address, ""));
+    let first = first.split(['?', '#']).next().unwrap_or(first);
+    Some(if peeklock_engine::reads_like_a_host(first) { rest.to_owned() } else { address.into_owned() })
+}
+
+/// Whether the field `sr` of a shared access signature has the path of this URL, or the first parts of it.
+pub(crate) fn is_signed(encoded: &str, url: &str) -> bool {
+    let path = |address: &str| Some(Resource(name_key(&decoded_path(address).ok()?)));
+    let signed = signed_address(encoded).and_then(|address| path(&address));
+    signed.zip(path(url)).is_some_and(|(signed, url)| signed.is_prefix_of(&url))
 }
 
 #[cfg(test)]

@@ -120,6 +120,33 @@ fn golden_tokens_of_every_sdk_pass() {
     }
 }
 
+/// azure-servicebus 0.50 for Python signs the whole URL of each request, in lower case; its tests ran against the service
+/// (`control_plane_tests/recordings` of azure-sdk-for-python).
+#[test]
+fn a_signature_of_the_url_of_an_operation_is_good_for_that_operation_only() {
+    let (access, _) = access();
+    let is_good = |signed: &str, rule: &str, key: &str, url: &str| {
+        let resource = of(url.rsplit_once("/messages").unwrap().0);
+        access.token_for_url(&token(signed, "1900003600", rule, key), &resource, url, MADE_AT).is_ok()
+    };
+    let root = |signed, url| is_good(signed, "RootManageSharedAccessKey", DEFAULT_KEY, url);
+    let head = "https%3a%2f%2flocalhost%2forders%2fmessages%2fhead%3ftimeout%3d60";
+    assert!(root(head, "/Orders/messages/head"));
+    assert!(!root(head, "/orders/messages"));
+    assert!(!root(head, "/invoices/messages/head"));
+    let messages = "https%3a%2f%2flocalhost%2forders%2fmessages";
+    assert!(root(messages, "/orders/messages") && root(messages, "/orders/messages/head"));
+    assert!(is_good(messages, "sender", SENDER_KEY, "/orders/messages"));
+    assert!(!is_good(messages, "sender", SENDER_KEY, "/invoices/messages"));
+    assert!(!root("https%3a%2f%2flocalhost%2forders%2fmess", "/orders/messages"));
+    let subscription = "https%3a%2f%2fh%2forders%2fsubscriptions%2feu%2fmessages%2fhead";
+    assert!(root(subscription, "/orders/subscriptions/eu/messages/head"));
+    assert!(!root(subscription, "/orders/subscriptions/us/messages/head"));
+    // Elsewhere such a signature is one of an entity of that name.
+    let signature = token(messages, "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
+    assert_eq!(access.token(&signature, &of("orders"), MADE_AT), Err(Denied::Audience));
+}
+
 /// A refusal after a correct signature is not a guess, so other clients with the same address are not delayed.
 #[test]
 fn only_who_may_lack_the_key_may_be_guessing() {

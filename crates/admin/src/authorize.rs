@@ -18,6 +18,25 @@ impl Admin {
     /// 401, with the sub-code of the reason.
     pub fn authorize(&self, headers: &HeaderMap, resource: &Resource, right: Right) -> Result<Grant, Error> {
         let grant = self.verify(headers, resource)?;
+        self.require(grant, resource, right)
+    }
+
+    /// As [`Self::authorize`], for an operation at this URL below the resource: a signature may be limited to it.
+    ///
+    /// # Errors
+    /// 401, with the sub-code of the reason.
+    pub(crate) fn authorize_operation(
+        &self,
+        headers: &HeaderMap,
+        resource: &Resource,
+        url: &str,
+        right: Right,
+    ) -> Result<Grant, Error> {
+        let grant = self.verified(headers, resource, Some(url))?;
+        self.require(grant, resource, right)
+    }
+
+    fn require(&self, grant: Grant, resource: &Resource, right: Right) -> Result<Grant, Error> {
         if grant.permits(resource, right, self.access.now()) {
             return Ok(grant);
         }
@@ -44,6 +63,10 @@ impl Admin {
     /// # Errors
     /// 401, with the sub-code of the reason.
     pub fn verify(&self, headers: &HeaderMap, resource: &Resource) -> Result<Grant, Error> {
+        self.verified(headers, resource, None)
+    }
+
+    fn verified(&self, headers: &HeaderMap, resource: &Resource, url: Option<&str>) -> Result<Grant, Error> {
         let now = self.access.now();
         let token = match presented(headers)? {
             Some(token) => token,
@@ -53,7 +76,10 @@ impl Admin {
             }
             None => "",
         };
-        let grant = self.access.token(token, resource, now)?;
+        let grant = match url {
+            Some(url) => self.access.token_for_url(token, resource, url, now),
+            None => self.access.token(token, resource, now),
+        }?;
         if grant.is_valid(resource, now) { Ok(grant) } else { Err(Denied::Role.into()) }
     }
 }

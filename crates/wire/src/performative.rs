@@ -13,7 +13,7 @@ pub(crate) use decode::unknown;
 
 use super::{Fields, Str, Value};
 
-/// The tag of a delivery: at most 32 bytes (part 2.7.5), so that none needs an allocation.
+/// The tag of a delivery. One of at most 32 bytes (part 2.7.5) needs no allocation; the decoder accepts longer ones.
 pub type Tag = SmallVec<[u8; 32]>;
 
 /// The role of a link endpoint.

@@ -14,7 +14,7 @@ pub(crate) const ADDRESS_BYTES_MAX: usize = 8192;
 ///
 /// # Errors
 /// [`AddressError`] for text without a path.
-pub(super) fn decoded_path(address: &str) -> Result<Cow<'_, str>, AddressError> {
+pub(crate) fn decoded_path(address: &str) -> Result<Cow<'_, str>, AddressError> {
     if address.len() > ADDRESS_BYTES_MAX {
         return Err(AddressError::TooLong);
     }

@@ -11,7 +11,7 @@ use peeklock_engine::{SubQueue, check_addressed_subscription_name, check_entity_
 
 use crate::Resource;
 
-pub(crate) use address::ADDRESS_BYTES_MAX;
+pub(crate) use address::{ADDRESS_BYTES_MAX, decoded_path};
 
 /// Precedes the name of a subscription.
 const SUBSCRIPTIONS: &str = "Subscriptions";

@@ -11,7 +11,7 @@ use peeklock_access::Resource;
 use peeklock_engine::Right;
 use percent_encoding::percent_decode_str;
 
-use super::path::Target;
+use super::path::{Spelling, Target};
 use super::xml::{self, Element};
 use crate::Admin;
 use crate::error::Error;
@@ -43,8 +43,12 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     /// The host and port with which the client addresses this broker.
     pub(crate) host: String,
-    /// The version of the protocol: a date, compared as text.
-    pub(crate) api_version: String,
+    /// Path and query as requested; empty for a request of another front end.
+    pub(crate) path_and_query: String,
+    /// How its path spells the fixed segments.
+    pub(crate) spelling: Spelling,
+    /// The version of the protocol that it names: a date, compared as text.
+    pub(crate) named_version: Option<String>,
     /// Number of entities to skip.
     pub(crate) skip: usize,
     /// Maximum number of entities to return.
@@ -68,7 +72,9 @@ impl Call {
             resource,
             method: request.method().clone(),
             host: host(request),
-            api_version: API_VERSION_DEFAULT.to_owned(),
+            path_and_query: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+            spelling: Spelling::of(request.uri().path()),
+            named_version: None,
             skip: 0,
             top: TOP_MAX,
             headers: request.headers().clone(),
@@ -95,7 +101,9 @@ impl Call {
             resource,
             method: Method::PUT,
             host,
-            api_version: API_VERSION_DEFAULT.to_owned(),
+            path_and_query: String::new(),
+            spelling: Spelling::default(),
+            named_version: None,
             skip: 0,
             top: TOP_MAX,
             headers: headers.clone(),
@@ -112,11 +120,16 @@ impl Call {
         match name.to_ascii_lowercase().as_str() {
             "$skip" => self.skip = number()?,
             "$top" => self.top = number()?.min(TOP_MAX),
-            "api-version" => self.api_version = api_version(value)?,
+            "api-version" => self.named_version = Some(api_version(value)?),
             // The service ignores unknown parameters, too.
             _ => {}
         }
         Ok(())
+    }
+
+    /// The version of the protocol in which it is answered.
+    pub(crate) fn api_version(&self) -> &str {
+        self.named_version.as_deref().unwrap_or(API_VERSION_DEFAULT)
     }
 
     /// Whether a PUT updates instead of creating.

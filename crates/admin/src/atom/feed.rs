@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use peeklock_engine::{EntityTimes, Timestamp};
 
+use super::call::Call;
 use super::path::Target;
 use super::xml::{ATOM, Document};
 use super::{Session, instant};
@@ -33,7 +34,7 @@ pub(super) fn entry(
     entry: &Entry<'_>,
     content: impl FnOnce(&mut Document),
 ) {
-    let url = url(session, entry.target, "");
+    let url = url(session, entry.target, None);
     document.element("entry", &[("xmlns", ATOM)], |document| {
         document.text("id", &url);
         document.attributed_text("title", &[("type", "text")], entry.title);
@@ -45,16 +46,17 @@ pub(super) fn entry(
     });
 }
 
-/// A feed of the entities of a page. It has a second link, to the next page, if and only if there is one: Python counts
-/// links, JS searches for `rel="next"`.
+/// A feed of the entities of a page. Its own URL is the requested one, as in the service: the older SDK for Node compares
+/// them. It has a second link, to the next page, if and only if there is one: Python counts links, JS searches for
+/// `rel="next"`.
 pub(super) fn feed<T>(
     session: &Session<'_>,
     title: &str,
     page: &Page<T>,
     write: impl Fn(&mut Document, &T),
 ) -> Document {
-    let target = &session.call.target;
-    let this = url(session, target, &page_query(session.call.skip, session.call.top));
+    let Call { target, host, path_and_query, .. } = session.call;
+    let this = format!("https://{host}{path_and_query}");
     let mut document = Document::new();
     document.element("feed", &[("xmlns", ATOM)], |document| {
         document.attributed_text("title", &[("type", "text")], title);
@@ -62,7 +64,7 @@ pub(super) fn feed<T>(
         document.text("updated", &instant::text(session.entity_now()));
         document.attributed_text("link", &[("rel", "self"), ("href", &this)], "");
         if let Some(skip) = page.next_skip {
-            let next = url(session, target, &page_query(skip, session.call.top));
+            let next = url(session, target, Some(page_query(skip, session.call.top)));
             document.attributed_text("link", &[("rel", "next"), ("href", &next)], "");
         }
         for item in &page.items {
@@ -73,12 +75,17 @@ pub(super) fn feed<T>(
 }
 
 fn page_query(skip: usize, top: usize) -> String {
-    format!("&$skip={skip}&$top={top}")
+    format!("$skip={skip}&$top={top}")
 }
 
-fn url(session: &Session<'_>, target: &Target, query: &str) -> String {
-    let (host, version) = (&session.call.host, &session.call.api_version);
-    format!("https://{host}{}?api-version={version}{query}", target.url_path())
+/// The URL of a resource as the service writes it: spelled like the request's, with the version that the request names,
+/// if any. Older clients read names from it and don't expect a version that they have not sent.
+fn url(session: &Session<'_>, target: &Target, page: Option<String>) -> String {
+    let Call { host, spelling, named_version, .. } = session.call;
+    let version = named_version.as_ref().map(|version| format!("api-version={version}"));
+    let query = version.into_iter().chain(page).collect::<Vec<_>>().join("&");
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("https://{host}{}{mark}{query}", target.url_path(spelling))
 }
 
 /// The name of the namespace: the configured name, otherwise the first part of the host name, as in the service.

@@ -48,6 +48,34 @@ pub(crate) enum Target {
     Rule(String, String, String),
 }
 
+/// How a path spells the fixed segments in it, which ignore case. URLs in answers repeat the spelling of the request, as
+/// in Service Bus: .NET and JS search for `Subscriptions`, older clients for `subscriptions`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spelling {
+    subscriptions: String,
+    rules: String,
+}
+
+impl Default for Spelling {
+    fn default() -> Self {
+        Self { subscriptions: "Subscriptions".to_owned(), rules: "Rules".to_owned() }
+    }
+}
+
+impl Spelling {
+    /// The spelling of a path; segments that it lacks or escapes have the default.
+    pub(crate) fn of(path: &str) -> Self {
+        let Self { subscriptions, rules } = Self::default();
+        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        let spelled = |found: Option<&str>, default: String| match found {
+            Some(found) if found.eq_ignore_ascii_case(&default) => found.to_owned(),
+            _ => default,
+        };
+        let found = segments.find(|segment| segment.eq_ignore_ascii_case(&subscriptions));
+        Self { subscriptions: spelled(found, subscriptions), rules: spelled(segments.nth(1), rules) }
+    }
+}
+
 impl Target {
     /// Reads the path of a URL; returns the target and the resource for authorization.
     ///
@@ -98,16 +126,17 @@ impl Target {
         }
     }
 
-    /// The path in URLs of answers: with the capital letters that JS expects.
-    pub(crate) fn url_path(&self) -> String {
+    /// The path in URLs of answers.
+    pub(crate) fn url_path(&self, spelling: &Spelling) -> String {
         let mut path = String::new();
-        for part in self.parts() {
+        for part in self.parts(spelling) {
             let _ = write!(path, "/{}", utf8_percent_encode(&part, ESCAPED));
         }
         path
     }
 
-    fn parts(&self) -> Vec<Cow<'_, str>> {
+    fn parts<'a>(&'a self, spelling: &'a Spelling) -> Vec<Cow<'a, str>> {
+        let Spelling { subscriptions, rules } = spelling;
         let parts: Vec<&str> = match self {
             Self::Inside(node) => return vec![Cow::Owned(node.to_string())],
             Self::Root => Vec::new(),
@@ -116,19 +145,17 @@ impl Target {
             Self::Entities(EntityKind::Queue) => vec!["$Resources", "queues"],
             Self::Entities(EntityKind::Topic) => vec!["$Resources", "topics"],
             Self::Entity(name) => vec![name],
-            Self::Subscriptions(topic) => vec![topic, "Subscriptions"],
-            Self::Subscription(topic, name) => vec![topic, "Subscriptions", name],
-            Self::Rules(topic, subscription) => vec![topic, "Subscriptions", subscription, "Rules"],
-            Self::Rule(topic, subscription, name) => {
-                vec![topic, "Subscriptions", subscription, "Rules", name]
-            }
+            Self::Subscriptions(topic) => vec![topic, subscriptions],
+            Self::Subscription(topic, name) => vec![topic, subscriptions, name],
+            Self::Rules(topic, subscription) => vec![topic, subscriptions, subscription, rules],
+            Self::Rule(topic, subscription, name) => vec![topic, subscriptions, subscription, rules, name],
         };
         parts.into_iter().map(Cow::Borrowed).collect()
     }
 
     /// Its name in human-readable messages.
     pub(crate) fn display(&self) -> String {
-        self.parts().join("/")
+        self.parts(&Spelling::default()).join("/")
     }
 }
 

@@ -54,7 +54,8 @@ pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request)
 async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Result<Response, Error> {
     // Checked first, so that clients without the right learn nothing about existing entities.
     let right = operation.verb.right();
-    let grant = admin.authorize(request.headers(), &operation.entity.resource(), right)?;
+    let (resource, url) = (operation.entity.resource(), request.uri().path());
+    let grant = admin.authorize_operation(request.headers(), &resource, url, right)?;
     Admission::tell(request.extensions());
     let place = Place::find(&admin.namespace, &operation)?;
     let Admin { namespace, limits, .. } = &admin;

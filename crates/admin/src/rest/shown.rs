@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use peeklock_engine::{MessageState, Received, Timestamp};
 use peeklock_message::annotation;
 use peeklock_message::delivery::{DeliveryFormat, Encoder};
@@ -27,7 +27,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// 500 for an unreadable stored message, which the checks at sending prevent.
-pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> Result<Response, Error> {
+pub(super) fn response(held: UnsentMessage, place: &Place, head: &Parts) -> Result<Response, Error> {
     let Some(received) = held.message() else { return Err(Error::internal()) };
     let (mut headers, payload) = show(received, place).map_err(|error| {
         let sequence_number = received.view.sequence_number.0;
@@ -44,10 +44,6 @@ pub(super) fn response(mut held: UnsentMessage, place: &Place, head: &Parts) -> 
         }
         None => StatusCode::OK,
     };
-    if payload.is_empty() {
-        // An empty body is never polled, so it would never be marked as sent.
-        held.leaves();
-    }
     let mut response = Response::new(ResponseBody::new(Outgoing { held, payload }));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -130,7 +126,8 @@ fn broker_properties(
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// The body of a response. The message counts as unsent until its bytes are polled.
+/// The body of a response. The message counts as unsent until its bytes are polled. It reports no size, so it is sent in
+/// chunks, as the service does: the older Python client takes a `Content-Length` for a property of the message.
 struct Outgoing {
     held: UnsentMessage,
     payload: Bytes,
@@ -147,9 +144,5 @@ impl HttpBody for Outgoing {
         self.held.leaves();
         let payload = std::mem::take(&mut self.payload);
         Poll::Ready((!payload.is_empty()).then(|| Ok(Frame::data(payload))))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.payload.len() as u64)
     }
 }

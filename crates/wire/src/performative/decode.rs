@@ -8,8 +8,9 @@ use crate::DecodeError;
 use crate::code::descriptor;
 use crate::read::{ListReader, Reader, Result};
 
-/// Part 2.7.5: a delivery-tag has at most 32 octets.
-const DELIVERY_TAG_BYTES_MAX: usize = 32;
+/// More than the 32 octets of part 2.7.5: the older Java client (`com.microsoft.azure:azure-servicebus`) writes a UUID as
+/// text, which has 36, and its tests run against Service Bus.
+const DELIVERY_TAG_BYTES_MAX: usize = 128;
 
 impl Performative {
     /// Reads one performative; the bytes after it stay unread.

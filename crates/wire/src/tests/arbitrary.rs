@@ -227,7 +227,7 @@ fn attach() -> BoxedStrategy<Attach> {
 }
 
 pub(super) fn transfer() -> BoxedStrategy<Transfer> {
-    let tag = vec(any::<u8>(), 0..=32).prop_map(Tag::from_vec);
+    let tag = vec(any::<u8>(), 0..=40).prop_map(Tag::from_vec);
     (
         (number(), option::of(number()), option::of(tag), option::of(number()), option::of(any::<bool>())),
         (any::<bool>(), option::of(receiver_settle_mode()), option::of(state())),

@@ -180,15 +180,20 @@ fn capabilities_are_read_from_an_array_a_list_or_a_single_symbol() {
 }
 
 #[test]
+fn a_delivery_tag_may_be_a_uuid_as_text() {
+    let tag = |length: u8| [&[0x43, 0x43, 0xa0, length][..], &vec![0; length.into()]].concat();
+    decode(&composite(0x14, 3, &tag(36))).unwrap();
+    decode(&composite(0x14, 3, &tag(128))).unwrap();
+    decode(&composite(0x14, 3, &tag(129))).unwrap_err();
+}
+
+#[test]
 fn values_outside_their_type_are_refused() {
     // snd-settle-mode 3, rcv-settle-mode 2
     for modes in [&[0x50, 3][..], &[0x40, 0x50, 2]] {
         let fields = [&[0xa1, 1, b'n', 0x43, 0x41][..], modes].concat();
         decode(&composite(0x12, 5, &fields)).unwrap_err();
     }
-    let tag = |length: u8| [&[0x43, 0x43, 0xa0, length][..], &vec![0; length.into()]].concat();
-    decode(&composite(0x14, 3, &tag(32))).unwrap();
-    decode(&composite(0x14, 3, &tag(33))).unwrap_err();
     // a transactional state as the outcome of a transactional state
     let inner = composite(0x34, 1, &[0xa0, 0]);
     let outer = composite(0x34, 2, &[&[0xa0, 0], &inner[..]].concat());

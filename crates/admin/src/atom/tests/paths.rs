@@ -2,7 +2,7 @@ use axum::http::Method;
 use peeklock_access::{Resource, forwarding_target};
 use peeklock_engine::runtime::EntityKind;
 
-use crate::atom::path::{Target, forward_url};
+use crate::atom::path::{Spelling, Target, forward_url};
 use crate::rest::Operation;
 
 fn target(path: &str) -> Target {
@@ -41,12 +41,13 @@ fn lists_and_literal_words_are_found() {
 }
 
 #[test]
-fn urls_have_the_capitals_that_js_looks_for() {
-    assert_eq!(
-        target("/a%2Fb/subscriptions/s t/rules/$Default").url_path(),
-        "/a/b/Subscriptions/s%20t/Rules/$Default"
-    );
-    assert_eq!(target("/a%25b").url_path(), "/a%25b");
+fn urls_are_spelled_like_those_of_the_request() {
+    let url = |path| target(path).url_path(&Spelling::of(path));
+    assert_eq!(url("/a%2Fb/subscriptions/s t/rules/$Default"), "/a/b/subscriptions/s%20t/rules/$Default");
+    assert_eq!(url("/t/Subscriptions/subscriptions/Rules/"), "/t/Subscriptions/subscriptions/Rules");
+    assert_eq!(url("/t/SUBSCRIPTIONS/rules"), "/t/SUBSCRIPTIONS/rules");
+    assert_eq!(url("/t/s%75bscriptions/s"), "/t/Subscriptions/s");
+    assert_eq!(url("/a%25b"), "/a%25b");
 }
 
 #[test]

@@ -104,24 +104,25 @@ impl<'a, 'i> Object<'a, 'i> {
         self.text(key, &duration::iso(default_ms), parse).unwrap_or(default_ms)
     }
 
-    /// An integer within a range.
+    /// An integer within a range, also in quotes.
     pub(super) fn integer(&mut self, key: &'static str, default: u64, range: &RangeInclusive<u64>) -> u64 {
         self.read(key, |value| {
-            let ast::Value::NumberLit(number) = value else {
-                return Err(mismatch("a whole number", value, key, &default.to_string()));
-            };
-            number.value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            let number =
+                number(value).ok_or_else(|| mismatch("a whole number", value, key, &default.to_string()))?;
+            number.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
                 let (least, most) = (range.start(), range.end());
-                format!("{} is not a whole number from {least} to {most}", number.value)
+                format!("{number} is not a whole number from {least} to {most}")
             })
         })
         .unwrap_or(default)
     }
 
-    /// `true` or `false`.
+    /// `true` or `false`, also in quotes and with capitals.
     pub(super) fn boolean(&mut self, key: &'static str, default: bool) -> bool {
         self.read(key, |value| match value {
             ast::Value::BooleanLit(flag) => Ok(flag.value),
+            ast::Value::StringLit(text) if text.value.eq_ignore_ascii_case("true") => Ok(true),
+            ast::Value::StringLit(text) if text.value.eq_ignore_ascii_case("false") => Ok(false),
             other => Err(mismatch("true or false", other, key, &default.to_string())),
         })
         .unwrap_or(default)
@@ -206,6 +207,16 @@ impl<'a, 'i> Object<'a, 'i> {
                 .map_or_else(String::new, |known| format!("; did you mean {known}?"));
             self.note(&place(&property.name), &format!("{name} is unknown and has no effect{advice}"));
         }
+    }
+}
+
+/// The digits of a number. The emulator reads its file by .NET's configuration builder, for which every value is text, so
+/// quotes make no difference.
+fn number<'v>(value: &'v ast::Value<'_>) -> Option<&'v str> {
+    match value {
+        ast::Value::NumberLit(number) => Some(number.value),
+        ast::Value::StringLit(text) => Some(&*text.value).filter(|text| text.parse::<i64>().is_ok()),
+        _ => None,
     }
 }
 

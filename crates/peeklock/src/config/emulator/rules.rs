@@ -66,14 +66,23 @@ fn read_rule(mut rule: Object<'_, '_>, owner: &str, limits: &RuleLimits) -> Opti
     Some((Rule { name: name.into(), filter: filter?, action, created_at: Timestamp::default() }, place))
 }
 
+/// Whether `FilterType` selects the correlation filter: by its name, or by the number that the emulator's log shows.
+fn selects_correlation(value: &ast::Value<'_>) -> Result<bool, String> {
+    let kind = match value {
+        ast::Value::StringLit(text) => &*text.value,
+        ast::Value::NumberLit(number) => number.value,
+        other => return Err(mismatch("a text in quotes", other, "FilterType", "\"Correlation\"")),
+    };
+    match kind.to_ascii_lowercase().as_str() {
+        "correlation" | "correlationfilter" | "0" => Ok(true),
+        "sql" | "sqlfilter" | "1" => Ok(false),
+        _ => Err(format!("\"{kind}\" is not a filter; write \"Correlation\" or \"Sql\"")),
+    }
+}
+
 /// The filter of a rule, selected by `FilterType`, otherwise by the properties present.
 fn read_filter(properties: &mut Object<'_, '_>, limits: &RuleLimits) -> Option<Filter> {
-    let kind =
-        properties.text("FilterType", "Correlation", |kind| match kind.to_ascii_lowercase().as_str() {
-            "correlation" | "correlationfilter" => Ok(true),
-            "sql" | "sqlfilter" => Ok(false),
-            _ => Err(format!("\"{kind}\" is not a filter; write \"Correlation\" or \"Sql\"")),
-        });
+    let kind = properties.read("FilterType", selects_correlation);
     let has_wrong_kind = kind.is_none() && properties.value("FilterType").is_some();
     let (correlation, sql) = (read_correlation(properties), read_sql_filter(properties, limits));
     let (has_correlation, has_sql) =

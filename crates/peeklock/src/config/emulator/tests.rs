@@ -94,6 +94,25 @@ fn the_sample_declares_what_the_emulators_own_does() {
     assert_eq!(rule.action, Some(SqlAction::new("SET sys.To = 'Entity'", Vec::new()).unwrap()));
 }
 
+/// The emulator reads its file by .NET's configuration builder ("'ConfigFiles/Config.json' was not found at …",
+/// azure-service-bus-emulator-installer 94), for which every value is text, and logs it with numbers for filter types (96).
+#[test]
+fn values_may_be_quoted_and_filter_types_numbers() {
+    let queue = r#"{"Name": "q", "Properties": {"MaxDeliveryCount": "10", "RequiresSession": "True",
+        "RequiresDuplicateDetection": "false"}}"#;
+    let quoted = read(&file(queue, "")).unwrap();
+    let options = &quoted.queues[0].options;
+    assert_eq!((options.max_delivery_count, options.requires_session), (10, true));
+    assert!(!options.requires_duplicate_detection);
+    let rules = r#"{"Name": "fields", "Properties": {"Action": null, "CorrelationFilter": {"To": "x", "Properties": {}},
+        "FilterType": 0, "SqlFilter": null}},
+        {"Name": "sql", "Properties": {"FilterType": 1, "CorrelationFilter": null, "SqlFilter": {"SqlExpression": "a = 1"}}}"#;
+    let logged = read(&rules_file(rules)).unwrap();
+    let [fields, sql] = &logged.topics[0].subscriptions[0].rules[..] else { panic!("two rules") };
+    assert_eq!(sql.filter, Filter::sql("a = 1", Vec::new()).unwrap());
+    assert!(matches!(&fields.filter, Filter::Correlation(filter) if filter.to.as_deref() == Some("x")));
+}
+
 #[test]
 fn missing_values_have_the_emulators_defaults() {
     let file = read(&file(

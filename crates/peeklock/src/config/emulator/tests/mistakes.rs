@@ -34,7 +34,10 @@ const BAD_PROPERTIES: &[(&str, &str)] = &[
     ("\"LockDuration\": \"P1M\"", "LockDuration: \"P1M\" has years or months"),
     ("\"MaxDeliveryCount\": 0", "MaxDeliveryCount: 0 is not a whole number from 1 to 2147483647"),
     ("\"MaxDeliveryCount\": 2.5", "MaxDeliveryCount: 2.5 is not a whole number from 1"),
-    ("\"MaxDeliveryCount\": \"3\"", "expected a whole number, found \"3\"; write \"MaxDeliveryCount\": 3"),
+    (
+        "\"MaxDeliveryCount\": \"few\"",
+        "expected a whole number, found \"few\"; write \"MaxDeliveryCount\": 3",
+    ),
     ("\"DefaultMessageTimeToLive\": \"PT0S\"", "DefaultMessageTimeToLive: \"PT0S\" is less than a second"),
     ("\"DefaultMessageTimeToLive\": \"soon\"", "DefaultMessageTimeToLive: \"soon\" is not a duration"),
     (

@@ -24,29 +24,34 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 import reactor.core.publisher.Mono;
 
 /** A daemon as a child process, stopped with the process of the tests. */
 final class Daemon {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final String PASSWORD = "changeit";
+    private static final int HTTPS_PORT = 443;
+    private static final int AMQPS_PORT = 5671;
+    /** Ports that some clients insist on. */
+    private static final List<Integer> FIXED_PORTS = List.of(HTTPS_PORT, AMQPS_PORT);
     private static Daemon running;
 
     /** What the daemon wrote once it accepted connections. */
     private final JsonNode ready;
-    private final boolean servesHttpsPort;
+    /** Those of {@link #FIXED_PORTS} that it serves. */
+    private final List<Integer> fixed;
 
-    private Daemon(JsonNode ready, boolean servesHttpsPort) {
+    private Daemon(JsonNode ready, List<Integer> fixed) {
         this.ready = ready;
-        this.servesHttpsPort = servesHttpsPort;
+        this.fixed = fixed;
     }
 
     /** One daemon for all tests, started when first asked for. */
     static synchronized Daemon get() throws Exception {
         if (running == null) {
-            boolean servesHttpsPort = isFree(443);
-            List<String> more = List.of("--also-listen", "127.0.0.1:443");
-            running = start("[[queues]]\nname = \"unused\"\n", servesHttpsPort ? more : List.of(), servesHttpsPort);
+            List<Integer> free = FIXED_PORTS.stream().filter(Daemon::isFree).toList();
+            running = start("[[queues]]\nname = \"unused\"\n", free);
             running.trust();
         }
         return running;
@@ -54,10 +59,10 @@ final class Daemon {
 
     /** A daemon of one test alone, with this TOML. */
     static Daemon start(String config) throws Exception {
-        return start(config, List.of(), false);
+        return start(config, List.of());
     }
 
-    private static Daemon start(String config, List<String> more, boolean servesHttpsPort) throws Exception {
+    private static Daemon start(String config, List<Integer> fixed) throws Exception {
         String binary = System.getenv("PEEKLOCK_BIN");
         if (binary == null) {
             throw new IllegalStateException("PEEKLOCK_BIN must name the daemon; ./test.sh java sets it");
@@ -68,13 +73,16 @@ final class Daemon {
         List<String> command = new ArrayList<>(List.of(binary, "serve", "--config", toml.toString(), "--amqp", "127.0.0.1:0",
             "--http", "127.0.0.1:0", "--data-dir", directory.resolve("data").toString(), "--ready-file", file.toString(),
             "--log-level", "warn"));
-        command.addAll(more);
+        if (!fixed.isEmpty()) {
+            String addresses = fixed.stream().map(port -> "127.0.0.1:" + port).collect(Collectors.joining(","));
+            command.addAll(List.of("--also-listen", addresses));
+        }
         Process process = new ProcessBuilder(command).redirectErrorStream(true)
             .redirectOutput(directory.resolve("log").toFile()).start();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(process, directory)));
         for (Instant deadline = Instant.now().plus(PATIENCE); Instant.now().isBefore(deadline);) {
             if (Files.exists(file)) {
-                return new Daemon(new ObjectMapper().readTree(file.toFile()), servesHttpsPort);
+                return new Daemon(new ObjectMapper().readTree(file.toFile()), fixed);
             }
             if (!process.isAlive()) {
                 break;
@@ -133,7 +141,12 @@ final class Daemon {
 
     /** Whether the daemon could have the port that the administration client insists on. */
     boolean servesHttpsPort() {
-        return servesHttpsPort;
+        return fixed.contains(HTTPS_PORT);
+    }
+
+    /** Whether the daemon could have the port that older clients for messages insist on. */
+    boolean servesAmqpsPort() {
+        return fixed.contains(AMQPS_PORT);
     }
 
     /** The unmodified client. It drops the port of the connection string and uses https. */
