@@ -124,7 +124,7 @@ describe("console: live", { skip: SKIPPED }, () => {
         await visit(page, "#/clock", "Clock");
         const before = await daemon.now();
         await page.getByRole("button", { name: "+ 1 hour" }).click();
-        await shows(page, "Moved the clock by 1 h");
+        await shows(page, "Advanced the clock by 1 h");
         assert((await daemon.now()) - before >= 3_600_000);
         assert.deepEqual(bodies(await drain(client, "scheduled", 1)), ["later"]);
       });

@@ -1,4 +1,4 @@
-// Who receives from an entity and who holds which lock until when.
+// Receivers and locks of an entity.
 
 import { useState } from "preact/hooks";
 import { get, pages } from "../api.js";
@@ -39,8 +39,8 @@ function Receivers({ path }: { path: string }) {
       <ErrorBox error={error} what="The receivers can't be listed." onRetry={reload} />
       {!data && !error && <Loading what="receivers" />}
       {data?.receivers.length === 0 && (
-        <Empty title="Nobody receives from here now.">
-          <p>A receiver is shown while its link is open. Messages wait until one comes.</p>
+        <Empty title="There are no receivers.">
+          <p>Receivers are listed while their links are open. Without a receiver, messages stay in the queue.</p>
         </Empty>
       )}
       {data && data.receivers.length > 0 && (
@@ -73,7 +73,7 @@ function Receivers({ path }: { path: string }) {
   );
 }
 
-/** Leads to the connection of a receiver. */
+/** Link to the connection of a receiver. */
 function ReceiverLink({ id }: { id: string }) {
   return (
     <a href={`#/connections?search=${id}`} title="The connection of this receiver">
@@ -93,7 +93,7 @@ function Locks({ entity, path }: { entity: string; path: string }) {
       {!data && !error && <Loading what="locks" />}
       {data?.rows.length === 0 && (
         <Empty title="No message is locked.">
-          <p>A receiver in peek-lock mode locks a message until it settles it or the lock ends (LockDuration).</p>
+          <p>In peek-lock mode, a message is locked until its receiver settles it or the lock expires (LockDuration).</p>
         </Empty>
       )}
       {data && data.rows.length > 0 && (
@@ -126,7 +126,7 @@ function Locks({ entity, path }: { entity: string; path: string }) {
           ))}
         </Table>
       )}
-      {data?.next && <p class="hint">The first {count(data.rows.length)} locks.</p>}
+      {data?.next && <p class="hint">Only the first {count(data.rows.length)} locks are shown.</p>}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-// Sessions with messages, a state or a holder.
+// Sessions that have messages, a state or a lock.
 
 import { useMemo, useState } from "preact/hooks";
 import { get, pages } from "../api.js";
@@ -21,7 +21,7 @@ export function SessionsTab({ path }: { path: string }) {
       {!data && !error && <Loading what="sessions" />}
       {data?.rows.length === 0 && (
         <Empty title="There are no sessions.">
-          <p>A session begins with the first message that has its session id, and ends when it has neither messages nor a state.</p>
+          <p>A session starts with the first message that has its session id, and exists while it has messages or a state.</p>
         </Empty>
       )}
       {data && data.rows.length > 0 && (
@@ -31,7 +31,7 @@ export function SessionsTab({ path }: { path: string }) {
             <>
               <th scope="col">Session</th>
               <th scope="col" class="right">Messages</th>
-              <th scope="col">Held</th>
+              <th scope="col">Lock</th>
               <th scope="col" class="right">State</th>
             </>
           }
@@ -66,7 +66,7 @@ export function SessionsTab({ path }: { path: string }) {
           ))}
         </Table>
       )}
-      {data?.next && <p class="hint">The first {count(data.rows.length)} sessions.</p>}
+      {data?.next && <p class="hint">Only the first {count(data.rows.length)} sessions are shown.</p>}
       {shown !== null && <StateDialog path={path} id={shown} onClose={() => setShown(null)} />}
     </>
   );
@@ -82,8 +82,8 @@ function StateDialog({ path, id, onClose }: { path: string; id: string; onClose:
   const [chosen, setChosen] = useState<string | null>(null);
   const form = chosen ?? (json !== null ? "json" : typeof state?.text === "string" ? "text" : "hex");
   const text = () => {
-    if (form === "text") return state?.text ?? "(no UTF-8 text: see Hex)";
-    if (form === "json") return json ?? "(no JSON: see Text or Hex)";
+    if (form === "text") return state?.text ?? "(not UTF-8 text; see Hex)";
+    if (form === "json") return json ?? "(not JSON; see Text or Hex)";
     const bytes = fromBase64(state?.base64 ?? "");
     return hexDump(bytes.subarray(0, SHOWN_BYTES)) + (bytes.length > SHOWN_BYTES ? "\n…" : "");
   };
@@ -91,12 +91,12 @@ function StateDialog({ path, id, onClose }: { path: string; id: string; onClose:
     <Dialog title={`State of session ${id || "(empty id)"}`} onClose={onClose} wide>
       <ErrorBox error={error} what="The state can't be read." onRetry={reload} />
       {!data && !error && <Loading what="the state" />}
-      {data && !state && <p>The session has no state any more.</p>}
+      {data && !state && <p>The session no longer has a state.</p>}
       {state && (
         <>
           <div class="toolbar">
             <Segments
-              label="Form of the state"
+              label="State format"
               selected={form}
               onSelect={setChosen}
               choices={[

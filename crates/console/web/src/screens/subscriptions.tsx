@@ -35,7 +35,7 @@ export function SubscriptionsTab({ topic }: { topic: string }) {
       {!data && !error && <Loading what="subscriptions" />}
       {data?.length === 0 && (
         <Empty title="This topic has no subscriptions.">
-          <p>Messages that are sent to it now are accepted and go nowhere. A subscription receives copies of the messages that match one of its rules.</p>
+          <p>Messages sent to the topic are accepted and discarded. A subscription receives a copy of each message that matches one of its rules.</p>
         </Empty>
       )}
       {data && data.length > 0 && (
