@@ -38,7 +38,7 @@ async def test_connections_do_not_notice(bus, queue, traveller):
         traveller.advance(days=1)
 
 
-async def test_what_becomes_available_on_the_way_lives_from_then_on(bus, queues, traveller):
+async def test_messages_that_become_available_on_the_way_live_from_then_on(bus, queues, traveller):
     """Scheduled in five minutes, with a time-to-live of ten: after a jump of an hour it has expired, as if the hour had passed."""
     queue = queues.take("dead_letter_on_expiry")
     life = datetime.timedelta(minutes=10)

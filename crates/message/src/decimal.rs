@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_what_is_no_number_stay_what_they_are() {
+    fn infinities_and_nan_stay_unchanged() {
         assert_eq!(widen_32(0x7800_0000), 0x78 << 120);
         assert_eq!(widen_64(0xf800_0000_0000_0000), 0xf8 << 120);
         assert_eq!(widen_32(0x7c00_0000), 0x7c << 120);

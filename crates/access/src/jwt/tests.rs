@@ -347,7 +347,7 @@ fn unknown_keys_are_asked_for_and_refused_meanwhile() {
 }
 
 #[test]
-fn grants_stand_as_long_as_what_gave_them() {
+fn grants_are_valid_as_long_as_their_source() {
     let (access, signer) = access();
     let grant = shown(&access, &signer.token("EdDSA", &claims(json!({ "roles": ["clerk"] })))).unwrap();
     let changed = |change: &dyn Fn(&mut JsonWebPolicy)| {

@@ -38,7 +38,7 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
 }
 
 #[tokio::test]
-async fn what_a_selector_is_asked_about_is_read_back() {
+async fn messages_that_a_selector_examines_are_read_back() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     for content in ["one", "two", "three"] {

@@ -114,7 +114,7 @@ async fn links_that_only_watch_survive_a_refused_batch() {
 }
 
 #[tokio::test]
-async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
+async fn messages_that_became_durable_just_before_a_refused_batch_are_accepted() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();
     broker.store.hold();

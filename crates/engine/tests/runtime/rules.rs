@@ -54,7 +54,7 @@ async fn accepted(sender: &mut Client, command: Command) {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_and_what_there_is_counted() {
+async fn too_many_rules_are_refused_and_existing_rules_counted() {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).await.unwrap();
     let rule_limits = RuleLimits {

@@ -153,7 +153,7 @@ async fn transactions_that_wait_are_refused_when_the_shard_is_lost() {
 
 /// Batches that were durable before the loss are accepted: a refused client would send again.
 #[tokio::test]
-async fn what_is_durable_when_the_shard_is_lost_is_accepted() {
+async fn messages_that_are_durable_when_the_shard_is_lost_are_accepted() {
     let (broker, mut client, _other, receivers) = busy_broker().await;
     broker.store.hold();
     let durable = client.send("two");

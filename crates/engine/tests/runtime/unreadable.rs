@@ -208,7 +208,7 @@ async fn a_store_that_is_unavailable_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_busy_entity_stops_when_it_is_told_to() {
+async fn a_busy_entity_stops_at_shutdown() {
     let (broker, flaky, partition) = broker().await;
     let mut client = broker.client();
     client.sent("one").await;
@@ -269,7 +269,7 @@ async fn a_content_is_read_again_before_it_costs_its_message() {
 }
 
 #[tokio::test]
-async fn a_start_reads_again_what_the_device_did_not_give() {
+async fn a_start_repeats_failed_reads() {
     let (broker, flaky, partition, lease) = leased().await;
     broker.client().sent("one").await;
     broker.namespace.shutdown().await;

@@ -62,7 +62,7 @@ async fn meet(tls: &Tls, client: &TlsConnector, name: &str) -> Result<Option<Arc
 }
 
 #[tokio::test]
-async fn a_broker_that_was_given_nothing_makes_what_clients_can_verify() {
+async fn a_broker_without_tls_files_makes_a_certificate_that_clients_can_verify() {
     let home = TempDir::new().unwrap();
     let tls = Arc::new(Tls::default());
     let certificates =
@@ -268,7 +268,7 @@ fn the_ca_stays_and_the_certificate_is_made_anew_when_it_must() {
 }
 
 #[test]
-fn a_damaged_ca_is_refused_with_what_to_do() {
+fn a_damaged_ca_is_refused_with_advice() {
     let home = TempDir::new().unwrap();
     let local = Local::new(home.path().to_owned(), &[]);
     local.ensure(SystemTime::now()).unwrap();

@@ -79,7 +79,7 @@ fn a_link_whose_name_leaves_no_room_for_an_answer_ends_its_session() {
 }
 
 #[test]
-fn errors_are_cut_to_what_the_peer_takes() {
+fn errors_are_truncated_to_the_frame_size_of_the_peer() {
     let long = "a reason of many words – ".repeat(60);
     let mut peer = small_peer();
     peer.say(Performative::Attach(Box::new(sender("refused"))));

@@ -93,7 +93,7 @@ fn unrequested_features_are_not_announced() {
 }
 
 #[test]
-fn a_coordinator_offers_what_it_can_do() {
+fn a_coordinator_offers_its_capabilities() {
     let capabilities =
         ["amqp:local-transactions", "amqp:distributed-transactions", "amqp:multi-txns-per-ssn"];
     let coordinator = Target::Coordinator(capabilities.iter().map(|name| (*name).into()).collect());
@@ -115,7 +115,7 @@ fn batches_are_bounded_where_messages_may_be_larger() {
 }
 
 #[test]
-fn a_receiver_takes_what_it_says_but_for_pythons() {
+fn a_receiver_has_the_maximum_size_it_declares_except_pythons() {
     let attach = |max_message_size, is_sdk: bool| {
         let name = (RECEIVER_NAME.into(), Value::String("SBReceiver-1".into()));
         let properties = if is_sdk { vec![name] } else { Vec::new() };

@@ -145,7 +145,7 @@ fn deliveries_being_sent_are_not_withdrawn() {
 }
 
 #[test]
-fn a_drain_is_answered_when_what_was_left_has_gone_back() {
+fn a_drain_is_answered_when_the_remaining_deliveries_are_given_back() {
     let mut harness = Harness::with_window(1);
     let (link, receiver) = harness.receiver("q");
     harness.client.set_credit(link, 10, true);

@@ -35,7 +35,7 @@ fn sent(harness: &mut Harness) -> SmallVec<[peeklock_engine::NewMessage; 1]> {
 }
 
 #[test]
-fn messages_for_a_topic_carry_what_rules_ask_for() {
+fn messages_for_a_topic_carry_the_properties_that_rules_use() {
     let mut harness = Harness::new();
     let topic = harness.sender("T");
     harness.send(topic, false, 0, with_property("one"));

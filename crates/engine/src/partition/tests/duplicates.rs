@@ -48,7 +48,7 @@ fn a_duplicate_is_accepted_and_dropped_until_the_window_is_over() {
 }
 
 #[test]
-fn whatever_became_of_a_message_its_id_is_remembered_also_after_a_restart() {
+fn the_id_of_a_message_is_remembered_whatever_its_outcome_also_after_a_restart() {
     let mut rig = Rig::new(detecting());
     rig.send(with_id("received"));
     let at = rig.now.plus_ms(5_000);

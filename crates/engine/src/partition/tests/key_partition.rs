@@ -148,7 +148,7 @@ fn provisional_answers_name_partitions_and_the_commit_keeps_them() {
 }
 
 #[test]
-fn what_is_kept_undelivered_has_a_partition_of_this_entity() {
+fn an_undeliverable_message_gets_a_partition_of_this_entity() {
     let mut rig = Rig::new(partitioned());
     let why = DeadLetter::default().into();
     let kept = rig.ask(Command::KeepUndelivered { messages: smallvec![keyed("2")], why });

@@ -31,17 +31,17 @@ fn agree_on(histories: &BoxedStrategy<History>) {
 }
 
 #[test]
-fn a_queue_does_what_the_model_does() {
+fn a_queue_behaves_like_the_model() {
     agree(Area::Queue);
 }
 
 #[test]
-fn sessions_do_what_the_model_does() {
+fn sessions_behave_like_the_model() {
     agree(Area::Sessions);
 }
 
 #[test]
-fn a_topic_does_what_the_model_does() {
+fn a_topic_behaves_like_the_model() {
     agree(Area::Topics);
 }
 

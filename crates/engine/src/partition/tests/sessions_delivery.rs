@@ -188,7 +188,7 @@ fn the_dead_letter_queue_of_sessions_has_none() {
 }
 
 #[test]
-fn messages_of_a_session_share_what_is_kept_of_it() {
+fn messages_of_a_session_share_its_record() {
     let mut rig = Rig::new(with_sessions());
     rig.try_send(vec![of("a", "1"), of("a", "2"), of("b", "3")]).unwrap();
     rig.send(of("a", "4"));

@@ -91,7 +91,7 @@ fn a_holder_that_closes_too_late_has_lost_its_lock() {
 }
 
 #[test]
-fn s_6_what_expired_in_flight_is_gone_when_the_lock_ends() {
+fn s_6_a_message_that_expired_in_flight_is_gone_when_the_lock_ends() {
     for (flag, lost) in [(false, false), (false, true), (true, false), (true, true)] {
         let options = QueueOptions { dead_lettering_on_message_expiration: flag, ..with_sessions() };
         let mut rig = Rig::new(options);

@@ -20,7 +20,7 @@ fn held(rig: &mut Rig) -> (ReceiverId, LockToken, LockToken) {
 }
 
 #[test]
-fn the_token_takes_the_session_over_and_the_former_holder_is_told() {
+fn the_token_takes_the_session_over_and_the_former_holder_is_notified() {
     let mut rig = filled();
     let (former, token, message) = held(&mut rig);
     let (next, same) = rig.accept_with(Some("S"), SessionLock::TakeOver(token)).unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_signed_is_a_path_that_brokers_read() {
+    fn the_signed_resource_is_a_path_that_brokers_accept() {
         for (text, path) in [
             ("", ""),
             ("orders", "orders"),

@@ -10,7 +10,7 @@ fn fill(world: &World, lease: &Lease, numbers: std::ops::RangeInclusive<u64>) {
 }
 
 #[test]
-fn a_checkpoint_ends_what_a_take_over_reads_and_nothing_is_missing() {
+fn a_checkpoint_bounds_the_read_of_a_takeover_and_nothing_is_missing() {
     let world = World::new();
     let store = world.node(0);
     let lease = world.acquire(&store);

@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_damaged_nothing_wrong_is_read_and_salvage_leads_to_a_store_that_opens(
+    fn after_any_damage_nothing_wrong_is_read_and_salvage_leads_to_a_store_that_opens(
         harms in prop::collection::vec(harm(), 1..4),
         is_closed in any::<bool>(),
     ) {

@@ -294,7 +294,7 @@ fn rules_there_already_and_rules_not_there() {
 }
 
 #[test]
-fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
+fn messages_scheduled_on_a_topic_carry_the_properties_that_rules_use() {
     let entry = |message: Bytes| Value::List(vec![map(&[("message", Value::Binary(message))])]);
     let schedule = |path: &str| {
         let body = [("messages", entry(encoded(Some(99))))];

@@ -48,7 +48,7 @@ fn each_operation_belongs_to_some_entities() {
 }
 
 #[test]
-fn a_session_is_found_by_its_holder_on_this_connection() {
+fn a_session_is_found_by_the_holder_on_this_connection() {
     let receiver = HOLDER;
     assert_eq!(
         command("renew-session-lock", &[named("held")]).unwrap(),

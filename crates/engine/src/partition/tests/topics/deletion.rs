@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_subscription_goes_with_all_that_rests_in_it() {
+fn a_subscription_is_deleted_with_all_its_messages() {
     let mut rig = Rig::plain();
     let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
     for content in ["shared", "dead", "deferred", "locked"] {
@@ -102,7 +102,7 @@ fn deleted_entities_refuse_commands() {
 }
 
 #[test]
-fn what_came_and_went_within_a_turn_is_not_written() {
+fn a_message_that_came_and_went_within_a_turn_is_not_written() {
     use crate::partition::{Outputs, persist};
     let mut rig = Rig::plain();
     let stays = rig.subscribe("stays");
@@ -206,7 +206,7 @@ fn sessions_are_deleted_with_their_subscription_and_waiting_receivers_are_notifi
 }
 
 #[test]
-fn s32_an_idle_subscription_goes_and_its_topic_stays() {
+fn s32_an_idle_subscription_is_deleted_and_its_topic_stays() {
     let mut rig = Rig::plain();
     let idle = SubscriptionOptions { auto_delete_on_idle_ms: Some(300_000), ..options() };
     let queue = rig.try_subscribe("idle", idle, Vec::new()).unwrap();

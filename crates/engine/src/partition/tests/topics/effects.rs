@@ -145,7 +145,7 @@ fn later_changes_by_receivers_override_those_of_actions() {
 
 /// The writes of one command are limited, however many rules have actions: further copies are dead-lettered unchanged.
 #[test]
-fn changed_copies_beyond_what_one_command_may_write_are_dead_lettered_as_they_were() {
+fn changed_copies_beyond_the_limit_of_one_command_are_dead_lettered_unchanged() {
     const EACH: usize = 60_000;
     // Each message takes slightly more than half of it.
     let rules = CHANGED_BYTES_PER_CALL_MAX / EACH / 2 + 10;

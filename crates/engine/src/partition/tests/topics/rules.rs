@@ -214,7 +214,7 @@ fn an_empty_correlation_filter_is_refused() {
 }
 
 #[test]
-fn rules_of_what_is_not_there_are_refused() {
+fn rules_of_a_missing_subscription_are_refused() {
     let mut rig = Rig::plain();
     for queue in [QueueId(99), TOPIC] {
         let add = Command::AddRule { queue, rule: rule("r", Filter::True) };
