@@ -310,7 +310,7 @@ fn grants_stand_as_long_as_their_key_and_rights() {
     changes.mark_unchanged();
     entities.set("invoices", Vec::new());
     access.entities_changed();
-    assert!(!changes.has_changed().unwrap(), "nobody used that rule");
+    assert!(!changes.has_changed().unwrap(), "no grant depends on that rule");
     access.replace(Policy::default());
     assert!(changes.has_changed().unwrap() && !access.is_still_valid(&root));
     access.replace(Policy { required: false, ..Policy::default() });

@@ -94,7 +94,7 @@ fn the_next_in_turn_finds_room_however_many_hold_parts() {
     assert!(
         budget.free_bytes() >= LARGE - 200 * STEP_BYTES && shares.iter().all(|share| share.bytes() < LARGE)
     );
-    assert!(budget.largest_share() >= LARGE, "alone, nobody needs a turn");
+    assert!(budget.largest_share() >= LARGE, "a single sender needs no turn");
 }
 
 #[test]

@@ -212,7 +212,7 @@ mod tests {
         let written = |bits: u128| as_service(&Value::Decimal128(bits.to_be_bytes()));
         let kept = |bits: u128| Ok(Some(Value::Decimal128(bits.to_be_bytes())));
         assert_eq!(written(wide(12345, -4)), kept(dotnet(12345, 4)));
-        assert_eq!(written(dotnet(12345, 4)), kept(dotnet(12345, 4)), "what .NET sent stays");
+        assert_eq!(written(dotnet(12345, 4)), kept(dotnet(12345, 4)), "a decimal of .NET is unchanged");
         assert_eq!(written(1 << 127 | wide(7, 0)), kept(1 << 127 | dotnet(7, 0)));
         assert_eq!(written(wide(7, 3)), kept(dotnet(7000, 0)), "no exponents above zero");
         assert_eq!(written(wide(100, -30)), kept(dotnet(1, 28)), "zeros at the end go");

@@ -79,7 +79,7 @@ async fn an_update_that_is_answered_was_in_time() {
         assert_eq!(
             changed.await.unwrap(),
             !intent_is_update,
-            "what is declared is there, whatever was before"
+            "the declared entity exists, whatever was before"
         );
         quiet().await;
         assert_eq!(broker.namespace.options(NAME).is_some(), !intent_is_update);

@@ -169,7 +169,7 @@ async fn a_refused_batch_takes_the_rules_back_as_well() {
         accepted(&mut sender, send([numbered(number)])).await;
     }
     let seen = copies(&broker, "s").await;
-    assert_eq!(seen, [("1".to_owned(), false), ("1".to_owned(), false)], "the rule is what it was");
+    assert_eq!(seen, [("1".to_owned(), false), ("1".to_owned(), false)], "the rule is unchanged");
     let broker = restarted(broker, 2).await;
     assert_eq!(copies(&broker, "s").await, seen);
 }

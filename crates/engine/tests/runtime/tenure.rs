@@ -160,5 +160,5 @@ async fn a_shard_that_is_about_to_be_given_away_takes_settlements_and_delivers_n
     receiver.nothing().await;
     receiver.completed(token(&first)).await;
     broker.namespace.shutdown().await;
-    assert_eq!(kinds(&receiver.all().await), ["closed"], "what was not delivered keeps nobody waiting");
+    assert_eq!(kinds(&receiver.all().await), ["closed"], "undelivered messages keep no receiver waiting");
 }

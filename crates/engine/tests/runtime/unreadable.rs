@@ -173,7 +173,7 @@ async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
         transaction.commit(other.mailbox.clone(), 1);
         quiet().await;
         let Ok(Output::Response { response: Response::Done(outcome), .. }) = other.outputs.try_recv() else {
-            panic!("nobody answers");
+            panic!("no answer");
         };
         assert_eq!(outcome, expected);
         other.sent("alone").await;

@@ -77,7 +77,7 @@ fn duplicates_are_detected_by_the_id_as_the_sdks_show_it() {
     assert_eq!(key(Value::Binary(Bytes::from_static(b"m")), wanted), key("m".into(), wanted));
     let uuid = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes();
     assert_eq!(key(Value::Uuid(uuid), wanted), key("00112233-4455-6677-8899-aabbccddeeff".into(), wanted));
-    assert_eq!(key(Value::Null, wanted), None, "an id given here is nobody else's");
+    assert_eq!(key(Value::Null, wanted), None, "an id assigned here is unique");
     assert_eq!(
         key("m".into(), RequiredProperties { rule_properties: true, ..RequiredProperties::default() }),
         None

@@ -144,7 +144,7 @@ fn how_many_messages_wait_is_said_where_it_is_known() {
         });
         flows.last().expect("a flow")
     };
-    assert_eq!(available(&mut peer, false), None, "what the upper layer has is not known");
+    assert_eq!(available(&mut peer, false), None, "the upper layer's messages are unknown");
     assert_eq!(available(&mut peer, true), Some(0), "it has said that it has nothing");
     peer.server.endpoint.send(link, message(0, "m")).unwrap();
     assert_eq!(available(&mut peer, false), Some(1));

@@ -67,7 +67,7 @@ fn a_receiver_is_promised_the_outcomes_that_there_are() {
     assert_eq!(promised(&source), (0, Some("link-detach"), 0, Vec::new()));
     assert_eq!(*source.outcomes, ["amqp:accepted:list".into(), "amqp:modified:list".into()]);
     let released = Value::described(Value::ULong(0x26), Value::List(Vec::new()));
-    assert_eq!(source.default_outcome, released, "what settling without an outcome does");
+    assert_eq!(source.default_outcome, released, "the outcome of settling without one");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn credit_after_a_drain_that_is_under_way_is_said_again() {
     let mut receiver = receiver();
     let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, true, window);
-    assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids what was granted before");
+    assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids credit granted before");
     assert!(!receiver.drained(), "the peer no longer drains");
     assert_eq!(receiver.set_credit(5, false, window), None);
 }

@@ -148,7 +148,7 @@ fn a_drain_is_answered_when_the_engine_has_nothing_more() {
     assert!(matches!(events[..], [Event::Message { .. }, Event::Drained { .. }]), "{events:?}");
     harness.client.set_credit(link, 2, false);
     let Command::Credit { limit, drain, .. } = harness.command().1 else { panic!("credit") };
-    assert_eq!((limit.messages, drain), (3, false), "credit counts from what was delivered");
+    assert_eq!((limit.messages, drain), (3, false), "credit counts from the delivered messages");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_peer_that_asks_and_does_not_read_is_refused_in_the_end() {
             break;
         }
     }
-    let (number, error) = refused.expect("responses do not pile up for ever");
+    let (number, error) = refused.expect("the responses are bounded");
     assert_eq!(number, 1024);
     assert_eq!(&*error.condition, "com.microsoft:server-busy");
 }

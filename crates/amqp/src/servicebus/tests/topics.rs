@@ -60,7 +60,7 @@ fn messages_for_a_topic_carry_the_properties_that_rules_use() {
 
     let queue = harness.sender("q");
     harness.send(queue, false, 0, with_property("one"));
-    assert_eq!(sent(&mut harness)[0].rule_properties, None, "nobody asks");
+    assert_eq!(sent(&mut harness)[0].rule_properties, None, "no rule needs them");
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn receive_and_delete_removes_delivered_messages_and_counts_nothing_else() {
     assert_eq!(rig.settle(first.token, Settlement::Complete), Err(Refusal::MessageLockLost));
     assert_eq!(numbers(effects), [0; 0]);
     let (_, view, lock) = deliveries(rig.credit(receiver, 2, false)).pop().unwrap();
-    assert_eq!(view.delivery_count, 0, "what never left is no failed delivery");
+    assert_eq!(view.delivery_count, 0, "an undelivered message has no failed delivery");
     rig.settle(lock.unwrap().token, Settlement::Complete).unwrap();
     assert_eq!(rig.counts(), (0, 0, 0));
     assert!(rig.store.entries(peeklock_storage::Space::Body).is_empty());

@@ -156,7 +156,7 @@ fn damaged_ids_cost_only_themselves() {
     }
     rig.store.0.insert((Space::Head, number), good.clone());
     assert_eq!(restore(&rig, detecting()), [0; 0]);
-    assert_eq!(restore(&rig, options()), [number], "nobody looks for duplicates");
+    assert_eq!(restore(&rig, options()), [number], "duplicate detection is off");
 }
 
 /// The stored form must not change by accident.

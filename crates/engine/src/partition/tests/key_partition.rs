@@ -144,7 +144,7 @@ fn provisional_answers_name_partitions_and_the_commit_keeps_them() {
     plain.send(message("x"));
     let (_, token) = plain.take_one().unwrap();
     let settle = Command::Settle { queue: super::rig::QUEUE, tokens: smallvec![token], settlement: defer() };
-    assert_eq!(provisional(&mut plain, settle), Ok(Vec::new()), "nobody asks where there are no partitions");
+    assert_eq!(provisional(&mut plain, settle), Ok(Vec::new()), "without partitions there is no check");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn receiving_and_deleting_takes_the_messages_of_the_session() {
     rig.settle(taken[0].2.unwrap().token, Settlement::Complete).unwrap();
     assert_eq!(rig.counts(), (2, 0, 0));
     rig.close(receiver);
-    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 0), (3, 0)], "what never left is back");
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 0), (3, 0)], "undelivered messages are back");
 }
 
 #[test]

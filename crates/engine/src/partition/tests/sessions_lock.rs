@@ -150,7 +150,7 @@ fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
         assert_eq!(left(&rig), many - 3 * TIMERS_PER_CALL_MAX, "three calls, three portions");
         assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
         assert_eq!(rig.advance(0), []);
-        assert_eq!(opened(&rig.advance(0)), [(1, Ok("a".to_owned()))], "granted to whoever waits");
+        assert_eq!(opened(&rig.advance(0)), [(1, Ok("a".to_owned()))], "granted to the waiting receiver");
         assert_eq!(left(&rig), 0);
         let counts = rig.delivery_counts(SubQueue::Main);
         assert!(counts.iter().all(|(_, count)| *count == u32::from(lost)));

@@ -110,7 +110,7 @@ fn a_token_needs_the_id_of_its_session() {
     let refused = rig.accept_with(None, SessionLock::TakeOver(token));
     assert!(matches!(refused, Err(Refusal::InvalidArgument(_))), "{refused:?}");
     let elsewhere = rig.accept_with(Some("t"), SessionLock::TakeOver(token));
-    assert_eq!(elsewhere, Err(Refusal::SessionLockLost), "nobody holds that one");
+    assert_eq!(elsewhere, Err(Refusal::SessionLockLost), "that session has no holder");
 }
 
 #[test]

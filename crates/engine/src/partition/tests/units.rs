@@ -46,7 +46,7 @@ impl Rig {
             let done = self.partition.carry_out(self.now, &mut self.random, command.clone(), &mut outputs);
             assert_eq!(done, Ok(()), "{command:?} was prepared");
         }
-        assert_eq!(outputs.effects, [], "nobody is served before the end");
+        assert_eq!(outputs.effects, [], "no receiver is served before the end");
         let mut batch = peeklock_storage::Batch::new();
         persist(super::rig::ID, &outputs.events, &mut batch);
         self.store.write(batch);

@@ -145,7 +145,7 @@ fn the_session_s_partition_key_is_that_of_the_changed_session() {
     assert_eq!(shown(&[], session.clone()), Some("s".into()));
     assert_eq!(shown(&[], texts(&[(TextProperty::SessionId, None)])), None);
     let sent = [(Value::symbol("x-opt-partition-key"), Value::String("sent".into()))];
-    assert_eq!(shown(&sent, session.clone()), Some("sent".into()), "what nobody changed stays");
+    assert_eq!(shown(&sent, session.clone()), Some("sent".into()), "unchanged properties stay");
     let key = texts(&[(TextProperty::SessionId, Some("s")), (TextProperty::PartitionKey, Some("k"))]);
     assert_eq!(shown(&sent, key), Some("k".into()));
     let none = texts(&[(TextProperty::SessionId, Some("s")), (TextProperty::PartitionKey, None)]);

@@ -191,7 +191,7 @@ fn a_released_shard_is_finished_and_can_be_acquired_again() {
     let releasing = store.clone();
     world.run(async move { releasing.release(SHARD).await });
     for commit in commits {
-        assert_eq!(world.run(commit), Ok(()), "what was submitted before is stored");
+        assert_eq!(world.run(commit), Ok(()), "earlier batches are stored");
     }
     assert!(matches!(lease.loss(), Some(Error::Stopped { .. })), "{:?}", lease.loss());
     world.run(async move { store.release(SHARD).await });

@@ -27,7 +27,11 @@ fn a_subscription_is_deleted_with_all_its_messages() {
     let (_, kept) = rig.take_one(other).unwrap();
     assert_eq!(rig.bodies(), 4);
     rig.done(Command::DeleteSubscription { queue: gone }).unwrap();
-    assert_eq!((rig.bodies(), rig.partition.counts().size_bytes), (1, 6), "what the other has not read");
+    assert_eq!(
+        (rig.bodies(), rig.partition.counts().size_bytes),
+        (1, 6),
+        "the message that the other has not read"
+    );
     assert!(rig.store.0.keys().all(|key| key.partition != PartitionId(gone.0)));
     assert_eq!(rig.settle(gone, lost, Settlement::Complete), Err(Refusal::MessageLockLost));
     rig.settle(other, kept, Settlement::Complete).unwrap();
