@@ -117,7 +117,7 @@ describe("console: live", { skip: SKIPPED }, () => {
       await screenshot(page, "audit");
     }));
 
-  it("the clock is moved, and what is scheduled comes due", () =>
+  it("the clock is advanced, and scheduled messages come due", () =>
     browser.page(async (page) => {
       await withClient(daemon, async (client) => {
         await client.createSender("scheduled").scheduleMessages({ body: "later" }, new Date((await daemon.now()).getTime() + 3_000_000));

@@ -186,7 +186,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       });
     }));
 
-  it("long work is stopped, and what is done stays done", () =>
+  it("long work is stopped, and processed messages stay processed", () =>
     browser.page(async (page) => {
       await withClient(daemon, (client) => client.createSender("large").sendMessages(range(1_200).map((n) => ({ body: n }))));
       // The second request waits until the operation is stopped.

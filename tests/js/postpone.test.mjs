@@ -44,7 +44,7 @@ describe("abandoning until a time", () => {
     assert.equal((await one(receiver)).deliveryCount, 2);
   }));
 
-  it("what is no time is refused, and the message stays locked", withQueue(async (client, queue) => {
+  it("an invalid time is refused, and the message stays locked", withQueue(async (client, queue) => {
     const times = ["soon", true, -1];
     await send(client, queue, ...times.map((time) => ({ body: time })));
     const receiver = client.createReceiver(queue);
