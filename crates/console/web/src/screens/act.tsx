@@ -1,7 +1,7 @@
 // Dialog that configures and confirms an action on messages.
 
 import { useState } from "preact/hooks";
-import { count } from "../format.js";
+import { count, utcOfField } from "../format.js";
 import { brokerNowMs } from "../parts/hooks.js";
 import type { Job } from "../parts/job.js";
 import { Button, Dialog, Field } from "../parts/ui.js";
@@ -58,7 +58,7 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
     const common = { action, ...(to.trim() ? { to: to.trim() } : {}), ...(keepId ? {} : { keep_id: false }), ...(action === "dead_letter" ? Object.fromEntries(Object.entries(why).filter(([, text]) => text !== "")) : {}) };
     const scope = {
       ...(where.trim() ? { where: where.trim() } : {}),
-      ...(before ? { before: `${before}${before.length === 16 ? ":00" : ""}Z` } : {}),
+      ...(before ? { before: utcOfField(before) } : {}),
       ...(action === "undefer" ? {} : { state }),
     };
     // Without a filter, "all" means messages enqueued until now, so that the job ends. Scheduled messages are enqueued later.

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { post } from "../api.js";
-import { count } from "../format.js";
+import { count, utcOfField } from "../format.js";
 import { DraftFields, draftOf, messageOf } from "../parts/draft.js";
 import { useAction } from "../parts/hooks.js";
 import { toast } from "../parts/toast.js";
@@ -30,7 +30,7 @@ export function ComposeDialog({ target, message, requiresSession, onClose, onSen
       const sent = {
         ...messageOf(draft),
         ...(lifeSecs ? { time_to_live_ms: Math.round(Number(lifeSecs) * 1000) } : {}),
-        ...(scheduledFor ? { scheduled_for: `${scheduledFor}${scheduledFor.length === 16 ? ":00" : ""}.000Z` } : {}),
+        ...(scheduledFor ? { scheduled_for: utcOfField(scheduledFor) } : {}),
       };
       const times = Number(repeat);
       await post("messages", { path: to.trim() }, { messages: [sent], ...(times > 1 ? { repeat: times } : {}) });

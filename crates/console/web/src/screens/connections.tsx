@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, pages, remove } from "../api.js";
 import { count, rate, relative, time } from "../format.js";
 import { useAction, useDebounced, useNowMs, usePoll, useTitle } from "../parts/hooks.js";
+import { PolledList } from "../parts/polledlist.js";
 import { currentRate, record } from "../parts/rates.js";
 import { toast } from "../parts/toast.js";
 import { Button, Dialog, Empty, ErrorBox, Facts, Loading, Pill, Table } from "../parts/ui.js";
@@ -23,7 +24,7 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
   const [closing, setClosing] = useState<Connection | null>(null);
   const search = useDebounced(text.trim());
   useEffect(() => setRows(PAGE), [search]);
-  const { data, error, reload } = usePoll(
+  const polled = usePoll(
     async (signal) => {
       const page = await pages<Connection>("connections", { search, top: PAGE }, "connections", rows, signal);
       page.rows.forEach(recordConnection);
@@ -32,6 +33,8 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
     [search, rows],
     INTERVAL_MS,
   );
+  const { data, reload } = polled;
+  const empty = search ? <NoneFound clear={() => setText("")} /> : <NoneYet />;
   return (
     <>
       <h1 tabIndex={-1}>Connections</h1>
@@ -46,10 +49,9 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
         />
         {data && <span class="hint number">{data.next ? `First ${count(data.rows.length)} shown` : `${count(data.rows.length)} over AMQP`}</span>}
       </form>
-      <ErrorBox error={error} what="The connections can't be listed." onRetry={reload} />
-      {!data && !error && <Loading what="connections" />}
-      {data?.rows.length === 0 && (search ? <NoneFound clear={() => setText("")} /> : <NoneYet />)}
-      {data && data.rows.length > 0 && <Connections rows={data.rows} close={setClosing} />}
+      <PolledList what="connections" polled={polled} rows={data?.rows} empty={empty}>
+        {(connections) => <Connections rows={connections} close={setClosing} />}
+      </PolledList>
       {data?.next && (
         <p>
           <Button onClick={() => setRows(rows + PAGE)} disabled={rows >= ROWS_MAX}>
