@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Partitions,
-    Place, Pressure, Read, Scan, Shard, ShardId, Space, Store, read, scan,
+    DamagedEntry, Error, Key, Lease, MemoryStore, Page, PartitionId, Place, Read, Scan, Shard, ShardId,
+    Space, Store, read, scan,
 };
-use tokio::sync::watch;
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, send, token};
 use crate::forwarding::client_of;
+use crate::wrapped::forward;
 
 /// Longer than all pauses before a message is given up.
 const PATIENCE_MS: u64 = 2_000;
@@ -46,13 +46,7 @@ impl Flaky {
 }
 
 impl Shard for Flaky {
-    fn submit(&self, batch: Batch) -> Commit {
-        self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
+    forward!(shard: submit, resume, partitions, limits, pressure);
 
     fn read(&self, keys: Vec<Key>) -> Read {
         if *self.is_unavailable.lock().unwrap() {
@@ -91,18 +85,6 @@ impl Shard for Flaky {
             notifier.resolve(page);
         });
         answer
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }
 
