@@ -234,7 +234,7 @@ async def test_copies_expire_each_in_its_subscription(bus, topics, traveller):
     assert await bus.drain_nothing(topic / "shorter")
     assert await left("none", "shorter", "longer") == [1, 0, 1]
     traveller.advance(hours=1)
-    assert await left("none", "longer") == [1, 1], "nobody listens"
+    assert await left("none", "longer") == [1, 1], "no receiver"
     for name in ("none", "longer"):
         assert await bus.drain_nothing(topic / name)
     assert await left("none", "longer") == [0, 0]

@@ -67,7 +67,7 @@ async def test_a_change_amid_a_stream_divides_it_once(stage):
         versions[copy["RuleName"]].append(copy["by"])
         by_number.setdefault(copy["n"], {})[copy["RuleName"]] = copy["by"]
     for name in versions:
-        assert versions[name] == sorted(versions[name]), "what a rule was only goes forward"
+        assert versions[name] == sorted(versions[name]), "versions of a rule only increase"
     assert sorted(by_number) == sorted(accepted) and len(set(versions["all"])) > CHANGES / 2
     for n, by in by_number.items():
         assert ("even" in by) == (n % 2 == 0), n

@@ -21,7 +21,7 @@ async def test_a_time_to_live_of_an_hour_and_a_lock_of_five_minutes_pass_at_once
     assert (body(again), again.delivery_count) == (b"slow", 1)
     traveller.advance(hours=1)
     last = await one(receiver)
-    assert (body(last), last.delivery_count) == (b"slow", 2), "what was behind it is gone"
+    assert (body(last), last.delivery_count) == (b"slow", 2), "the later message is gone"
     (dead,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
     assert (body(dead), dead.dead_letter_reason) == (b"short", "TTLExpiredException")
 

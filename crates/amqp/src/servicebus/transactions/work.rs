@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
+use peeklock_engine::{Command, NewMessage, ReceiveMode, SequenceNumber};
 use smallvec::SmallVec;
 
 use super::answers::{Answer, Operation};
@@ -12,9 +12,9 @@ use super::peer_settled::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
-use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
+use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId};
 use crate::servicebus::entities::Entity;
-use crate::servicebus::management::{self, Finish};
+use crate::servicebus::management;
 use crate::servicebus::pending::Pending;
 use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
