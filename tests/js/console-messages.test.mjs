@@ -204,7 +204,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       await shows(dialog, /^[1-9]\d* deleted/);
       await dialog.getByRole("button", { name: "Stop" }).click();
       release();
-      await shows(dialog, "Stopped; what is done stays done.");
+      await shows(dialog, "Stopped; messages already processed are not restored.");
       assert.equal(requests, 2);
       await withClient(daemon, async (client) => {
         const left = (await peek(client, "large")).length;
