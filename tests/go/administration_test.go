@@ -260,7 +260,7 @@ func status(t *testing.T, err error, wanted int) {
 	}
 }
 
-func TestWhatIsCreatedTakesMessagesAndCountsThem(t *testing.T) {
+func TestCreatedEntitiesAcceptMessagesAndCountThem(t *testing.T) {
 	buses := clients(t)
 	onBoth(t, func(t *testing.T, client *admin.Client) {
 		ctx, name := patient(t), unique(t)
@@ -288,7 +288,7 @@ func TestWhatIsCreatedTakesMessagesAndCountsThem(t *testing.T) {
 	})
 }
 
-func TestNamespaceTellsAboutItself(t *testing.T) {
+func TestNamespaceDescribesItself(t *testing.T) {
 	onBoth(t, func(t *testing.T, client *admin.Client) {
 		found, err := client.GetNamespaceProperties(patient(t), nil)
 		must(t, err)

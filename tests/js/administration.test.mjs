@@ -165,7 +165,7 @@ describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
     await assert.rejects(wrong.getQueue("many-000"), { code: "UnauthorizedRequestError", statusCode: 401 });
   });
 
-  it("forwards and disables what it is told to", async () => {
+  it("forwards and disables as configured", async () => {
     await admin.createQueue("last");
     await admin.createQueue("first", { forwardTo: "last", forwardDeadLetteredMessagesTo: "last" });
     await withClient(daemon, async (client) => {
@@ -178,7 +178,7 @@ describe(`administration over ${isTrusting ? "https" : "plain HTTP"}`, () => {
     await Promise.all(["first", "last"].map((name) => admin.deleteQueue(name)));
   });
 
-  it("cancels what is scheduled where sending is disabled", async () => {
+  it("cancels scheduled messages where sending is disabled", async () => {
     await admin.createQueue("closed");
     await admin.createTopic("closed-topic");
     await withClient(daemon, async (client) => {

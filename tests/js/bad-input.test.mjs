@@ -81,7 +81,7 @@ describe("bad input", { concurrency: 8 }, () => {
     assert.deepEqual(await peek(client, queue, DEAD_LETTER), []);
   }));
 
-  it("what does not exist", withTopic(async (client, topic) => {
+  it("missing entities", withTopic(async (client, topic) => {
     const unknown = "MessagingEntityNotFound";
     for (const source of [[topic, "nowhere"], ["nowhere", "one"], [daemon.queue(), "one"], ["nowhere"]]) {
       for (const options of [{}, DEAD_LETTER]) {
@@ -98,7 +98,7 @@ describe("bad input", { concurrency: 8 }, () => {
     }
   }));
 
-  it("rules that exist, that don't, and of what has none", withTopic(async (client, topic) => {
+  it("rules that exist, that don't, and of entities without rules", withTopic(async (client, topic) => {
     const manager = client.createRuleManager(topic, "one");
     const filter = { subject: "x" };
     await manager.createRule("r", filter);
@@ -293,7 +293,7 @@ describe("bad input as time passes", () => {
     assert.deepEqual(await states(client, queue), ["active"]);
   }, "session"));
 
-  it("cancelling what is not scheduled", withQueue(async (client, queue) => {
+  it("cancelling a message that is not scheduled", withQueue(async (client, queue) => {
     const sender = client.createSender(queue);
     await sender.sendMessages({ body: "active" });
     const due = new Date(+(await daemon.now()) + HOUR_MS);

@@ -152,7 +152,7 @@ describe("console: connections", { skip: SKIPPED }, () => {
       await row(page, "to-be-closed").waitFor({ state: "detached" });
     }));
 
-  it("script in what a client says of itself is shown as text", () =>
+  it("script in a client's own description is shown as text", () =>
     browser.page(async (page) => {
       const properties = { product: SCRIPT, version: SCRIPT, platform: SCRIPT, framework: SCRIPT, "user-agent": SCRIPT };
       await withGeneric({ container_id: SCRIPT, hostname: SCRIPT, properties }, async (connection) => {

@@ -117,14 +117,14 @@ describe("console: live", { skip: SKIPPED }, () => {
       await screenshot(page, "audit");
     }));
 
-  it("the clock is moved, and what is scheduled comes due", () =>
+  it("the clock is advanced, and scheduled messages come due", () =>
     browser.page(async (page) => {
       await withClient(daemon, async (client) => {
         await client.createSender("scheduled").scheduleMessages({ body: "later" }, new Date((await daemon.now()).getTime() + 3_000_000));
         await visit(page, "#/clock", "Clock");
         const before = await daemon.now();
         await page.getByRole("button", { name: "+ 1 hour" }).click();
-        await shows(page, "Moved the clock by 1 h");
+        await shows(page, "Advanced the clock by 1 h");
         assert((await daemon.now()) - before >= 3_600_000);
         assert.deepEqual(bodies(await drain(client, "scheduled", 1)), ["later"]);
       });

@@ -39,7 +39,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       await shows(page, "There are no messages here.");
       await page.getByRole("button", { name: "Send…" }).click();
       await page.getByRole("textbox", { name: "Body" }).fill('{"amount": 12}');
-      await page.getByRole("combobox", { name: "Form of the body" }).selectOption("json");
+      await page.getByRole("combobox", { name: "Body format" }).selectOption("json");
       await page.getByLabel("Subject").fill("order");
       await page.getByRole("button", { name: "Add a property" }).click();
       await page.getByLabel("Name of the property").fill("big");
@@ -64,10 +64,10 @@ describe("console: messages", { skip: SKIPPED }, () => {
       );
       await visit(page, entityRoute("browse"), "browse");
       await row(page, "second").waitFor();
-      await page.getByLabel("Filter in SQL").fill("colour = ");
+      await page.getByLabel("SQL filter").fill("colour = ");
       await page.keyboard.press("Enter");
       await page.getByRole("alert").waitFor();
-      await page.getByLabel("Filter in SQL").fill("colour = 'red'");
+      await page.getByLabel("SQL filter").fill("colour = 'red'");
       await page.keyboard.press("Enter");
       await row(page, "first").waitFor();
       assert.equal(await row(page, "second").count(), 0);
@@ -186,7 +186,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       });
     }));
 
-  it("long work is stopped, and what is done stays done", () =>
+  it("long work is stopped, and processed messages stay processed", () =>
     browser.page(async (page) => {
       await withClient(daemon, (client) => client.createSender("large").sendMessages(range(1_200).map((n) => ({ body: n }))));
       // The second request waits until the operation is stopped.
@@ -204,7 +204,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       await shows(dialog, /^[1-9]\d* deleted/);
       await dialog.getByRole("button", { name: "Stop" }).click();
       release();
-      await shows(dialog, "Stopped; what is done stays done.");
+      await shows(dialog, "Stopped; messages already processed are not restored.");
       assert.equal(requests, 2);
       await withClient(daemon, async (client) => {
         const left = (await peek(client, "large")).length;
@@ -218,7 +218,7 @@ describe("console: messages", { skip: SKIPPED }, () => {
       await withClient(daemon, (client) => client.createSender("purged").sendMessages(messages));
       await visit(page, entityRoute("purged"), "purged");
       await page.getByRole("button", { name: "Purge…" }).click();
-      await page.getByRole("dialog").getByLabel("Filter in SQL").fill("sys.Label = 'odd'");
+      await page.getByRole("dialog").getByLabel("SQL filter").fill("sys.Label = 'odd'");
       await page.getByRole("button", { name: "Purge", exact: true }).click();
       await shows(page.getByRole("dialog"), "10 deleted");
       await page.getByRole("button", { name: "Done" }).click();

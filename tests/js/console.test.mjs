@@ -160,7 +160,7 @@ describe("console", { skip: SKIPPED }, () => {
   it("shortcuts can be switched off", () =>
     browser.page(async (page) => {
       await page.getByRole("button", { name: "Help and shortcuts" }).click();
-      await page.getByLabel("Shortcuts of one key").uncheck();
+      await page.getByLabel("Single-key shortcuts").uncheck();
       await page.keyboard.press("Escape");
       await page.keyboard.press("g");
       await page.keyboard.press("e");
@@ -232,7 +232,7 @@ describe("console", { skip: SKIPPED }, () => {
       async (page) => {
         const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
         const dark = await ground();
-        await page.getByLabel("Colours").selectOption("light");
+        await page.getByLabel("Colour scheme").selectOption("light");
         assert.notEqual(await ground(), dark);
         await page.reload();
         assert.notEqual(await ground(), dark);

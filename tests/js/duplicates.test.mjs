@@ -16,13 +16,13 @@ describe("duplicate detection", () => {
   after(() => daemon.close());
   const withQueue = (test, kind = "duplicates") => () => withClient(daemon, (client) => test(client, daemon.queue(kind)));
 
-  it("drops what was sent before, also within a batch", withQueue(async (client, queue) => {
+  it("drops a message sent before, also within a batch", withQueue(async (client, queue) => {
     await send(client, queue, message("first"), message("again"), message("other", "ID"));
     await send(client, queue, [message("again"), message("a", "a"), message("b", "a")]);
     assert.deepEqual(await shown(client, queue), ["first", "other", "a"]);
   }));
 
-  it("tells ids by what they look like", withQueue(async (client, queue) => {
+  it("compares ids by their text", withQueue(async (client, queue) => {
     await send(client, queue, message("number", 7), message("text", "7"));
     // The SDK sends a buffer as a UUID, regardless of its content.
     const uuid = "00112233-4455-6677-8899-aabbccddeeff";

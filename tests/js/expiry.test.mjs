@@ -267,7 +267,7 @@ describe("expiry and restarts", { concurrency: 3 }, () => {
     }
   });
 
-  it("what a session deferred, its state and its messages survive SIGKILL", async () => {
+  it("deferred messages of a session, its state and its messages survive SIGKILL", async () => {
     // S-41, S-43.
     const daemon = await new Daemon().start();
     try {

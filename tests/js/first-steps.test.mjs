@@ -117,7 +117,7 @@ describe("the first steps", { skip: SKIPPED }, () => {
       assert.equal(sum(panel("Messages accepted", shown)), 5);
     }));
 
-  it("name what there is", () => {
+  it("name existing panels and buttons", () => {
     const titles = new Set(BOARD.panels.flatMap((one) => [one, ...(one.panels ?? [])]).map(({ title }) => title));
     for (const name of ["Dead letters", "Dead-lettered, by reason", "Settlements"]) {
       assert(titles.has(name) && PAGE.includes(`*${name}*`), name);

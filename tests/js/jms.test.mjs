@@ -84,7 +84,7 @@ async function names(pages) {
   return found;
 }
 
-describe("what clients for JMS attach", { concurrency: 4 }, () => {
+describe("links of JMS clients", { concurrency: 4 }, () => {
   let daemon, administration;
   before(async () => {
     daemon = await new Daemon().start();
@@ -152,7 +152,7 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
     await until(async () => !(await Promise.all(some.map(exists))).some(Boolean), "the end of the queues");
   });
 
-  it("messages without a destination, or for what is not there, are rejected by the relay", connected(async (connection) => {
+  it("messages without a destination, or for a missing entity, are rejected by the relay", connected(async (connection) => {
     const relay = await sender(connection, {});
     const queue = daemon.queue();
     assert.equal(await send(relay, { body: "x" }), "com.microsoft:argument-error");
@@ -198,7 +198,7 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
     await closed(other);
   }));
 
-  it("the answer to a durable consumer says what holds", connected(async (connection) => {
+  it("the answer to a durable consumer has the values in force", connected(async (connection) => {
     const filter = rhea.filter.selector("n > 1");
     const receiver = await consumer(connection, "answer", daemon.topic(), { ...DURABLE, filter });
     assert.equal(receiver.source.durable, 2);
@@ -236,8 +236,8 @@ describe("what clients for JMS attach", { concurrency: 4 }, () => {
   }, { container_id: "client-kept" }));
 });
 
-describe("what clients for JMS attach, over SIGKILL", () => {
-  it("durable subscriptions keep their messages, and what was temporary is gone", async () => {
+describe("links of JMS clients, over SIGKILL", () => {
+  it("durable subscriptions keep their messages, and temporary entities are gone", async () => {
     const daemon = await new Daemon().start();
     try {
       const topic = daemon.topic();
@@ -272,8 +272,8 @@ describe("what clients for JMS attach, over SIGKILL", () => {
   });
 });
 
-describe("rights on what clients for JMS attach", () => {
-  it("a key without Manage consumes what exists, sends to what it knows, and creates nothing", async () => {
+describe("rights on links of JMS clients", () => {
+  it("a key without Manage uses existing entities and creates nothing", async () => {
     const rule = (name, rights) =>
       `[[authorization.rules]]\nname = "${name}"\nrights = ${JSON.stringify(rights)}\nprimary_key = "${name}-key"\nsecondary_key = "${name}-other"\n`;
     const config = rule("RootManageSharedAccessKey", ["Manage", "Send", "Listen"]).replace("RootManageSharedAccessKey-key", "SAS_KEY_VALUE")

@@ -259,7 +259,7 @@ describe("as time passes", () => {
 });
 
 describe("persistence", () => {
-  it("what was accepted survives SIGKILL in its state", async () => {
+  it("accepted messages survive SIGKILL in their state", async () => {
     const daemon = await new Daemon().start();
     const queue = daemon.queue();
     await withClient(daemon, async (client) => {

@@ -44,7 +44,7 @@ describe("abandoning until a time", () => {
     assert.equal((await one(receiver)).deliveryCount, 2);
   }));
 
-  it("what is no time is refused, and the message stays locked", withQueue(async (client, queue) => {
+  it("an invalid time is refused, and the message stays locked", withQueue(async (client, queue) => {
     const times = ["soon", true, -1];
     await send(client, queue, ...times.map((time) => ({ body: time })));
     const receiver = client.createReceiver(queue);
@@ -71,7 +71,7 @@ describe("abandoning until a time", () => {
     await send(client, queue, { body: 1, sessionId: "s" }, { body: 2, sessionId: "s" });
     const first = await client.acceptSession(queue, "s");
     await first.abandonMessage(await one(first), { [DELIVERY_TIME]: await inAnHour() });
-    assert(await nothing(first), "what is behind it waits too");
+    assert(await nothing(first), "later messages wait too");
     await first.close();
     await daemon.advance("PT1H");
     const next = await client.acceptNextSession(queue);

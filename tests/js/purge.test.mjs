@@ -45,7 +45,7 @@ describe("deleting messages", { concurrency: 6 }, () => {
     assert.equal(again.body, 0);
   });
 
-  it("what was enqueued after the time given stays", async () => {
+  it("messages enqueued after the given time stay", async () => {
     const queue = daemon.queue();
     await send(client, queue, { body: "early" });
     const [early] = await peek(client, queue);
@@ -96,7 +96,7 @@ describe("deleting messages", { concurrency: 6 }, () => {
     assert.equal((await peek(client, queue)).length, 1);
   });
 
-  it("what was deleted is gone after SIGKILL, and what was not is there", async () => {
+  it("deleted messages are gone after SIGKILL, and the others are there", async () => {
     const own = await new Daemon().start();
     try {
       const [queue, topic] = [own.queue(), own.topic()];

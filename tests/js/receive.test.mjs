@@ -42,7 +42,7 @@ describe("receiving", { concurrency: 6 }, () => {
     }
   }));
 
-  it("a receive returns with what there is, and the rest of its credit is drained", withQueue(async (client, queue) => {
+  it("a receive returns the available messages, and the rest of its credit is drained", withQueue(async (client, queue) => {
     await send(client, queue, range(3).map((body) => ({ body })));
     const receiver = client.createReceiver(queue);
     const messages = await receiver.receiveMessages(10, { maxWaitTimeInMs: PATIENCE_MS });
@@ -72,7 +72,7 @@ describe("receiving", { concurrency: 6 }, () => {
     assert.equal((await peek(client, queue)).length, 0);
   }));
 
-  it("a subscription completes what its handler took", withQueue(async (client, queue) => {
+  it("a subscription completes the messages of its handler", withQueue(async (client, queue) => {
     const receiver = client.createReceiver(queue);
     const received = [];
     const failures = [];

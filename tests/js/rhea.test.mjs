@@ -130,7 +130,7 @@ describe("rhea", { concurrency: 6 }, () => {
     assert.equal(event, "drained", "a deferred message is not delivered");
   }));
 
-  it("drains: what is there comes, then the credit is gone", connected(async (connection, queue) => {
+  it("drains: the available messages come, then the credit is gone", connected(async (connection, queue) => {
     await send(connection, queue, { body: 1 }, { body: 2 });
     const receiver = connection.open_receiver({ source: queue, credit_window: 0 });
     const received = [];
@@ -205,7 +205,7 @@ describe("rhea", { concurrency: 6 }, () => {
     assert.equal(message.correlation_id, 1);
   }));
 
-  it("a selector gives a receiver what matches, and the rest stays", connected(async (connection, queue) => {
+  it("a receiver with a selector gets matching messages, and the rest stays", connected(async (connection, queue) => {
     const colored = (body, color) => ({ body, application_properties: { color } });
     await send(connection, queue, colored("a", "red"), colored("b", "blue"), colored("c", "red"), colored("d", "Red"));
     const filter = rhea.filter.selector("color = 'red'");

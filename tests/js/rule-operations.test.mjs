@@ -90,7 +90,7 @@ describe("rule operations", { concurrency: 6 }, () => {
     assert.deepEqual(equal.map(plain), ["n", 5], "a map");
   }));
 
-  it("pages: skip, top and what is past the end", managed(async (ask) => {
+  it("pages: skip, top and past the end", managed(async (ask) => {
     for (const n of range(4)) await add(ask, `r${n}`, sql(`n = ${n}`));
     assert.deepEqual(namesOf(await ask("enumerate-rules", page(0, 2))), ["$Default", "r0"]);
     assert.deepEqual(namesOf(await ask("enumerate-rules", page(2, 2))), ["r1", "r2"]);
@@ -113,7 +113,7 @@ describe("rule operations", { concurrency: 6 }, () => {
     assert.deepEqual(plain(body.rules[0]["rule-description"]).slice(1, 4), [[SQL_FILTER, "a = 1"], [EMPTY_ACTION], "r"]);
   }));
 
-  it("what is there already, and what is not", managed(async (ask) => {
+  it("existing and missing rules", managed(async (ask) => {
     const twice = [await add(ask, "r", sql("a = 1")), await add(ask, "R", sql("a = 2"))];
     assert.deepEqual(twice.map(({ status }) => status), [200, 409]);
     assert.equal(twice[1].condition, "com.microsoft:entity-already-exists");

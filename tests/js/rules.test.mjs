@@ -41,7 +41,7 @@ describe("rules", { concurrency: 8 }, () => {
     assert.deepEqual([correlated.filter.subject, correlated.action], ["red", action]);
   }));
 
-  it("what is always true or false is shown as Service Bus shows it", withRules(async (manager) => {
+  it("filters that are always true or false are shown as by Service Bus", withRules(async (manager) => {
     await manager.createRule("yes", { sqlExpression: "1=1" }, { sqlExpression: "SET a = 1" });
     await manager.createRule("no", { sqlExpression: "1=0" });
     const rules = await rulesOf(manager);
@@ -84,7 +84,7 @@ describe("rules", { concurrency: 8 }, () => {
     assert.deepEqual((await rulesOf(manager)).map(({ name }) => name), ["$Default"]);
   }));
 
-  it("parameters do not travel over AMQP, so nothing is what they stand for", withRules(async (manager) => {
+  it("parameters do not travel over AMQP, so they have no value", withRules(async (manager) => {
     const refused = manager.createRule("r", { sqlExpression: "n = @n", sqlParameters: { "@n": 5 } });
     await assert.rejects(refused, failsWith("GeneralError", /@n.*character 5/));
   }));

@@ -39,7 +39,7 @@ describe("sending", { concurrency: 6 }, () => {
     assert.deepEqual(messages.map((m) => m.applicationProperties.n), range(10));
   }));
 
-  it("a batch refuses what exceeds the limit of the link", withQueue(async (client, queue) => {
+  it("a batch refuses a message beyond the limit of the link", withQueue(async (client, queue) => {
     const sender = client.createSender(queue);
     const batch = await sender.createMessageBatch();
     assert(batch.maxSizeInBytes >= 256 * 1024);

@@ -293,7 +293,7 @@ describe("sessions as time passes", () => {
   after(() => daemon.close());
   const withQueue = (test) => () => withClient(daemon, (client) => test(client, daemon.queue("session")), impatient);
 
-  it("a lost lock fails what needs it, counts, and frees the session", withQueue(async (client, queue) => {
+  it("a lost lock fails its operations, counts, and frees the session", withQueue(async (client, queue) => {
     await send(client, queue, message(1));
     const receiver = await client.acceptSession(queue, "s", noRenewal);
     const received = await one(receiver);

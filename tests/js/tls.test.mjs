@@ -48,7 +48,7 @@ for (const [way, options] of Object.entries(WAYS)) {
     });
     after(() => client.close());
 
-    it("sends, receives and settles what an administrator made", async () => {
+    it("sends, receives and settles in an entity of an administrator", async () => {
       const queue = name("messages");
       await admin.createQueue(queue);
       await send(client, queue, range(20).map((number) => ({ body: number })));

@@ -110,7 +110,7 @@ describe("topics", { concurrency: 12 }, () => {
     await sender.cancelScheduledMessages(second);
   }));
 
-  it("what is scheduled on a topic is found by browsing it, and cancelled", withTopic(async (client, topic) => {
+  it("messages scheduled on a topic are found by browsing it, and cancelled", withTopic(async (client, topic) => {
     const sender = client.createSender(topic);
     const later = new Date(Date.now() + 3_600_000);
     await send(client, topic, { body: "now" });
@@ -254,7 +254,7 @@ describe("topics", { concurrency: 12 }, () => {
     assert.equal((await peek(client, [topic, "two"])).length, 3, "untouched");
   }));
 
-  it("what is no SQL is refused with its place", withRules(async (manager) => {
+  it("invalid SQL is refused with its place", withRules(async (manager) => {
     const everything = { sqlExpression: "1=1" };
     await assert.rejects(manager.createRule("r", { sqlExpression: "color = 'red' blue" }), /found 'blue' where .* \(at character 15 of the expression\)/);
     await assert.rejects(manager.createRule("r", { sqlExpression: "sys.Nothing = 1" }), /no system property 'Nothing'/);
@@ -264,12 +264,12 @@ describe("topics", { concurrency: 12 }, () => {
     assert.equal((await rulesOf(manager)).length, 1);
   }));
 
-  it("rules of what is no subscription", withTopic(async (client, topic) => {
+  it("rules of an entity that is not a subscription", withTopic(async (client, topic) => {
     const nowhere = client.createRuleManager(topic, "nowhere");
     await assert.rejects(rulesOf(nowhere), failsWith("MessagingEntityNotFound"));
   }));
 
-  it("what does not exist", withTopic(async (client, topic) => {
+  it("missing entities", withTopic(async (client, topic) => {
     const receiver = client.createReceiver(topic, "nowhere");
     await assert.rejects(receiver.receiveMessages(1, { maxWaitTimeInMs: 1_000 }), failsWith("MessagingEntityNotFound"));
     await assert.rejects(receiver.peekMessages(1), failsWith("MessagingEntityNotFound"));

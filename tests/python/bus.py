@@ -117,7 +117,7 @@ async def until(condition, what: str = "the condition"):
     """Awaits `condition()` until it is true and returns its value."""
     deadline = time.monotonic() + PATIENCE_SECS
     while not (value := await condition()):
-        assert time.monotonic() < deadline, f"{what} never came true"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         await asyncio.sleep(0.05)
     return value
 

@@ -102,7 +102,7 @@ def until(condition, what: str):
     """Waits until `condition()` is true and returns its value."""
     deadline = time.monotonic() + PATIENCE_SECS
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"{what} never came true"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         time.sleep(0.02)
     return value
 

@@ -428,7 +428,7 @@ def test_created_entities_serve_at_once_and_survive_a_kill(own_daemon):
             assert str(message) == "hello"
 
 
-def test_the_namespace_tells_about_itself(admin):
+def test_the_namespace_describes_itself(admin):
     info = admin.get_namespace_properties()
     assert (info.name, info.messaging_sku, info.namespace_type) == ("localhost", "Premium", "Messaging")
 

@@ -72,7 +72,7 @@ def test_who_may_not_manage_is_refused(guarded, owner, name, who, key):
 
 
 @pytest.mark.parametrize("who", ["listener", "sender"])
-def test_any_right_shows_the_namespace_and_what_does_not_exist(guarded, owner, name, who):
+def test_any_right_shows_the_namespace_and_missing_entities(guarded, owner, name, who):
     owner.create_topic(name)
     owner.create_subscription(name, "s")
     with admin_of(guarded, who) as admin:
@@ -273,7 +273,7 @@ def test_a_disabled_queue_gives_nothing(guarded, owner, name, status):
             receiver.complete_message(message)
 
 
-def test_use_is_told(guarded, owner, name):
+def test_use_is_reported(guarded, owner, name):
     owner.create_queue(name)
     unused = owner.get_queue_runtime_properties(name)
     with client_of(guarded, "owner") as client, client.get_queue_sender(name) as sender:

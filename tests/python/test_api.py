@@ -267,7 +267,7 @@ def test_the_clock_is_moved_where_that_is_allowed(api, traveller):
 
 
 @pytest.mark.local_store("bytes of its files")
-def test_the_overview_tells_what_waits_and_what_it_takes(start_daemon):
+def test_the_overview_shows_waiting_messages_and_resources(start_daemon):
     daemon = start_daemon('[[queues]]\nname = "q"\n')
     api = Api(daemon)
     with client_of(daemon) as client, client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:

@@ -264,7 +264,7 @@ async def test_a_token_of_a_session_that_was_given_back(bus, session_queue, oper
 # Sequence numbers.
 
 
-async def test_cancelling_what_is_not_scheduled(bus, queue, traveller):
+async def test_cancelling_a_message_that_is_not_scheduled(bus, queue, traveller):
     sender = await bus.open_sender(queue)
     await sender.send_messages(message("active"))
     due = traveller.now() + HOUR

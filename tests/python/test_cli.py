@@ -92,7 +92,7 @@ def dead_letter(client, queue, *bodies, reason="Bad"):
                 left -= 1
 
 
-def test_peek_shows_every_property_of_what_the_sdk_sent(cli, client, queue):
+def test_peek_shows_every_property_of_a_message_sent_by_the_sdk(cli, client, queue):
     identity = uuid.uuid4()
     message = ServiceBusMessage(
         '{"a": 1}',
@@ -133,7 +133,7 @@ def test_peek_shows_every_property_of_what_the_sdk_sent(cli, client, queue):
     assert shown["expires_at"] > shown["enqueued_at"]
 
 
-def test_the_sdk_receives_what_send_sent(cli, client, queue):
+def test_the_sdk_receives_messages_of_the_command_send(cli, client, queue):
     arguments = ["--body", "hello", "--id", "7", "--subject", "greeting", "--content-type", "text/plain"]
     arguments += ["--correlation-id", "c", "--to", "t", "--reply-to", "r", "--ttl", "10m", "--partition-key", "k"]
     arguments += ["--prop", "region=eu", "--prop", "amount:int=5", "--prop", "ok:bool=true"]
@@ -180,7 +180,7 @@ def test_scheduled_messages_wait(cli, client, queue):
     assert cli.json("peek", queue) == []
 
 
-def test_receive_settles_as_it_is_told(cli, client, queue):
+def test_receive_settles_as_requested(cli, client, queue):
     send(client, queue, "a", "b", "c", "d", "e")
     assert cli.bodies("receive", queue) == ["a"]
     assert cli.bodies("receive", queue, "--dead-letter", "--reason", "R", "--description", "D") == ["b"]
@@ -378,14 +378,14 @@ def test_dead_letters_are_no_scheduled_messages(cli, client, topic):
     assert cli.json("show", topic)[0]["counts"]["scheduled"] == 1
 
 
-def test_an_export_says_what_a_file_cannot_have(cli, admin, topic):
+def test_an_export_names_entities_that_a_file_cannot_have(cli, admin, topic):
     action = SqlRuleAction("SET a = @p", parameters={"@p": 2})
     admin.create_rule(topic, "one", "both", filter=SqlRuleFilter("a = @p", parameters={"@p": 1}), action=action)
     failed = cli.run("export", topic, status=1)
     assert "rule both" in failed.stderr and "@p" in failed.stderr and 'name = "both"' in failed.stdout
 
 
-def test_purge_deletes_what_is_meant(cli, client, queue):
+def test_purge_deletes_only_the_selected_messages(cli, client, queue):
     send(client, queue, *[ServiceBusMessage(f"{n}", subject="even" if n % 2 == 0 else "odd") for n in range(10)])
     assert cli.json("purge", queue, "--where", "sys.Label = 'odd'", "--dry-run")[0]["deleted"] == 5
     assert cli.json("purge", queue, "--where", "sys.Label = 'odd'")[0]["deleted"] == 5
@@ -517,7 +517,7 @@ sql = "id = @id AND price > @least"
     assert [row["path"] for row in target.json("ls")] == ["zz"]
 
 
-def test_a_token_opens_what_it_is_for(cli, daemon, queue):
+def test_a_token_opens_its_resource(cli, daemon, queue):
     import urllib.error
     import urllib.request
 
@@ -536,7 +536,7 @@ def test_a_token_opens_what_it_is_for(cli, daemon, queue):
     assert cli.bodies("peek", queue) == ["hello", "hello"]
 
 
-def test_errors_say_what_to_do(cli, daemon, queue):
+def test_errors_give_advice(cli, daemon, queue):
     absent = f"absent-{uuid.uuid4()}"
     for command in [["peek", absent], ["receive", absent], ["send", absent], ["show", absent], ["purge", absent]]:
         failed = cli.run(*command, status=1)
@@ -630,7 +630,7 @@ def test_throughput_is_measured_with_real_messages(cli, queue):
     assert cli.json("perf", "receive", queue, "--delete", "--wait", "0s")[0]["messages"] == 400
 
 
-def test_doctor_says_what_is_wrong_with_the_way(cli, daemon):
+def test_doctor_names_the_fault_of_the_path_to_the_broker(cli, daemon):
     checks = cli.json("doctor")
     assert all(check["ok"] for check in checks)
     assert {"clock", "storage"} <= {check["check"] for check in checks}

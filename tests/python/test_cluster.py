@@ -65,7 +65,7 @@ def test_a_node_that_is_cut_off_from_the_database_stands_by():
         pair.check()
 
 
-def test_a_pair_keeps_its_word_whatever_fails():
+def test_a_pair_keeps_its_promises_whatever_fails():
     postgres.require()
     number = seed()
     print(f"\nPEEKLOCK_NEMESIS_SEED={number}", flush=True)

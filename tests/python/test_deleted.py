@@ -18,7 +18,7 @@ def idle_daemon(start_daemon):
 
 
 @pytest.mark.parametrize("target", ["q", "t"])
-async def test_a_sender_is_told(flavour, idle_daemon, target):
+async def test_a_sender_gets_an_error(flavour, idle_daemon, target):
     """With one retry: the SDK sends before it reads, and treats the detach as a lost connection."""
     client = sdk.client(flavour, idle_daemon.connection_string, retry_total=1, retry_backoff_factor=0.1)
     async with client:
@@ -30,7 +30,7 @@ async def test_a_sender_is_told(flavour, idle_daemon, target):
                 await sender.send_messages(ServiceBusMessage(b"too late"))
 
 
-async def test_a_subscription_goes_although_its_topic_is_used(flavour, idle_daemon):
+async def test_a_subscription_is_deleted_although_its_topic_is_used(flavour, idle_daemon):
     async with Bus(flavour, idle_daemon.connection_string) as bus:
         for _ in range(3):
             await bus.send(Topic("t"), ServiceBusMessage(b""))
@@ -40,7 +40,7 @@ async def test_a_subscription_goes_although_its_topic_is_used(flavour, idle_daem
             await bus.open_receiver(Topic("t") / "s")
 
 
-async def test_a_client_of_management_is_told(flavour, idle_daemon):
+async def test_a_client_of_management_gets_an_error(flavour, idle_daemon):
     """Scheduling goes over `$management`; its links are detached with the sender's."""
     async with Bus(flavour, idle_daemon.connection_string) as bus:
         sender = await bus.open_sender("q")

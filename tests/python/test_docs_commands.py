@@ -52,7 +52,7 @@ def test_most_commands_run_as_they_stand(tmp_path):
     assert ran > 150 and skipped < 60, f"{ran} run, {skipped} skipped"
 
 
-def test_commands_of_a_block_are_found_with_what_is_shown():
+def test_commands_of_a_block_are_found_with_their_output():
     sh = Block("x.md", 7, "sh", "# no command\npeeklock a \\\n    --b\npeeklock c")
     assert [(one.place, one.text) for one in commands(sh)] == [("x.md:9", "peeklock a \\\n    --b"), ("x.md:11", "peeklock c")]
     console = Block("x.md", 1, "console", "$ ls \\\n    -l\ntotal …\n$ true\n$ cat\n…\nlast")

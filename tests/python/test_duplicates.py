@@ -16,7 +16,7 @@ def message(text: str, message_id: str | None = "id", **properties) -> ServiceBu
     return ServiceBusMessage(text, message_id=message_id, **properties)
 
 
-async def test_a_duplicate_is_accepted_and_dropped_whatever_became_of_the_first(bus, queues):
+async def test_a_duplicate_is_accepted_and_dropped_whatever_the_outcome_of_the_first(bus, queues):
     queue = queues.take("duplicates")
     await bus.send(queue, message("first"), message("again"), message("other", "ID"))
     assert bodies(await bus.drain(queue, 2)) == [b"first", b"other"]

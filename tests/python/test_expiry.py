@@ -199,7 +199,7 @@ async def test_without_a_time_to_live_a_message_does_not_end(bus, queue, travell
     assert bodies(await bus.drain(queue, 1)) == [b"old"]
 
 
-async def test_the_end_of_a_life_is_told_by_the_brokers_clock(bus, queue, traveller):
+async def test_the_end_of_a_life_is_measured_by_the_brokers_clock(bus, queue, traveller):
     """S-1, S-2: a duration when sent, a time of expiry once enqueued; the SDK's own clock is a day behind."""
     before = traveller.now()
     await bus.send(queue, ServiceBusMessage(b"", time_to_live=HOUR))
@@ -234,7 +234,7 @@ async def test_copies_expire_each_in_its_subscription(bus, topics, traveller):
     assert await bus.drain_nothing(topic / "shorter")
     assert await left("none", "shorter", "longer") == [1, 0, 1]
     traveller.advance(hours=1)
-    assert await left("none", "longer") == [1, 1], "nobody listens"
+    assert await left("none", "longer") == [1, 1], "no receiver"
     for name in ("none", "longer"):
         assert await bus.drain_nothing(topic / name)
     assert await left("none", "longer") == [0, 0]

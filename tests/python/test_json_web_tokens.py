@@ -116,7 +116,7 @@ def guarded(tmp_path_factory):
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.algorithm)
-def test_each_role_allows_what_the_configuration_gives_it(guarded, key):
+def test_each_role_has_its_configured_rights(guarded, key):
     with client(guarded, key.token("Clerk")) as clerk:
         send(clerk)
         assert receive(clerk) == [b"x"]
@@ -204,7 +204,7 @@ def test_a_token_of_a_megabyte(start_daemon, token):
         send(good)
 
 
-def test_a_key_that_goes_ends_open_links(start_daemon, tmp_path):
+def test_a_removed_key_ends_open_links(start_daemon, tmp_path):
     old, new = Key("old"), Key("new")
     keys_file = tmp_path / "keys.json"
     keys_file.write_text(key_set(old))

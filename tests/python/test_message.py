@@ -78,7 +78,7 @@ async def test_properties_that_were_not_set_stay_unset(bus, queue):
     assert {name: getattr(received, name) for name in names} == dict.fromkeys(names)
 
 
-async def test_the_broker_stamps_what_is_its_own(bus, queue):
+async def test_the_broker_sets_its_own_properties(bus, queue):
     before = datetime.datetime.now(UTC) - datetime.timedelta(seconds=1)
     received = await round_trip(bus, queue, ServiceBusMessage(b""))
     assert before < received.enqueued_time_utc < datetime.datetime.now(UTC) + datetime.timedelta(seconds=1)
@@ -214,7 +214,7 @@ async def test_a_message_received_and_deleted_has_empty_delivery_annotations(bus
     assert received.raw_amqp_message.delivery_annotations == {}
 
 
-async def test_a_sender_cannot_forge_what_the_broker_stamps(bus, queue):
+async def test_a_sender_cannot_forge_properties_that_the_broker_sets(bus, queue):
     forged = AmqpAnnotatedMessage(
         data_body=b"",
         annotations={"x-opt-sequence-number": 4711, "x-opt-message-state": 1, "x-opt-enqueued-time": 1},

@@ -251,7 +251,7 @@ def test_one_node_serves_and_the_other_stands_by(pair):
     pair.wait_for_standby(standby)
     assert standby.get("/health/live")[0] == 200
     assert standby.get("/health")[0] == 503 and active.get("/health")[0] == 200
-    assert standby.get("/orders")[0] == 503, "nobody administers a node that stands by"
+    assert standby.get("/orders")[0] == 503, "a standby refuses administration"
     assert re.search(r"^peeklock_ready 0$", standby.get("/metrics")[1], re.M)
     assert re.search(r"^peeklock_ready 1$", active.get("/metrics")[1], re.M)
     assert active.ready.exists() and not standby.ready.exists()
@@ -324,7 +324,7 @@ def test_an_operator_drains_a_node(pair):
     assert "may serve" in pair.cluster("drain", active.name, "--undo")
     traffic.wait_for(20)
     traffic.finish()
-    assert active.process.poll() is None, "it goes on as a standby"
+    assert active.process.poll() is None, "it continues as a standby"
 
 
 def test_a_node_that_is_drained_while_it_takes_over_hands_over(pair, server):

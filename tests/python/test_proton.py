@@ -110,7 +110,7 @@ def test_decimals_come_as_service_bus_writes_them(connection, queue, sent):
     assert (type(value), value) == (proton.decimal128, DECIMAL)
 
 
-def test_a_life_longer_than_a_header_can_hold_is_told_by_two_times(connection, queue):
+def test_a_life_longer_than_a_header_can_hold_is_given_by_two_times(connection, queue):
     life_secs = 100 * 24 * 3600
     send(connection, queue, proton.Message("", ttl=(2**32 - 1) / 1000, creation_time=1, expiry_time=1 + life_secs))
     received = receive(connection, queue)[0]
@@ -256,7 +256,7 @@ def promised(terminus):
     return terminus.durability, terminus.expiry_policy, terminus.timeout
 
 
-def test_an_attach_is_answered_with_what_holds(connection, queue):
+def test_an_attach_is_answered_with_the_values_in_force(connection, queue):
     nothing_kept = (proton.Terminus.NONDURABLE, proton.Terminus.EXPIRE_WITH_LINK, 0)
     sender = connection.create_sender(queue, options=Asking()).link
     assert sender.remote_rcv_settle_mode == proton.Link.RCV_FIRST

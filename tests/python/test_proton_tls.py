@@ -82,7 +82,7 @@ def test_a_wrong_password_over_tls(guarded):
             pass
 
 
-def test_a_certificate_may_do_what_is_written_for_its_subject(guarded, authority):
+def test_a_certificate_has_the_rights_configured_for_its_subject(guarded, authority):
     with connected(guarded, identity=authority.identity("shop"), **EXTERNAL) as connection:
         send(connection, "orders", "with a certificate")
         for refused in (

@@ -181,7 +181,7 @@ def test_a_batch_with_one_bad_entry_leaves_nothing(rest, queue):
 # --- between HTTP and the SDK ---
 
 
-async def test_the_sdk_receives_what_http_sent(rest, bus, queue):
+async def test_the_sdk_receives_messages_sent_over_http(rest, bus, queue):
     at = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
     broker = {
         "MessageId": "id",
@@ -224,7 +224,7 @@ async def test_the_sdk_receives_what_http_sent(rest, bus, queue):
     }
 
 
-async def test_http_receives_what_the_sdk_sent(rest, bus, queue):
+async def test_http_receives_messages_of_the_sdk(rest, bus, queue):
     some_id = uuid.uuid4()
     sent = ServiceBusMessage(
         b"bytes \xff",
@@ -312,7 +312,7 @@ async def test_scheduled_messages_wait(bus, queue, traveller):
     assert came.broker["ScheduledEnqueueTimeUtc"] == text
 
 
-async def test_rules_see_what_http_sends(rest, topics):
+async def test_rules_see_properties_sent_over_http(rest, topics):
     topic = topics.take("topic_rules")
     rest.send(topic, b"red", {"Label": "red"})
     rest.send(topic, b"eu", headers={"region": '"eu"', "amount": "5"})

@@ -77,8 +77,8 @@ def test_tokens_that_are_no_good(guarded, rule, key, scope):
     for operation in OPERATIONS:
         assert operation(rest) == 401
     answer = rest.send("no-such-queue", b"x")
-    assert answer.status == 401, "nothing is told about what exists"
-    assert answer.headers["Connection"] == "close", "nobody reads the body of who is refused"
+    assert answer.status == 401, "the answer does not reveal existing entities"
+    assert answer.headers["Connection"] == "close", "the body of a refused request is not read"
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_tokens_that_are_no_good(guarded, make):
     assert "-primary" not in str(error.value)
 
 
-def test_a_signature_by_the_namespace_is_good_for_what_its_url_is_a_prefix_of(guarded):
+def test_a_signature_by_the_namespace_is_valid_for_everything_below_its_url(guarded):
     """As on Service Bus: the URL is compared by whole segments, whether an entity has that name or not."""
     token = signature("sb://localhost/orders", "owner", "owner-primary", int(time.time()) + HOUR)
     with with_token(guarded, token) as connected:

@@ -110,7 +110,7 @@ async def test_a_session_that_was_removed_is_missed(stage):
     assert receiver.session.session_id == "end"
 
 
-async def test_a_time_to_live_is_set_within_what_the_subscription_allows(stage, traveller):
+async def test_a_time_to_live_is_set_within_the_limit_of_the_subscription(stage, traveller):
     rules = {
         "longer": ["EXISTS(n)", ("SET sys.TimeToLive = @ttl", {"@ttl": 3 * HOUR})],
         "shorter": ["EXISTS(n)", ("SET sys.TimeToLive = @ttl", {"@ttl": HOUR})],

@@ -67,7 +67,7 @@ async def test_a_change_amid_a_stream_divides_it_once(stage):
         versions[copy["RuleName"]].append(copy["by"])
         by_number.setdefault(copy["n"], {})[copy["RuleName"]] = copy["by"]
     for name in versions:
-        assert versions[name] == sorted(versions[name]), "what a rule was only goes forward"
+        assert versions[name] == sorted(versions[name]), "versions of a rule only increase"
     assert sorted(by_number) == sorted(accepted) and len(set(versions["all"])) > CHANGES / 2
     for n, by in by_number.items():
         assert ("even" in by) == (n % 2 == 0), n
@@ -169,7 +169,7 @@ async def test_a_forwarded_copy_takes_its_changes_along(flavour, start_daemon):
         assert properties(due_message) == sent | {"RuleName": "r"}
 
 
-async def test_the_id_that_was_set_tells_duplicates_where_a_copy_is_forwarded_to(flavour, start_daemon):
+async def test_the_id_that_was_set_detects_duplicates_where_a_copy_is_forwarded_to(flavour, start_daemon):
     """Only there: the subscription keeps copies with the same id."""
     window = {"requires_duplicate_detection": True, "duplicate_detection_history_time_window": "PT1H"}
     daemon = start_daemon(entities_text({"once": window}))
@@ -192,7 +192,7 @@ async def until_scheduled(bus):
         await asyncio.sleep(0.05)
 
 
-async def test_rules_of_the_next_topic_see_what_was_changed(flavour, start_daemon):
+async def test_rules_of_the_next_topic_see_the_changes(flavour, start_daemon):
     daemon = start_daemon(entities_text({"graves": {}}))
     first, second = Topic("first"), Topic("second")
     async with Bus(flavour, daemon.connection_string) as bus, administration(daemon, flavour) as admin:

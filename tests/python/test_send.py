@@ -99,7 +99,7 @@ async def test_a_queue_name_may_contain_slashes(bus, queues):
     assert body(message) == b"deep"
 
 
-async def test_a_sender_is_told_how_large_a_batch_may_be(start_daemon, flavour):
+async def test_a_sender_learns_how_large_a_batch_may_be(start_daemon, flavour):
     """Without that, the SDK guesses 256 KB where a message may have less than 1 MiB."""
     sizes_kb = {"small": 200, "medium": 512, "large": 4096}
     queues = {name: {"max_message_size_in_kilobytes": size_kb} for name, size_kb in sizes_kb.items()}

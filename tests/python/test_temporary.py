@@ -165,7 +165,7 @@ async def test_use_starts_the_time_anew(travel, target, source, use):
 
 
 @pytest.mark.parametrize("target,source,no_use", table(NO_USES))
-async def test_what_is_no_use_does_not(travel, target, source, no_use):
+async def test_other_operations_do_not_count_as_use(travel, target, source, no_use):
     """S-30, S-31, S-32: above all, sends do not keep a subscription."""
     bus, daemon = travel
     await bus.send(target, message("first"))
@@ -258,7 +258,7 @@ async def sessions_of(bus) -> list[str]:
     return await asyncio.to_thread(lambda: list(bus.client.target.list_queue_sessions("sessions")))
 
 
-async def test_a_subscription_goes_alone_and_a_topic_with_its_subscriptions(travel):
+async def test_a_subscription_is_deleted_alone_and_a_topic_with_its_subscriptions(travel):
     """S-25; the remaining topic accepts messages as before."""
     bus, daemon = travel
     for topic in (LASTING, BRIEF):
@@ -291,7 +291,7 @@ async def test_everything_in_it_is_gone(travel, flavour):
 
 
 @pytest.mark.parametrize("source", [QUEUE[1], TOPIC[1], SUBSCRIPTION[1]], ids=["queue", "topic", "subscription"])
-async def test_an_attached_receiver_is_told(travel, source):
+async def test_an_attached_receiver_is_notified(travel, source):
     """Senders are in test_deleted.py."""
     bus, daemon = travel
     receiver = await bus.open_receiver(source)

@@ -110,7 +110,7 @@ async def test_a_message_has_at_most_256_kilobytes_below_premium(daemon_of_tier,
         assert bodies(await bus.drain("declared", len(expected))) == expected
 
 
-def test_a_lower_tier_leaves_what_is_stored_until_it_is_changed(start_daemon):
+def test_a_lower_tier_leaves_stored_entities_until_they_are_changed(start_daemon):
     daemon = start_daemon(config("premium"))
     with administration_client(daemon) as admin:
         admin.create_queue("sessions", requires_session=True)

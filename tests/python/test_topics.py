@@ -192,7 +192,7 @@ async def test_receive_and_delete(bus, topic):
     assert len(await bus.peek(topic / "two")) == 1
 
 
-async def test_a_subscription_that_waits_gets_what_is_sent(bus, topic):
+async def test_a_waiting_subscription_gets_sent_messages(bus, topic):
     receiver = await bus.open_receiver(topic / "one")
     assert await nothing(receiver)
     await bus.send(topic, ServiceBusMessage(b"late"))

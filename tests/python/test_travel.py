@@ -21,7 +21,7 @@ async def test_a_time_to_live_of_an_hour_and_a_lock_of_five_minutes_pass_at_once
     assert (body(again), again.delivery_count) == (b"slow", 1)
     traveller.advance(hours=1)
     last = await one(receiver)
-    assert (body(last), last.delivery_count) == (b"slow", 2), "what was behind it is gone"
+    assert (body(last), last.delivery_count) == (b"slow", 2), "the later message is gone"
     (dead,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
     assert (body(dead), dead.dead_letter_reason) == (b"short", "TTLExpiredException")
 
@@ -38,7 +38,7 @@ async def test_connections_do_not_notice(bus, queue, traveller):
         traveller.advance(days=1)
 
 
-async def test_what_becomes_available_on_the_way_lives_from_then_on(bus, queues, traveller):
+async def test_messages_that_become_available_on_the_way_live_from_then_on(bus, queues, traveller):
     """Scheduled in five minutes, with a time-to-live of ten: after a jump of an hour it has expired, as if the hour had passed."""
     queue = queues.take("dead_letter_on_expiry")
     life = datetime.timedelta(minutes=10)

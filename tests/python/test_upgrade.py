@@ -34,7 +34,7 @@ def test_an_earlier_versions_directory_has_everything(fixture, hints, later):
     upgrade.verify(later)
 
 
-def test_what_is_written_today_reads_the_same(later):
+def test_a_store_written_today_reads_the_same(later):
     earlier = Daemon(upgrade.CONFIG).start()
     upgrade.fill(earlier)
     earlier.kill()

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_answer_may_be_there_or_not() {
+    fn unanswered_sends_may_be_there_or_not() {
         let mut audit = with_accepted(&["a", "b"]);
         audit.asked("c");
         audit.asked("d");

@@ -36,7 +36,7 @@ impl Bystander {
         let goal = self.rounds.load(Ordering::Relaxed) + 3;
         let start = Instant::now();
         while self.rounds.load(Ordering::Relaxed) < goal {
-            assert!(!self.thread.is_finished(), "the bystander was harmed");
+            assert!(!self.thread.is_finished(), "the connection of the bystander failed");
             assert!(start.elapsed() < PATIENCE, "the bystander is stuck");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -46,7 +46,7 @@ impl Bystander {
     pub fn dismiss(self) {
         self.await_progress();
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("the bystander was harmed");
+        self.thread.join().expect("the connection of the bystander failed");
     }
 }
 

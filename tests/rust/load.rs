@@ -118,7 +118,7 @@ impl Load {
     /// Sends repeatedly, a window at a time; returns only with the error of a cut connection.
     fn produce(&self, number: usize, target: &str, places: &'static [&'static str]) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
-        client.attach_sender(0, target)?.expect("what was configured is there");
+        client.attach_sender(0, target)?.expect("the configured queue exists");
         let mut in_flight: HashMap<u32, String> = HashMap::new();
         for count in 0..usize::MAX {
             let session = SESSIONS[count % SESSIONS.len()];
@@ -270,7 +270,7 @@ fn attach(client: &mut Client, place: &str, session: Option<&str>) -> io::Result
         Some(session) => client.attach_session(0, place, session, WINDOW)?,
         None => client.attach_receiver(0, place, WINDOW)?,
     };
-    attached.expect("what was configured is there");
+    attached.expect("the configured queue exists");
     Ok(())
 }
 

@@ -26,7 +26,7 @@ impl SessionAudit {
     /// Records that the only holder since the restart got a message; holders never abandon messages.
     pub fn delivered(&mut self, name: &str, number: i64) {
         if let Some(next) = self.left.pop_front() {
-            assert_eq!(next, name, "the session starts with what was left");
+            assert_eq!(next, name, "the session starts with the remaining message");
         }
         assert!(number > self.last, "{name} with the number {number} came after {}", self.last);
         self.last = number;

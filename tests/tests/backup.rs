@@ -190,10 +190,7 @@ fn check(address: SocketAddr, before: &Journal, after: &Journal) {
         let shown = shown(address, place);
         let (before, after) = (&before[place], &after[place]);
         for name in before.accepted.difference(&after.completing) {
-            assert!(
-                shown.contains(name),
-                "{place}: {name} was accepted, nobody completed it, and it is gone"
-            );
+            assert!(shown.contains(name), "{place}: {name} was accepted, never completed, and is lost");
         }
         for name in &shown {
             assert!(after.asked.contains(name), "{place}: {name} was never sent");
@@ -220,7 +217,7 @@ impl Load {
     /// Sends repeatedly, a window at a time; returns only with the error of a cut connection.
     fn produce(&self, target: &str, places: &'static [&'static str]) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
-        client.attach_sender(0, target)?.expect("what was configured is there");
+        client.attach_sender(0, target)?.expect("the configured queue exists");
         let mut in_flight: HashMap<u32, String> = HashMap::new();
         for count in 0..usize::MAX {
             let name = format!("{}:{target}:{count}", self.round);
@@ -250,7 +247,7 @@ impl Load {
     /// Receives repeatedly and completes most messages; returns only with the error of a cut connection.
     fn consume(&self, place: &'static str) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
-        client.attach_receiver(0, place, WINDOW)?.expect("what was configured is there");
+        client.attach_receiver(0, place, WINDOW)?.expect("the configured queue exists");
         let mut completing: HashMap<u32, String> = HashMap::new();
         for count in 1_u32.. {
             let delivery = client.receive(0)?;

@@ -163,7 +163,7 @@ fn receive_until(
 }
 
 fn joined(reader: JoinHandle<Came>) -> Came {
-    reader.join().expect("the broker sends what it should")
+    reader.join().expect("the broker sends the expected frames")
 }
 
 fn read(

@@ -43,7 +43,7 @@ fn send(daemon: &Daemon, queue: &str, sent: &mut BTreeMap<String, Vec<String>>) 
     let messages = sent.entry(queue.to_owned()).or_default();
     let name = format!("{queue}:{}", messages.len());
     let mut client = Client::connect(daemon.amqp()).unwrap();
-    client.attach_sender(0, queue).unwrap().expect("what is configured is there");
+    client.attach_sender(0, queue).unwrap().expect("the configured queue exists");
     let outcome = client.send(0, &data_message(name.as_bytes())).unwrap();
     assert_eq!(outcome.code(), Some(code::ACCEPTED));
     messages.push(name);

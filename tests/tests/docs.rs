@@ -79,7 +79,7 @@ fn every_page_is_in_the_summary_once() {
         "not in docs/SUMMARY.md"
     );
     let missing: Vec<&String> = listed.difference(&there).collect();
-    assert_eq!(missing, Vec::<&String>::new(), "docs/SUMMARY.md lists what does not exist");
+    assert_eq!(missing, Vec::<&String>::new(), "docs/SUMMARY.md lists missing pages");
 }
 
 #[test]

@@ -189,7 +189,7 @@ async fn keeps_the_properties_of_a_message() {
 }
 
 #[tokio::test]
-async fn is_told_that_a_queue_is_unknown() {
+async fn gets_an_error_for_an_unknown_queue() {
     let mut daemon = Daemon::with_queues(&[QUEUE]);
     let mut peer = Peer::connect(&daemon, 1 << 16).await;
     let error = Receiver::attach(&mut peer.session, "lost", "no-such-queue").await.unwrap_err();

@@ -78,7 +78,11 @@ fn others_are_served_between_the_batches_of_a_purge() {
     daemon.kill();
     daemon.start();
     let stay = 1 + sends[0].len() as u64 - (deleted - (MESSAGES as u64 - 1));
-    assert_eq!(purge(daemon.http(), "full"), stay, "the locked message, and what came after the purge began");
+    assert_eq!(
+        purge(daemon.http(), "full"),
+        stay,
+        "the locked message, and those sent after the purge began"
+    );
     drop(locked);
     daemon.assert_sound();
 }

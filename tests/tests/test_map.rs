@@ -150,7 +150,7 @@ fn every_test_of_the_map_exists() {
     assert!(references.len() > 100, "only {} references", references.len());
     let missing: Vec<&str> =
         references.into_iter().filter(|reference| !leads_to_a_test(reference, &read)).collect();
-    assert!(missing.is_empty(), "the map names what does not exist: {missing:#?}");
+    assert!(missing.is_empty(), "the map names missing tests: {missing:#?}");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn every_test_of_the_threat_model_exists() {
     assert!(references.len() > 30, "only {} references", references.len());
     let missing: Vec<&str> =
         references.into_iter().filter(|reference| !leads_to_a_test(reference, &read)).collect();
-    assert!(missing.is_empty(), "the threat model names what does not exist: {missing:#?}");
+    assert!(missing.is_empty(), "the threat model names missing tests: {missing:#?}");
     let is_row = |line: &&str| line.starts_with("| ") && !line.starts_with("| Peer |");
     let has_end = |line: &&str| line.contains("::") || line.contains("| None");
     let unproved: Vec<&str> = model.lines().filter(is_row).filter(|line| !has_end(line)).collect();

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_within_what_contains_all_of_it() {
+    fn a_scope_is_within_scopes_that_contain_all_of_it() {
         let queue = Scope::from(of("q"));
         assert!(queue.is_within(&of("q")) && queue.is_within(&of("")) && !queue.is_within(&of("q/new")));
         let prefix = Scope::Prefix(of("q"));

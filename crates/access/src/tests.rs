@@ -254,7 +254,7 @@ fn a_rule_of_an_entity_is_for_no_entity_whose_name_only_starts_with_its_own() {
 }
 
 #[test]
-fn a_signature_for_what_has_no_canonical_form_is_for_nothing() {
+fn a_signature_for_a_resource_without_canonical_form_is_for_nothing() {
     let (access, _) = access();
     for signed in ["sb%3A%2F%2Fh%2F%24x%2Fq", "sb%3A%2F%2Fh%2Fa%25252fb", "sb%3A%2F%2Fh%2Fa%2F%2Fb", "%24x"] {
         let token = token(signed, "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
@@ -279,7 +279,7 @@ fn a_signature_without_a_scheme_is_for_the_namespace_only_if_no_entity_has_that_
 }
 
 #[test]
-fn a_signature_by_the_namespace_is_for_what_it_names_and_what_that_is_a_prefix_of() {
+fn a_signature_by_the_namespace_is_for_its_resource_and_everything_below() {
     let (access, _) = access();
     let token = token("sb%3A%2F%2Fh%2Forders", "1900003600", "RootManageSharedAccessKey", DEFAULT_KEY);
     assert!(access.token(&token, &of("orders/subscriptions/eu"), MADE_AT).is_ok());
@@ -290,7 +290,7 @@ fn a_signature_by_the_namespace_is_for_what_it_names_and_what_that_is_a_prefix_o
 }
 
 #[test]
-fn rules_of_the_same_name_are_told_apart_by_their_keys() {
+fn rules_of_the_same_name_are_distinguished_by_their_keys() {
     let (access, _) = access();
     let rights = |key: &str| {
         let token = token("sb%3A%2F%2Fh%2Finvoices", "1900003600", "RootManageSharedAccessKey", key);
@@ -337,7 +337,7 @@ fn grants_stand_as_long_as_their_key_and_rights() {
     changes.mark_unchanged();
     entities.set("invoices", Vec::new());
     access.entities_changed();
-    assert!(!changes.has_changed().unwrap(), "nobody used that rule");
+    assert!(!changes.has_changed().unwrap(), "no grant depends on that rule");
     access.replace(Policy::default());
     assert!(changes.has_changed().unwrap() && !access.is_still_valid(&root));
     access.replace(Policy { required: false, ..Policy::default() });
@@ -345,7 +345,7 @@ fn grants_stand_as_long_as_their_key_and_rights() {
 }
 
 #[test]
-fn certificates_allow_what_their_subject_is_given() {
+fn certificates_have_the_rights_of_their_subject() {
     let (access, _) = access();
     let scope = Resource::entity("orders");
     let certificate = CertificateRule { subject: "CN=shop".into(), rights: SEND, scope };

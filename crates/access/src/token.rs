@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_is_wrong() {
+    fn names_the_mistake() {
         for text in [
             "",
             "hello",

@@ -94,11 +94,11 @@ fn the_next_in_turn_finds_room_however_many_hold_parts() {
     assert!(
         budget.free_bytes() >= LARGE - 200 * STEP_BYTES && shares.iter().all(|share| share.bytes() < LARGE)
     );
-    assert!(budget.largest_share() >= LARGE, "alone, nobody needs a turn");
+    assert!(budget.largest_share() >= LARGE, "a single sender needs no turn");
 }
 
 #[test]
-fn growth_is_refused_at_the_limit_of_the_state_and_taken_somewhat_below_it() {
+fn growth_is_refused_at_the_limit_of_the_state_and_accepted_somewhat_below_it() {
     let budget = Budget::beside_state(1000, 0, 3200);
     let state = budget.state();
     assert_eq!((state.measured(3199), state.is_full()), (None, false));

@@ -154,7 +154,7 @@ mod tests {
             lines.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
         };
         assert_eq!(ids(None, 2), [5, 6]);
-        assert_eq!(ids(Some(1), 1), [5], "what is gone is left out");
+        assert_eq!(ids(Some(1), 1), [5], "dropped lines are left out");
         assert_eq!(ids(Some(2_003), 9), [2_004]);
         assert_eq!(ids(Some(2_004), 9), [0; 0]);
         assert_eq!(ids(Some(u64::MAX - 1), 9), [0; 0]);

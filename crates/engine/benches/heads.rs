@@ -121,7 +121,7 @@ fn main() {
         let read = best(|| {
             let options: EntityOptions = kind.options.clone().into();
             let partition = Partition::restore(QueueId(1), options, meta.clone(), head.clone());
-            black_box(partition.expect("what was just written"));
+            black_box(partition.expect("the record just written"));
         });
         println!(
             "{:<26} {write:>10.1} {read:>10.1} {:>12.1}",

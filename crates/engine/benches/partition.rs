@@ -204,7 +204,7 @@ fn restore() {
     println!("{:<58} {:>8.1} bytes each", "head record", head_bytes as f64 / count as f64);
     let started = Instant::now();
     let partition =
-        Partition::restore(ID, QueueOptions::default(), meta, head).expect("what was just written");
+        Partition::restore(ID, QueueOptions::default(), meta, head).expect("the record just written");
     report("restore", started, count);
     assert_eq!(partition.counts().active, count as u64);
 }

@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_leads_back(index in 0..KeyPartition::COUNT, number in 0..=NUMBER_MASK) {
+        fn a_shown_number_leads_back_to_partition_and_number(index in 0..KeyPartition::COUNT, number in 0..=NUMBER_MASK) {
             let (partition, number) = (KeyPartition::new(index).unwrap(), SequenceNumber(number));
             let shown = partition.shown(number);
             prop_assert_eq!(shown.split(), (Some(partition), number));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_what_is_no_number_stay_what_they_are() {
+    fn infinities_and_nan_stay_unchanged() {
         assert_eq!(widen_32(0x7800_0000), 0x78 << 120);
         assert_eq!(widen_64(0xf800_0000_0000_0000), 0xf8 << 120);
         assert_eq!(widen_32(0x7c00_0000), 0x7c << 120);
@@ -212,7 +212,7 @@ mod tests {
         let written = |bits: u128| as_service(&Value::Decimal128(bits.to_be_bytes()));
         let kept = |bits: u128| Ok(Some(Value::Decimal128(bits.to_be_bytes())));
         assert_eq!(written(wide(12345, -4)), kept(dotnet(12345, 4)));
-        assert_eq!(written(dotnet(12345, 4)), kept(dotnet(12345, 4)), "what .NET sent stays");
+        assert_eq!(written(dotnet(12345, 4)), kept(dotnet(12345, 4)), "a decimal of .NET is unchanged");
         assert_eq!(written(1 << 127 | wide(7, 0)), kept(1 << 127 | dotnet(7, 0)));
         assert_eq!(written(wide(7, 3)), kept(dotnet(7000, 0)), "no exponents above zero");
         assert_eq!(written(wide(100, -30)), kept(dotnet(1, 28)), "zeros at the end go");

@@ -1,29 +1,23 @@
 //! Encodes a stored message for a client: a fresh header and annotations, and changes in layers over the sent
 //! properties: those by rule actions, then those by receivers, then the reason of dead-lettering.
 
+mod annotations;
 mod changed;
 mod overlay;
 
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use peeklock_engine::{
-    Lock, MessageState, MessageView, PropertyChanges, Received, SubQueue, TextProperty, Timestamp,
-};
+use peeklock_engine::{Lock, MessageView, Received, Timestamp};
 use smallvec::{SmallVec, smallvec};
 
 use crate::annotation;
 use overlay::Overlay;
+use peeklock_wire::DecodeError;
 use peeklock_wire::message::{Header, MapSection, MessageProperties, Places, Sections, header_and_places};
-use peeklock_wire::{DecodeError, Str, Value};
 
 /// Latest time that the SDKs can represent, in milliseconds since 1970 (P and J clamp to the same).
 const EXPIRY_MAX_MS: u64 = 253_402_243_199_000;
-
-/// The lock's end for "not locked", in milliseconds since 1970: the year 1. Python documents it as the service's value
-/// for "not set" (`utc_from_timestamp`), and every SDK accepts it; .NET's tests require the annotation on browsed
-/// messages (`CreateFromReceivedMessageCopiesPropertiesTopic`).
-const NOT_LOCKED_MS: i64 = -62_135_596_800_000;
 
 /// An encoded message, in slices.
 pub type Encoded = SmallVec<[Bytes; 3]>;
@@ -102,7 +96,7 @@ impl Encoder {
         let view = &received.view;
         self.header(header, view);
         self.delivery_annotations(&stored, received.lock.as_ref(), format)?;
-        self.annotations(&stored, received, format, origin)?;
+        annotations::write(&mut self.fresh, &stored, received, format, origin)?;
         let mut kept = places.header.len() + places.delivery_annotations.len();
         kept += places.message_annotations.len();
         let changes = view.changes.as_deref();
@@ -183,85 +177,6 @@ impl Encoder {
         Ok(())
     }
 
-    /// The sender's annotations, without those written only by the broker or changed by actions, and the broker's
-    /// annotations.
-    fn annotations(
-        &mut self,
-        stored: &Stored<'_>,
-        received: &Received,
-        format: DeliveryFormat,
-        origin: Origin,
-    ) -> Result<(), DecodeError> {
-        let view = &received.view;
-        let mut sent_schedule_ms = None;
-        let changes = view.changes.as_deref();
-        let changed_key = changes.and_then(|changes| changes.text(TextProperty::PartitionKey));
-        let changed_schedule = changes.and_then(|changes| changes.scheduled_enqueue_time_ms);
-        let mut needs_key = origin.sessions && !matches!(changed_key, Some(Some(_)));
-        let sent = stored.section(&stored.places.message_annotations);
-        let mut section = MapSection::message_annotations(&mut self.fresh);
-        for entry in Sections::map_entries(&sent)? {
-            let entry = entry?;
-            let is_changed = match entry.key {
-                Some(annotation::PARTITION_KEY) => changed_key.is_some(),
-                Some(annotation::SCHEDULED_ENQUEUE_TIME) => {
-                    let encoded = sent.slice_ref(entry.encoded_value);
-                    sent_schedule_ms = annotation::timestamp_ms(encoded);
-                    changed_schedule.is_some()
-                }
-                key => key.is_some_and(annotation::is_service_owned),
-            };
-            if !is_changed {
-                needs_key &= entry.key != Some(annotation::PARTITION_KEY);
-                section.entry(entry);
-            }
-        }
-        if let Some(Some(key)) = changed_key {
-            section.string(annotation::PARTITION_KEY, key);
-        }
-        if let Some(Some(at_ms)) = changed_schedule {
-            section.timestamp(annotation::SCHEDULED_ENQUEUE_TIME, signed(at_ms));
-        }
-        if needs_key && let Some(session_id) = session_id(stored, changes)? {
-            section.string(annotation::PARTITION_KEY, &session_id);
-        }
-        section.timestamp(annotation::ENQUEUED_TIME, signed(view.enqueued_at.0));
-        section.long(annotation::SEQUENCE_NUMBER, signed(view.shown_number().0));
-        if origin.partitioned {
-            section.value(annotation::PARTITION_ID, &Value::Short(view.partition.index().into()));
-        }
-        let forwarded = view.forwarded.as_deref();
-        // Only if the message has two numbers (G's live test of all annotations).
-        let number_of_topic = origin.copies.then(|| view.shown_number_of_topic().0);
-        let first_number =
-            forwarded.map(|forwarded| forwarded.enqueued_sequence_number.0).or(number_of_topic);
-        if let Some(first_number) = first_number {
-            section.long(annotation::ENQUEUED_SEQUENCE_NUMBER, signed(first_number));
-        }
-        if let Some(source) = forwarded.and_then(|forwarded| forwarded.dead_letter_source.as_deref()) {
-            section.string(annotation::DEAD_LETTER_SOURCE, source);
-        }
-        match (&received.lock, format) {
-            (Some(lock), _) => section.timestamp(annotation::LOCKED_UNTIL, signed(lock.locked_until.0)),
-            (None, DeliveryFormat::Browsed { .. }) => {
-                section.timestamp(annotation::LOCKED_UNTIL, NOT_LOCKED_MS);
-            }
-            (None, _) => {}
-        }
-        match view.state {
-            MessageState::Active
-                if format == DeliveryFormat::Link && was_scheduled(view, sent_schedule_ms, origin) =>
-            {
-                section.int(annotation::MESSAGE_STATE, 2);
-            }
-            MessageState::Active => {}
-            MessageState::Deferred => section.int(annotation::MESSAGE_STATE, 1),
-            MessageState::Scheduled => section.int(annotation::MESSAGE_STATE, 2),
-        }
-        section.finish();
-        Ok(())
-    }
-
     /// The sender's properties with the changes of actions and the time of expiry.
     fn properties(&mut self, stored: &Stored<'_>, view: &MessageView) -> Result<(), DecodeError> {
         let mut properties = stored.with_properties().decode_properties()?;
@@ -302,17 +217,6 @@ fn show_expiry(properties: &mut MessageProperties, view: &MessageView) {
     properties.creation_time_ms = Some(signed(view.expires_at.0.saturating_sub(life_ms)));
 }
 
-/// Whether an active message was scheduled before: the service reports that for as long as the message is delivered
-/// (azure-sdk-for-js, `sendAndSchedule.spec.ts`, "Schedule single message"). In a queue the body of such a message is
-/// stored under another number. For a topic's copies only the time is known, so those sent with a time in the past are
-/// reported as scheduled too; the service reports either (azure-sdk-for-js 19357).
-fn was_scheduled(view: &MessageView, sent_schedule_ms: Option<i64>, origin: Origin) -> bool {
-    sent_schedule_ms.is_some_and(|at_ms| at_ms <= signed(view.enqueued_at.0))
-        && (origin.copies || view.body.0 != view.sequence_number.0)
-        && view.sub_queue == SubQueue::Main
-        && view.forwarded.is_none()
-}
-
 /// Corrects the footer of a message: it is kept when the body is omitted, and earlier versions stored keys as strings,
 /// which crash Java's receivers.
 fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, format: DeliveryFormat) -> Result<(), DecodeError> {
@@ -326,14 +230,6 @@ fn end_with_footer(encoded: &mut Encoded, footer: &Bytes, format: DeliveryFormat
     }
     encoded.push(Sections::copy_map(footer, |_| None)?);
     Ok(())
-}
-
-/// The session of a message, including a change by a rule's action.
-fn session_id(stored: &Stored<'_>, changes: Option<&PropertyChanges>) -> Result<Option<Str>, DecodeError> {
-    match changes.and_then(|changes| changes.text(TextProperty::SessionId)) {
-        Some(changed) => Ok(changed.map(Into::into)),
-        None => Ok(stored.with_properties().view_properties()?.group_id.map(Into::into)),
-    }
 }
 
 /// Application property from which every SDK reads the reason.

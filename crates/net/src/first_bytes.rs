@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn protocols_are_told_apart_however_the_first_bytes_are_split() {
+    async fn protocols_are_distinguished_however_the_first_bytes_are_split() {
         for (bytes, expected) in KNOWN {
             for split in 0..bytes.len() {
                 let (mut near, mut far) = duplex(64);
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_change_their_meaning_by_what_follows(bytes: Vec<u8>, text in "[A-Z -]{0,40}") {
+        fn no_bytes_change_their_meaning_by_later_bytes(bytes: Vec<u8>, text in "[A-Z -]{0,40}") {
             exercise(&bytes);
             exercise(text.as_bytes());
         }

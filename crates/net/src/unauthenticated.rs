@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_of_all_goes_when_there_are_too_many_in_total() {
+    async fn the_oldest_of_all_is_closed_when_there_are_too_many_in_total() {
         let all = connections(3, 2);
         let mut present: Vec<UnauthenticatedConnection> =
             (1..=4).map(|last| all.arrive(address(last))).collect();

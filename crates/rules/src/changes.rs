@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_weighs_nothing() {
+    fn a_removed_property_has_no_size() {
         let mut changes = PropertyChanges { time_to_live_ms: Some(None), ..PropertyChanges::default() };
         changes.set_text(TextProperty::To, None);
         changes.set_user("x", None);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_weighs_as_much_as_its_encoding() {
+    fn a_set_property_has_the_size_of_its_encoding() {
         let mut changes = PropertyChanges::default();
         changes.set_user("abc", Some(PropertyValue::Integer(1)));
         assert_eq!(changes.header_bytes(), 5 + 9);

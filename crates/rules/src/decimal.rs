@@ -145,7 +145,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_clients_send_is_read_and_written() {
+    fn decimals_of_clients_are_read_and_written() {
         for (bits, double, shown) in PYTHON {
             assert_eq!(to_double(bits).to_bits(), double.to_bits(), "{shown}");
             assert_eq!(text(bits), shown);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_what_is_no_number_are_that() {
+    fn infinities_and_nan_are_recognised() {
         assert_eq!(to_double(0x7800 << 112), f64::INFINITY);
         assert_eq!(to_double(0xf800 << 112), f64::NEG_INFINITY);
         assert!(to_double(0x7c00 << 112).is_nan() && to_double(0x7e00 << 112).is_nan());

@@ -104,7 +104,7 @@ mod tests {
         }
 
         #[test]
-        fn a_prepared_name_is_what_a_name_is(left in "[aAbBüÜσςΣ]{0,3}", right in "[aAbBüÜσςΣ]{0,3}") {
+        fn a_prepared_name_equals_the_name(left in "[aAbBüÜσςΣ]{0,3}", right in "[aAbBüÜσςΣ]{0,3}") {
             prop_assert_eq!(Name::new(&left).is(&right), same(&left, &right));
         }
     }

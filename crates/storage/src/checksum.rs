@@ -46,7 +46,7 @@ mod tests {
     proptest! {
         /// The library uses different code for different lengths and alignments.
         #[test]
-        fn every_length_gives_what_the_definition_says(
+        fn every_length_agrees_with_the_definition(
             bytes in prop::collection::vec(any::<u8>(), 0..3000),
             skipped in 0_usize..64,
             cut in any::<prop::sample::Index>(),

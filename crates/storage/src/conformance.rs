@@ -47,14 +47,14 @@ macro_rules! conformance_suite {
     ($subject:ty, $runs:expr) => {
         $crate::conformance::suite! { $subject, $runs,
             a_batch_sees_its_own_operations_and_survives_a_restart
-            what_was_acknowledged_is_there_after_a_restart_and_what_was_removed_is_not
+            acknowledged_values_are_there_after_a_restart_and_removed_ones_are_not
             reads_answer_key_by_key_in_any_order
             scans_page_through_one_space_of_one_partition
             an_empty_batch_an_empty_range_and_a_removal_of_nothing_are_fine
             values_of_all_sizes_replace_each_other
             limits_are_kept_and_answers_stay_in_order
-            what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_owner_resumes
-            a_resumption_does_not_overtake_what_was_submitted_before_it
+            batches_submitted_after_a_refused_batch_are_refused_too_until_the_owner_resumes
+            a_resumption_does_not_overtake_earlier_batches
             acquiring_again_fences_the_earlier_lease_and_raises_the_epoch
             a_full_store_refuses_bodies_and_takes_removals
             partitions_are_listed_while_they_hold_values
@@ -110,7 +110,7 @@ pub async fn a_batch_sees_its_own_operations_and_survives_a_restart<S: Subject>(
     assert_eq!(contents(&*acquire(&subject).await).await, expected);
 }
 
-pub async fn what_was_acknowledged_is_there_after_a_restart_and_what_was_removed_is_not<S: Subject>() {
+pub async fn acknowledged_values_are_there_after_a_restart_and_removed_ones_are_not<S: Subject>() {
     let mut subject = S::new(LIMITS);
     let mut expected = BTreeMap::new();
     for round in 0..3 {
@@ -218,7 +218,7 @@ pub async fn limits_are_kept_and_answers_stay_in_order<S: Subject>() {
     assert_eq!(contents(&*lease).await.len(), 2);
 }
 
-pub async fn what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_owner_resumes<S: Subject>() {
+pub async fn batches_submitted_after_a_refused_batch_are_refused_too_until_the_owner_resumes<S: Subject>() {
     let subject = S::new(SMALL);
     let lease = acquire(&subject).await;
     let other = Key::new(Space::Meta, OTHER, 1);
@@ -233,7 +233,7 @@ pub async fn what_was_submitted_behind_a_refused_batch_is_refused_too_until_its_
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), [other, head(3), body(3)]);
 }
 
-pub async fn a_resumption_does_not_overtake_what_was_submitted_before_it<S: Subject>() {
+pub async fn a_resumption_does_not_overtake_earlier_batches<S: Subject>() {
     let subject = S::new(SMALL);
     let lease = acquire(&subject).await;
     for round in 0..200 {

@@ -176,7 +176,7 @@ impl UnderWay {
 
     fn answered(&mut self, mut messages: u32) {
         while messages > 0 {
-            let (written, since) = self.writes.front_mut().expect("only what was written is answered");
+            let (written, since) = self.writes.front_mut().expect("answers belong to written messages");
             let taken = messages.min(*written);
             self.latencies.add(since.elapsed(), taken);
             *written -= taken;

@@ -157,7 +157,7 @@ fn keys_of_ones_own_make_every_name_good_unless_names_are_listed() {
 }
 
 #[test]
-fn a_listed_origin_may_do_what_its_key_allows() {
+fn a_listed_origin_has_the_rights_of_its_key() {
     let network = "[network]\nallowed_origins = [\"https://shop.example\", \"http://localhost:8080\"]\n";
     let mut daemon = Daemon::with_config(&format!("{network}[[queues]]\nname = \"victim\""));
     let to = daemon.http();

@@ -31,7 +31,7 @@ fn the_coordinator_needs_no_token_and_gives_ids_that_differ() {
 }
 
 #[test]
-fn discharging_what_was_never_declared_is_an_unknown_id() {
+fn discharging_an_undeclared_transaction_is_an_unknown_id() {
     let mut daemon = Daemon::with_config(CONFIG);
     let mut client = controller(&daemon);
     for id in [&b""[..], &[7], &[7; 16], &[7; 32], &[7; 33], &[7; 400]] {
@@ -96,7 +96,7 @@ fn another_coordinator_link_of_the_connection_may_discharge() {
 }
 
 #[test]
-fn a_coordinator_link_that_is_detached_rolls_back_what_it_declared() {
+fn a_coordinator_link_that_is_detached_rolls_back_its_transactions() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon, &["old"]);
     let mut client = sending(&daemon);
@@ -153,7 +153,7 @@ fn hundreds_of_declarations_are_taken_and_then_the_broker_is_busy() {
 }
 
 #[test]
-fn a_coordinator_gets_what_it_does_not_understand() {
+fn a_coordinator_rejects_malformed_requests() {
     let mut daemon = Daemon::with_config(CONFIG);
     let discharge = |fields| Value::composite(code::DISCHARGE, fields);
     let nonsense = [

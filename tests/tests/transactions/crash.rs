@@ -139,9 +139,9 @@ impl Load {
     fn work(&self, worker: u32) -> io::Result<()> {
         let mut client = Client::connect(self.address)?;
         client.attach_coordinator(COORDINATOR)?.expect("a coordinator");
-        client.attach_receiver(TOKEN_RECEIVER, "tokens", 1)?.expect("what was configured is there");
+        client.attach_receiver(TOKEN_RECEIVER, "tokens", 1)?.expect("the configured queue exists");
         for (handle, target) in SENDERS {
-            client.attach_sender(handle, target)?.expect("what was configured is there");
+            client.attach_sender(handle, target)?.expect("the configured queue exists");
         }
         for count in 0.. {
             let token = client.receive(TOKEN_RECEIVER)?;
@@ -224,7 +224,10 @@ impl Journal {
         }
         assert_eq!(tokens.len(), usize::try_from(TOKENS).unwrap(), "a token was lost or made");
         for name in out {
-            assert!(!tokens.contains(&self.consumed[name]), "{name} is there and what it completed as well");
+            assert!(
+                !tokens.contains(&self.consumed[name]),
+                "{name} is there although the message that it completed is, too"
+            );
         }
         let alien = tokens.iter().find(|token| !token.starts_with("first:") && !out.contains(*token));
         assert_eq!(alien, None, "a token of a transaction that is not there");

@@ -105,7 +105,7 @@ async fn fe2o3_retires_and_commits_or_rolls_back() {
 }
 
 #[tokio::test]
-async fn fe2o3_rolls_back_what_is_dropped_and_uses_a_link_for_each_transaction() {
+async fn fe2o3_rolls_back_a_dropped_transaction_and_uses_a_link_for_each() {
     let mut daemon = Daemon::with_config(CONFIG);
     let mut peer = Peer::connect(&daemon).await;
     let mut sender = Sender::attach(&mut peer.session, "sender", "one").await.unwrap();

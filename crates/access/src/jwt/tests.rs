@@ -197,7 +197,7 @@ fn each_algorithm_passes_with_its_key_only() {
         let stranger = Signer { rsa: RsaKeyPair::from_pkcs8(RSA).unwrap(), ..Signer::new() };
         let token = stranger.token(algorithm, &claims(json!({})));
         let expected = if kid(algorithm) == "rsa" { Ok(()) } else { Err(Denied::Signature) };
-        assert_eq!(shown(&access, &token).map(|_| ()), expected, "{algorithm} of a stranger");
+        assert_eq!(shown(&access, &token).map(|_| ()), expected, "{algorithm} of another signer");
         let (start, _) = token.rsplit_once('.').unwrap();
         let forged = format!("{start}.{}", base64(vec![7; 256]));
         assert_eq!(shown(&access, &forged), Err(Denied::Signature), "{algorithm} forged");
@@ -347,7 +347,7 @@ fn unknown_keys_are_asked_for_and_refused_meanwhile() {
 }
 
 #[test]
-fn grants_stand_as_long_as_what_gave_them() {
+fn grants_are_valid_as_long_as_their_source() {
     let (access, signer) = access();
     let grant = shown(&access, &signer.token("EdDSA", &claims(json!({ "roles": ["clerk"] })))).unwrap();
     let changed = |change: &dyn Fn(&mut JsonWebPolicy)| {

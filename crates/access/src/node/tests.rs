@@ -143,7 +143,7 @@ fn targets_of_forwarding_are_queues_and_topics() {
         assert_eq!(forwarding_target(text).as_deref(), Some("a/b"), "{text}");
     }
     let twice = "https://localhost/sb://localhost:1/a/b";
-    assert_eq!(forwarding_target(twice).as_deref(), Some("a/b"), "what Java makes of what it got");
+    assert_eq!(forwarding_target(twice).as_deref(), Some("a/b"), "the path that Java builds from its answer");
     assert_eq!(forwarding_target(""), None);
     assert_eq!(forwarding_target("sb://host/"), None);
     for text in ["sb://h/q/$DeadLetterQueue", "t/subscriptions/s", "a//b"] {

@@ -107,7 +107,7 @@ mod tests {
     const DAY_MS: u64 = DAY / TICKS_PER_MS;
 
     #[test]
-    fn reads_what_the_sdks_write() {
+    fn reads_durations_that_the_sdks_write() {
         for (written, read) in [
             ("PT1M", Some(60_000)),
             ("P1DT2H", Some(93_600_000)),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_duration() {
+    fn refuses_invalid_durations() {
         for text in [
             "", "P", "PT", "1M", "-PT1M", "PT1", "P1S", "PT1D", "PTM", "PT1.S", "PT1.5M", "PT1M1H",
             "PT1.1.1S", "1 minute", "PTüS",

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn method_and_path_say_what_to_do() {
+    fn method_and_path_select_the_operation() {
         let main = |entity: &str, verb| Some((entity.to_owned(), SubQueue::Main, verb));
         assert_eq!(read(Method::POST, "/q/messages"), main("q", Verb::Send));
         assert_eq!(read(Method::POST, "/a/b/Messages/"), main("a/b", Verb::Send));

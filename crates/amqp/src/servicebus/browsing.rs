@@ -123,26 +123,34 @@ impl ConnectionHandler {
     ) {
         self.request_finished(0);
         self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
-        let now = self.entities.now();
         let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
-        let messages = match response {
-            Response::Received(Ok(messages)) => messages,
+        match response {
+            Response::Received(Ok(messages)) if messages.is_empty() => {
+                browser.is_busy = false;
+                if std::mem::take(&mut browser.is_draining) {
+                    browser.limit = browser.sent;
+                    connection.drained(link);
+                }
+            }
+            Response::Received(Ok(messages)) => {
+                self.send_page(link, &messages, connection);
+                self.continue_browsing(link, connection);
+            }
             Response::Received(Err(refusal)) => {
                 let error = browser.entity.fault(refusal);
                 let error = self.tracker().error(&error);
                 connection.detach(link, Some(error));
-                return self.detached(link);
+                self.detached(link);
             }
-            _ => return,
-        };
-        let Some(last) = messages.last() else {
-            browser.is_busy = false;
-            if std::mem::take(&mut browser.is_draining) {
-                browser.limit = browser.sent;
-                connection.drained(link);
-            }
-            return;
-        };
+            _ => {}
+        }
+    }
+
+    /// Sends the messages of a page that are active and match the browser's selector.
+    fn send_page(&mut self, link: LinkId, messages: &[Received], connection: &mut Connection) {
+        let now = self.entities.now();
+        let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
+        let Some(last) = messages.last() else { return };
         browser.next = SequenceNumber(last.view.sequence_number.0.saturating_add(1));
         let is_shown = |message: &&Received| {
             let selector = browser.selector.as_ref();
@@ -160,10 +168,15 @@ impl ConnectionHandler {
             browser.sent += 1;
             connection.send(link, Outgoing { tag, settled: true, message_format: 0, payload });
         }
+    }
+
+    /// Requests the next page of a browser whose last page has been written, which is at once if the page had no message
+    /// to send; otherwise after a later write.
+    fn continue_browsing(&mut self, link: LinkId, connection: &mut Connection) {
+        let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
         if connection.transmitted(link).0 < browser.sent {
             return self.browsing.push(link);
         }
-        // No message of the page is sent, so no write will trigger the next page.
         browser.is_busy = false;
         self.show_next_page(link, connection);
     }
@@ -171,13 +184,7 @@ impl ConnectionHandler {
     /// Requests the next page of browsers whose last page has been written.
     pub(super) fn process_browsers(&mut self, connection: &mut Connection) {
         for link in std::mem::take(&mut self.browsing) {
-            let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { continue };
-            if connection.transmitted(link).0 < browser.sent {
-                self.browsing.push(link);
-            } else {
-                browser.is_busy = false;
-                self.show_next_page(link, connection);
-            }
+            self.continue_browsing(link, connection);
         }
     }
 }

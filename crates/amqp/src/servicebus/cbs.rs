@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_what_is_wrong() {
+    fn reports_the_mistake() {
         let authorization = Authorization::new(access());
         let status = |properties: &[(&str, &str)], body: Value| {
             let Err(fault) = verify(&request(properties, body), &authorization) else { panic!("accepted") };

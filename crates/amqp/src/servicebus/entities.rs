@@ -186,30 +186,13 @@ impl Entity {
     /// A subscription that was found; `uri` is its address as written.
     pub(crate) fn subscription(address: EntityNode, uri: String, found: SubscriptionRef) -> Self {
         let SubscriptionRef { partition, queue, options, topic } = found;
-        let (kind, requires_session) = (Kind::Subscription, options.requires_session);
-        let is_temporary = options.is_temporary();
-        // Clients can't send to it.
-        let (wanted, is_partitioned) = (RequiredProperties::default(), topic.is_partitioned());
-        let max_message_size_bytes = topic.max_message_size_bytes();
-        let is_enabled_for_sending = topic.status().allows_send();
-        let (node, resource) = (node(&address), address.resource());
-        let root = name_key(&address.name).into();
         Self {
-            address,
-            resource,
-            node,
-            root,
-            uri,
-            partition,
-            queue,
-            kind,
-            is_temporary,
-            requires_session,
-            is_partitioned,
-            is_enabled_for_sending,
-            wanted,
-            max_message_size_bytes,
-            buckets: Vec::new(),
+            kind: Kind::Subscription,
+            is_temporary: options.is_temporary(),
+            requires_session: options.requires_session,
+            // Clients can't send to it.
+            wanted: RequiredProperties::default(),
+            ..Self::new(address, uri, EntityRef { partition, queue, options: topic })
         }
     }
 

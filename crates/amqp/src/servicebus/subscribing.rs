@@ -102,6 +102,42 @@ fn named(link: &str) -> &str {
     link.split(NAME_END).next().unwrap_or(link)
 }
 
+/// A consumer of a topic, as its attach describes it.
+struct Consumer {
+    affinity: ClientAffinity,
+    selector: Option<Selector>,
+    confirmed: Confirmed,
+}
+
+impl Consumer {
+    /// Reads the source of an attach. The subscription belongs to `container_id`, unless it is global.
+    fn of(source: &Terminus, container_id: &str) -> Result<Self, Fault> {
+        let filter = SelectorFilter::find(&source.filter)?;
+        let selector = filter.as_ref().map(|filter| filter.selector.clone());
+        let is_durable = is_durable(source);
+        let client_id = if has(&source.capabilities, GLOBAL) { "" } else { container_id };
+        let affinity = ClientAffinity {
+            client_id: client_id.into(),
+            is_durable,
+            is_shared: has(&source.capabilities, SHARED),
+            selector: selector.as_ref().map(|selector| selector.text().into()),
+        };
+        let in_effect = |capability: &&Str| CAPABILITIES.contains(&&***capability);
+        let confirmed = Confirmed {
+            durable: if is_durable { UNSETTLED_STATE } else { 0 },
+            expiry_policy: is_durable.then(|| EXPIRES_NEVER.into()).or_else(|| source.expiry_policy.clone()),
+            capabilities: source.capabilities.iter().filter(in_effect).cloned().collect(),
+            selector: filter,
+        };
+        Ok(Self { affinity, selector, confirmed })
+    }
+
+    /// Whether its subscription may exist already, under a name that the client chooses.
+    const fn is_named(&self) -> bool {
+        self.affinity.is_durable || self.affinity.is_shared
+    }
+}
+
 impl ConnectionHandler {
     /// Attaches a consumer of a topic; the attach is answered when its subscription exists.
     pub(super) fn attach_consumer(
@@ -115,33 +151,24 @@ impl ConnectionHandler {
         self.check_owned(topic)?;
         self.check_holds()?;
         self.enter_session(session, topic, true)?;
-        let filter = SelectorFilter::find(&source.filter)?;
-        let selector = filter.as_ref().map(|filter| filter.selector.clone());
-        let (is_durable, is_shared) = (is_durable(source), has(&source.capabilities, SHARED));
-        let client_id = if has(&source.capabilities, GLOBAL) { "" } else { &*self.client.container_id };
-        let affinity = ClientAffinity {
-            client_id: client_id.into(),
-            is_durable,
-            is_shared,
-            selector: selector.as_ref().map(|selector| selector.text().into()),
-        };
-        let confirmed = Confirmed {
-            durable: if is_durable { UNSETTLED_STATE } else { 0 },
-            expiry_policy: is_durable.then(|| EXPIRES_NEVER.into()).or_else(|| source.expiry_policy.clone()),
-            capabilities: source
-                .capabilities
-                .iter()
-                .filter(|one| CAPABILITIES.contains(&&***one))
-                .cloned()
-                .collect(),
-            selector: filter,
-        };
-        if is_durable || is_shared {
-            let name = affinity.subscription_name(named(&attach.name)).map_err(Fault::Argument)?;
-            self.share(link, topic, (name, affinity, selector), confirmed, (session, attach));
+        let consumer = Consumer::of(source, &self.client.container_id)?;
+        if consumer.is_named() {
+            let name = consumer.affinity.subscription_name(named(&attach.name)).map_err(Fault::Argument)?;
+            self.share(link, topic, (name, consumer), (session, attach));
             return Ok(());
         }
         self.check_manages(&topic.resource, &topic.uri)?;
+        self.create_subscription(link, topic, consumer, (session, attach))
+    }
+
+    /// Creates a subscription that exists as long as the link.
+    fn create_subscription(
+        &mut self,
+        link: LinkId,
+        topic: &Arc<Entity>,
+        Consumer { affinity, selector, confirmed }: Consumer,
+        (session, attach): (u16, Attach),
+    ) -> Result<(), Fault> {
         let id = format!("{:016x}", self.random.random::<u64>());
         let named = |affinity: &ClientAffinity| affinity.subscription_name(&id);
         let (name, affinity) = match named(&affinity) {
@@ -167,8 +194,7 @@ impl ConnectionHandler {
         &mut self,
         link: LinkId,
         topic: &Arc<Entity>,
-        (name, affinity, selector): (String, ClientAffinity, Option<Selector>),
-        confirmed: Confirmed,
+        (name, Consumer { affinity, selector, confirmed }): (String, Consumer),
         (session, attach): (u16, Attach),
     ) {
         let manage = self.check_manages(&topic.resource, &topic.uri);

@@ -170,7 +170,7 @@ async fn choose(place: &Place, asked: &Asked) -> Result<Chosen, Error> {
         }
         Some(numbers) => choose_numbered(place, numbers).await,
         None if asked.condition.is_none() && asked.before.is_none() => Err(Error::bad_request(
-            "Which messages? Give 'sequence_numbers', a condition as 'where', or 'before'; \"before\" the present is all.",
+            "No messages are selected: pass 'sequence_numbers', 'where' or 'before'; \"before\" the present selects all.",
         )),
         None => choose_matching(place, asked, limit).await,
     }

@@ -157,7 +157,7 @@ async fn messages_are_dead_lettered_by_hand() {
 async fn actions_that_make_no_sense_are_refused_and_change_nothing() {
     let broker = Broker::filled(2).await;
     for (path, body, text) in [
-        ("q", json!({ "action": "delete" }), "Which messages?"),
+        ("q", json!({ "action": "delete" }), "No messages are selected"),
         ("q", json!({ "action": "destroy", "before": NOW }), "unknown variant `destroy`"),
         ("q", json!({ "action": "delete", "before": "soon" }), "'before' must be an instant"),
         ("q", json!({ "action": "delete", "where": "x =" }), "can't be read"),

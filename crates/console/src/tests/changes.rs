@@ -19,7 +19,7 @@ async fn entities_are_created_changed_and_deleted() {
     let changes = json!({ "options": { "MaxDeliveryCount": "5" } });
     let changed = broker.with_body(Method::PATCH, "entity?path=orders", &changes).await.json(200);
     assert_eq!(changed["options"]["MaxDeliveryCount"], "5");
-    assert_eq!(changed["options"]["LockDuration"], "PT30S", "what is not named stays");
+    assert_eq!(changed["options"]["LockDuration"], "PT30S", "options that are not named are unchanged");
     let path = "entity?path=news/Subscriptions/all";
     let changed =
         broker.with_body(Method::PATCH, path, &json!({ "options": { "ForwardTo": "orders" } })).await;

@@ -55,7 +55,7 @@ fn play(mut presence: Presence) -> JoinHandle<String> {
 }
 
 #[tokio::test]
-async fn connections_are_listed_in_pages_with_what_they_are() {
+async fn connections_are_listed_in_pages_with_their_properties() {
     let broker = Broker::start().await;
     for name in ["a", "b", "c"] {
         play(broker.register.enter(about(name)));

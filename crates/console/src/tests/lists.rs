@@ -30,7 +30,7 @@ async fn the_overview_sums_over_all_entities() {
     assert_eq!(overview["messages"]["scheduled"], 1);
     assert_eq!((&overview["messages"]["locked"], &overview["messages"]["deferred"]), (&json!(0), &json!(0)));
     assert_eq!(overview["oldest_message_age_ms"], 0, "by the clock of the broker");
-    assert_eq!(overview["totals"]["accepted"], 3, "what a topic accepted counts once");
+    assert_eq!(overview["totals"]["accepted"], 3, "a message to a topic counts once");
     assert_eq!(overview["storage"]["pressure"], "normal");
     assert!(overview["memory"]["used"].is_object());
     // The sums are cached for at most a second.

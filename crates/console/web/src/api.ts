@@ -5,7 +5,7 @@ import type { Session } from "./types.js";
 
 const BASE = "/$api/v1/";
 const TOKEN_LIFE_SECS = 3600;
-/** A token is renewed when less than this is left of it. */
+/** A token is renewed when its remaining life is shorter. */
 const RENEWAL_SECS = 600;
 const STORED = "peeklock-key";
 
@@ -19,15 +19,15 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** What the operator can do about it. */
+  /** Advice for the operator; empty if there is none. */
   get advice(): string {
-    if (this.status === 0) return "Check that the broker is running and that this address is still its own. The page tries again by itself.";
+    if (this.status === 0) return "Check that the broker is running and reachable at this address.";
     if (this.status === 401) return "Sign in again with a valid key.";
-    if (this.status === 403) return "Sign in with a key that has the right this needs: Manage for the namespace, or Listen, Send or Manage for one entity.";
+    if (this.status === 403) return "Sign in with a key that has the required right: Manage for the namespace, or Listen, Send or Manage for the entity.";
     if (this.status === 404) return "It may have been deleted. Reload the list.";
     if (this.status === 409) return "It was changed or created at the same time. Reload and try again.";
     if (this.status === 413) return "Send a smaller message, or raise MaxMessageSizeInKilobytes.";
-    if (this.status === 421) return "Open the console under a name of this broker, or add the name to network.allowed_hosts.";
+    if (this.status === 421) return "Open the console at one of this broker's host names, or add this name to network.allowed_hosts.";
     if (this.status === 429 || this.status === 503) return "The broker is busy or starting. Try again in a few seconds.";
     if (this.status === 507) return "Delete or receive messages, or raise the limit.";
     return "";
@@ -36,7 +36,7 @@ export class ApiError extends Error {
 
 let credentials: Credentials | null = null;
 let token: { text: string; expirySecs: number } | null = null;
-/** How far the broker's clock is ahead of this machine's, by the Date header of its last answer. */
+/** The broker's clock minus this machine's, from the Date header of the last answer. */
 let clockSkewMs = 0;
 let refused: (error: ApiError) => void = () => {};
 
@@ -112,7 +112,7 @@ async function fetchOnce(method: string, url: string, body: unknown, signal?: Ab
     const date = Date.parse(response.headers.get("Date") ?? "");
     if (!Number.isNaN(date)) {
       const skewMs = date - Date.now();
-      // Differences of seconds don't matter; a clock that is minutes wrong makes tokens that are expired or refused.
+      // Seconds don't matter; with a clock that is minutes wrong, tokens are expired or refused.
       if (Math.abs(skewMs - clockSkewMs) > 60_000) {
         clockSkewMs = skewMs;
         token = null;
@@ -128,19 +128,19 @@ async function fetchOnce(method: string, url: string, body: unknown, signal?: Ab
 async function answer(method: string, path: string, query: Query, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const url = address(path, query);
   let response = await fetchOnce(method, url, body, signal);
-  // The first answer has told the broker's time, and with it a token can be made that is valid.
+  // The first answer contains the broker's time, which is needed for a valid token.
   if (response.status === 401 && credentials && token === null) response = await fetchOnce(method, url, body, signal);
   if (response.ok) return response;
   const error = await errorOf(response);
   if (error.status !== 401 || path === "session") throw error;
-  // The same status says that the token is not valid, and that it gives no right to this.
+  // Status 401 means an invalid token as well as a missing right.
   const session = await fetchOnce("GET", address("session", { path: credentials?.entityPath }), undefined, signal);
   if (session.ok) throw new ApiError(403, error.code, error.message);
   refused(error);
   throw error;
 }
 
-/** Who is signed in. Of a key for one entity, its rights to that entity. */
+/** The identity and its rights; for a key of one entity, the rights to that entity. */
 export const session = (): Promise<Session> => get("session", { path: credentials?.entityPath });
 
 async function errorOf(response: Response): Promise<ApiError> {
@@ -149,7 +149,7 @@ async function errorOf(response: Response): Promise<ApiError> {
     const { error } = JSON.parse(text) as { error: { code: string; message: string } };
     return new ApiError(response.status, error.code, error.message);
   } catch {
-    return new ApiError(response.status, "", text.length > 0 && text.length < 300 && !text.startsWith("<") ? text : `The broker answered ${response.status}.`);
+    return new ApiError(response.status, "", text.length > 0 && text.length < 300 && !text.startsWith("<") ? text : `The broker answered with status ${response.status}.`);
   }
 }
 

@@ -1,4 +1,4 @@
-// The frame: who is signed in, navigation, the screen of the route.
+// The frame: sign-in, navigation, the screen of the route.
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { ApiError, entityOfCredentials, isSignedIn, onRefused, restoreCredentials, session as readSession, setCredentials } from "./api.js";
@@ -155,7 +155,7 @@ function Screen({ route, session }: { route: Route; session: Session }) {
       return <ClockScreen />;
   }
   return (
-    <Empty title="There is no such screen.">
+    <Empty title="This page does not exist.">
       <p>
         <a href="#/">Back to the overview</a>
       </p>
@@ -167,7 +167,7 @@ function BrokerTime() {
   const nowMs = useNowMs();
   const text = new Date(nowMs).toISOString();
   return (
-    <time class="number clock" dateTime={text} title="The broker's time, UTC">
+    <time class="number clock" dateTime={text} title="Broker time (UTC)">
       {time(text).slice(0, 19)}
     </time>
   );
@@ -178,7 +178,7 @@ function ThemeSwitch() {
   return (
     <select
       class="theme"
-      aria-label="Colours"
+      aria-label="Colour scheme"
       value={chosen}
       onChange={(event) => {
         const next = event.currentTarget.value as Theme;

@@ -46,6 +46,11 @@ export function clockTime(text: string | null | undefined): string {
   return text ? time(text).slice(11) : NONE;
 }
 
+/** RFC 3339 of a `datetime-local` field that is read as UTC; the browser leaves out seconds that are zero. */
+export function utcOfField(text: string): string {
+  return `${text}${text.length === 16 ? ":00" : ""}Z`;
+}
+
 /** How far `text` is from the broker's time: "3 s ago", "in 20 s". */
 export function relative(text: string | null | undefined, nowMs: number): string {
   if (!text) return NONE;

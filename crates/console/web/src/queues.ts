@@ -1,4 +1,4 @@
-// The queue of an entity and its sub-queues, as they stand in routes and in paths of the API.
+// An entity's queue and sub-queues in routes and in paths of the API.
 
 import type { EntityDetail, Message } from "./types.js";
 
@@ -14,7 +14,7 @@ export function queuePath(entity: string, queue: QueueName): string {
   return entity + SUFFIX[queue];
 }
 
-/** Where a message that is sent again goes: a subscription's messages come from its topic. */
+/** The entity to which a message is sent again: for a subscription, its topic. */
 export function sendTarget(entity: Pick<EntityDetail, "path" | "kind" | "topic">): string {
   return entity.kind === "subscription" ? (entity.topic ?? entity.path.split(/\/Subscriptions\//i)[0] ?? entity.path) : entity.path;
 }

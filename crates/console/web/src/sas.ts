@@ -10,7 +10,7 @@ export interface Credentials {
   entityPath?: string;
 }
 
-/** The part of a token before the signature names what it is good for: this origin, or one entity of it. */
+/** A signed token. Its resource is this origin, or one of its entities. */
 export function sharedAccessSignature(credentials: Credentials, origin: string, expirySecs: number): string {
   const path = credentials.entityPath ?? "";
   const resource = encodeURIComponent(`${origin}/${path}`);

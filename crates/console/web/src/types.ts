@@ -36,7 +36,7 @@ export interface Overview {
   /** Over AMQP. */
   connections: number;
   messages: Counts;
-  /** Since the first message that a receiver could get now was enqueued. */
+  /** Time since the oldest available message was enqueued. */
   oldest_message_age_ms?: number | null;
   size_bytes: number;
   memory?: { limit_bytes?: number | null; used?: Record<string, number>; state?: StateMemory };
@@ -45,7 +45,7 @@ export interface Overview {
   damage?: unknown;
 }
 
-/** Memory of what is known of everything stored. */
+/** Memory for the state of all stored messages and entities. */
 export interface StateMemory {
   limit_bytes: number;
   used_bytes: number;

@@ -137,7 +137,7 @@ impl Step<'_> {
     }
 
     /// Removes expired ids, a bounded number.
-    pub(super) fn forget_what_is_over(&mut self) {
+    pub(super) fn forget_expired_ids(&mut self) {
         if self.state().duplicates_deadline().is_none_or(|at| at > self.now) {
             return;
         }

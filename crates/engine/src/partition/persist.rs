@@ -1,17 +1,15 @@
 //! Converts events to store operations: the last record of each message, nothing for messages stored and removed in between.
 
+mod write;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use peeklock_storage::{Batch, Key, PartitionId, Space};
+use peeklock_storage::{Batch, PartitionId};
 
 use super::record::Record;
 use crate::layout;
-use crate::stored::{
-    append_counters, append_head, append_last_use, append_remembered_id, append_session_state,
-    append_subscription,
-};
 use crate::{
     BodyRef, Deletion, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp,
 };
@@ -19,9 +17,6 @@ use crate::{
 /// Minimum run of neighbouring messages or bodies that is deleted as a range: deleting a million messages together must not
 /// write a million log records.
 const RUN_LENGTH_MIN: usize = 16;
-
-/// Slightly more than the size of the record of a plain message.
-const HEAD_BYTES_USUAL: usize = 16;
 
 /// Converts a turn's events into store operations. Bodies are stored in the partition `entity`, everything else of a
 /// subscription in its own. Changes superseded within the turn (a message stored and removed) are not written.
@@ -254,105 +249,6 @@ impl<'a> TurnChanges<'a> {
     fn content(&mut self, number: u64, content: &'a Bytes) {
         self.bodies.push(TurnChange { queue: self.entity, number, creates: true, value: Some(content) });
     }
-
-    /// Calls `write` with the next number of every queue that used one. Requires sorted heads.
-    fn next_numbers(&self, mut write: impl FnMut(QueueId, u64)) {
-        if let Some(next_number) = self.next_number {
-            write(self.entity, next_number);
-        }
-        for heads in self.heads.chunk_by(|one, other| one.queue == other.queue) {
-            let newest = heads.iter().rev().find(|fact| fact.creates);
-            if let Some(newest) = newest.filter(|newest| newest.queue != self.entity) {
-                write(newest.queue, newest.number.saturating_add(1));
-            }
-        }
-    }
-
-    /// Writes the changes. Small values share one buffer, so that a turn costs one allocation instead of one per message.
-    fn write(mut self, batch: &mut Batch) {
-        let entity = PartitionId(self.entity.0);
-        // One more for the entity's counters.
-        batch.reserve(self.heads.len() + self.bodies.len() + 1);
-        let mut buffer = Vec::with_capacity(self.heads.len() * HEAD_BYTES_USUAL);
-        let mut puts: Vec<(Key, Range<usize>)> = Vec::with_capacity(self.heads.len() + 1);
-        for (id, subscription) in &self.subscriptions {
-            let key = layout::subscription_key(entity, *id);
-            if let Some(subscription) = subscription {
-                let start = buffer.len();
-                append_subscription(subscription, &mut buffer);
-                puts.push((key, start..buffer.len()));
-            } else {
-                batch.delete(key);
-            }
-        }
-        for id in &self.removed {
-            for space in Space::ALL {
-                batch.delete_range(space, PartitionId(id.0), 0..=u64::MAX);
-            }
-        }
-        for (queue, used_at) in &self.uses {
-            let start = buffer.len();
-            append_last_use(*used_at, &mut buffer);
-            puts.push((layout::last_use_key(PartitionId(queue.0)), start..buffer.len()));
-        }
-        if let Some((first, last)) = self.forgotten {
-            batch.delete_range(Space::Head, entity, layout::remembered_numbers(first, last));
-        }
-        for (number, key, at) in &self.remembered {
-            let start = buffer.len();
-            append_remembered_id(*at, *key, &mut buffer);
-            puts.push((layout::remembered_key(entity, *number), start..buffer.len()));
-        }
-        self.heads.sort_by_key(|fact| (fact.queue, fact.number));
-        self.next_numbers(|queue, next_number| {
-            let start = buffer.len();
-            append_counters(SequenceNumber(next_number), &mut buffer);
-            puts.push((layout::counters_key(PartitionId(queue.0)), start..buffer.len()));
-        });
-        outcomes(&self.heads, |partition, number, record| {
-            let key = layout::head_key(partition, number);
-            let Some(record) = record else { return batch.delete(key) };
-            let start = buffer.len();
-            append_head(record, &mut buffer);
-            puts.push((key, start..buffer.len()));
-        });
-        self.states.sort_by_key(|fact| (fact.queue, fact.number));
-        outcomes(&self.states, |partition, number, event| {
-            let key = layout::head_key(partition, number);
-            let Some(event) = event else { return batch.delete(key) };
-            let start = buffer.len();
-            append_state(event, &mut buffer);
-            puts.push((key, start..buffer.len()));
-        });
-        let buffer = Bytes::from(buffer);
-        for (key, range) in puts {
-            batch.put(key, buffer.slice(range));
-        }
-        self.bodies.sort_by_key(|fact| (fact.queue, fact.number));
-        outcomes(&self.bodies, |partition, number, content| {
-            let key = layout::body_key(partition, BodyRef(number));
-            match content {
-                Some(content) => batch.put(key, content.clone()),
-                None => batch.delete(key),
-            }
-        });
-        delete_runs(entity, self.head_runs, self.body_runs, batch);
-    }
-}
-
-/// Deletes the long runs.
-fn delete_runs(
-    entity: PartitionId,
-    heads: Vec<(QueueId, RangeInclusive<u64>)>,
-    bodies: Vec<RangeInclusive<u64>>,
-    batch: &mut Batch,
-) {
-    for (queue, run) in heads {
-        batch.delete_range(Space::Head, PartitionId(queue.0), run);
-    }
-    for run in bodies {
-        batch.delete_range(Space::Body, entity, run);
-    }
 }
 
 /// Splits sorted numbers into long runs of consecutive numbers and the rest.
@@ -368,23 +264,4 @@ fn split_into_runs(numbers: &[u64]) -> (Vec<RangeInclusive<u64>>, Vec<u64>) {
 fn is_in_run(runs: &[RangeInclusive<u64>], number: u64) -> bool {
     let position = runs.partition_point(|run| *run.end() < number);
     runs.get(position).is_some_and(|run| run.contains(&number))
-}
-
-/// Appends the record of the session state set by an event; nothing for any other event.
-fn append_state(event: &Event, to: &mut Vec<u8>) {
-    if let Event::SessionStateSet { session, state: Some(state), at, .. } = event {
-        append_session_state(session, *at, state, to);
-    }
-}
-
-/// Calls `write` with the last value of every number, except numbers that were created and deleted again. The changes are
-/// sorted by number, and for the same number by the order of their events.
-fn outcomes<'a, T>(changes: &[TurnChange<'a, T>], mut write: impl FnMut(PartitionId, u64, Option<&'a T>)) {
-    for changes in changes.chunk_by(|one, other| (one.queue, one.number) == (other.queue, other.number)) {
-        if let (Some(first), Some(last)) = (changes.first(), changes.last())
-            && !(first.creates && last.value.is_none())
-        {
-            write(PartitionId(last.queue.0), last.number, last.value);
-        }
-    }
 }

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_returns_in_numbers_is_shown_from_the_first_on() {
+    fn many_returned_messages_are_examined_from_the_first_on() {
         let messages = backlog(2 * AGAIN_MAX as u64);
         let mut selection = Selection { next: SequenceNumber(1_000_000), ..Selection::default() };
         for number in (2..=AGAIN_MAX as u64 + 2).rev() {

@@ -88,7 +88,7 @@ impl Step<'_> {
                 _ => break,
             }
         }
-        self.forget_what_is_over();
+        self.forget_expired_ids();
         self.touch_due_queues();
     }
 

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_durable_stays_whatever_the_budget() {
+    fn bodies_that_are_not_durable_stay_whatever_the_budget() {
         let budget = budget_of(10 * KB);
         let mut cache = filled(&budget, 1..=50);
         cache.shrink(Some(BodyRef(20)));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_one_receiver_leaves_as_one_parcel() {
+    fn deliveries_for_one_receiver_leave_as_one_parcel() {
         let mut parcels = Parcels::default();
         let nothing = |_, _| panic!("handed over too early");
         for (to, item) in [(1_usize, 'a'), (2, 'b'), (1, 'c')] {

@@ -62,7 +62,7 @@ async fn no_more_queues_and_topics_are_created_than_there_may_be() {
 }
 
 #[tokio::test]
-async fn creating_what_exists_and_changing_what_does_not_are_errors() {
+async fn creating_an_existing_entity_and_changing_a_missing_one_are_errors() {
     let broker = Broker::start(0).await;
     let namespace = &broker.namespace;
     let made = namespace.create("Sales", queue()).await.unwrap();
@@ -170,7 +170,7 @@ async fn a_queue_that_was_never_used_is_deleted_as_well() {
 }
 
 #[tokio::test]
-async fn a_topic_goes_with_its_subscriptions() {
+async fn a_topic_is_deleted_with_its_subscriptions() {
     let broker = Broker::start(0).await;
     broker.namespace.create("news", TopicOptions::default()).await.unwrap();
     let rules = vec![peeklock_engine::Rule::default_rule()];
@@ -208,7 +208,7 @@ async fn of_those_who_delete_at_once_one_wins_and_all_hear_when_it_is_durable() 
 }
 
 #[tokio::test]
-async fn declaring_what_is_being_deleted_ends_in_one_or_the_other() {
+async fn declaring_an_entity_during_its_deletion_ends_in_one_or_the_other() {
     for yields in 0..12 {
         let broker = Broker::start(0).await;
         let old = broker.namespace.describe(QUEUE).unwrap().queue;
@@ -297,7 +297,7 @@ async fn deletion_and_a_crash_leave_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn changes_of_any_kind_are_told() {
+async fn changes_of_any_kind_are_announced() {
     let broker = Broker::start(0).await;
     let namespace = &broker.namespace;
     let mut changes = namespace.changes();

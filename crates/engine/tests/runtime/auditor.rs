@@ -211,7 +211,7 @@ impl Auditor {
     }
 
     fn message(&mut self, content: &str) -> &mut KnownMessage {
-        self.messages.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?} here"))
+        self.messages.get_mut(content).unwrap_or_else(|| panic!("{content:?} was not sent here"))
     }
 }
 

@@ -2,13 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use peeklock_storage::{
-    Batch, Commit, Key, Limits, MemoryStore, PartitionId, Partitions, Pressure, Read, Scan, Shard, ShardId,
-    Space, Store,
-};
-use tokio::sync::watch;
+use peeklock_storage::{Batch, Commit, MemoryStore, Shard, ShardId, Store};
 
 use crate::broker::{Broker, START, TestClock, quiet, send};
+use crate::wrapped::forward;
 
 /// A shard that records the sizes of the batches.
 struct Sizes {
@@ -17,33 +14,11 @@ struct Sizes {
 }
 
 impl Shard for Sizes {
+    forward!(shard: resume, read, scan, partitions, limits, pressure);
+
     fn submit(&self, batch: Batch) -> Commit {
         self.value_bytes.lock().unwrap().push(batch.value_bytes());
         self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        self.shard.read(keys)
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.shard.scan(space, partition, from)
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }
 

@@ -82,7 +82,7 @@ async fn temporary_entities_are_deleted_with_their_hold() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_answered_and_leaves_what_was_there() {
+async fn a_refused_creation_is_answered_and_changes_nothing_else() {
     let (store, namespace, mailbox, mut outputs) = with_topics().await;
     namespace.declare("lasting", QueueOptions::default()).await.unwrap();
     store.fail_next(Error::Full { reason: "no room".to_owned() });

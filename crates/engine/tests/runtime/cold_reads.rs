@@ -28,7 +28,7 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
     client.sent("two").await;
     client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
     client.nothing().await;
-    assert_eq!(slow.held(), 1, "one read for what one turn delivers");
+    assert_eq!(slow.held(), 1, "one read for all deliveries of a turn");
     assert_eq!(client.sent("three").await.0, 3, "answered while the read is under way");
     client.nothing().await;
     slow.release().await;
@@ -38,7 +38,7 @@ async fn a_cold_read_delays_deliveries_in_order_but_no_acknowledgement() {
 }
 
 #[tokio::test]
-async fn what_a_selector_is_asked_about_is_read_back() {
+async fn messages_that_a_selector_examines_are_read_back() {
     let (broker, slow) = cold_broker().await;
     let mut client = broker.client();
     for content in ["one", "two", "three"] {
@@ -177,7 +177,7 @@ async fn a_quarantined_message_answers_an_error_of_its_own_when_asked_for_by_num
     }
     client.submit(peek_at(1, 10));
     slow.release().await;
-    let (_, Response::Received(Ok(shown))) = client.response().await else { panic!("browsing goes on") };
+    let (_, Response::Received(Ok(shown))) = client.response().await else { panic!("browsing continues") };
     assert_eq!(shown.iter().map(|message| message.view.sequence_number.0).collect::<Vec<_>>(), [1, 3]);
     client.submit(Command::ReceiveDeferred {
         numbers: vec![SequenceNumber(2)],

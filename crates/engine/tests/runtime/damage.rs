@@ -9,12 +9,12 @@ use peeklock_engine::{
     Command, QueueOptions, QueuePath, ReceiveMode, Refusal, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Limits, MemoryStore, Page, PartitionId, Partitions, Place,
-    Pressure, Read, Scan, Shard, ShardId, Space, Store, scan,
+    Batch, DamagedEntry, Error, Key, MemoryStore, Page, PartitionId, Place, Scan, Shard, ShardId, Space,
+    Store, scan,
 };
-use tokio::sync::watch;
 
 use crate::broker::{Broker, QUEUE, START, TestClock, peek};
+use crate::wrapped::forward;
 
 /// A shard in which some keys are damaged.
 struct Damaged {
@@ -23,17 +23,7 @@ struct Damaged {
 }
 
 impl Shard for Damaged {
-    fn submit(&self, batch: Batch) -> Commit {
-        self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        self.shard.read(keys)
-    }
+    forward!(shard: submit, resume, read, partitions, limits, pressure);
 
     fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
         let (notifier, answer) = scan();
@@ -57,18 +47,6 @@ impl Shard for Damaged {
             notifier.resolve(page);
         });
         answer
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }
 

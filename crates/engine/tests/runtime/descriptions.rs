@@ -52,7 +52,7 @@ async fn targets_of_forwarding_must_exist() {
     reason(namespace.create("a", to("news/Subscriptions/s")).await);
     let made = namespace.create("a", to("NEWS")).await.unwrap();
     let EntityOptions::Queue(options) = &*made.options else { panic!("a queue") };
-    assert_eq!(options.auto_delete_on_idle_ms, None, "S-33: what forwards is never idle");
+    assert_eq!(options.auto_delete_on_idle_ms, None, "S-33: a forwarding queue is never idle");
     namespace.update("a", to("A")).await.unwrap();
     let forwarding =
         Forwarding { forward_dead_lettered_messages_to: Some("x".into()), ..Forwarding::default() };

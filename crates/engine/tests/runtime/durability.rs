@@ -118,7 +118,7 @@ async fn locking_needs_no_write_and_a_returned_lock_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_waited_for_still_waits_for_what_was_before() {
+async fn a_lazy_write_waits_for_earlier_sync_writes() {
     let broker = Broker::start(CACHE).await;
     let mut client = broker.client();
     client.sent("one").await;
@@ -203,7 +203,7 @@ async fn the_next_message_of_a_session_waits_for_the_settlement_of_the_one_befor
 }
 
 #[tokio::test]
-async fn what_is_to_be_deleted_when_it_leaves_is_stored_until_then() {
+async fn a_message_for_receive_and_delete_is_stored_until_it_is_delivered() {
     let broker = Broker::start(CACHE).await;
     let mut client = broker.client();
     client.sent("one").await;

@@ -84,7 +84,7 @@ async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_
         matches!(closed, Output::ReceiverClosed { receiver: id, refusal: Refusal::Unavailable } if id == receiver)
     );
     let contents = client.browsed(SubQueue::Main).await;
-    assert_eq!(contents, ["one"], "what the store holds, no more and no less");
+    assert_eq!(contents, ["one"], "exactly the contents of the store");
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 1);
     assert_eq!(client.sent("again").await.0, 2);
 }
@@ -114,7 +114,7 @@ async fn links_that_only_watch_survive_a_refused_batch() {
 }
 
 #[tokio::test]
-async fn what_became_durable_just_before_a_refused_batch_is_accepted() {
+async fn messages_that_became_durable_just_before_a_refused_batch_are_accepted() {
     let broker = Broker::start(1 << 20).await;
     let mut client = broker.client();
     broker.store.hold();

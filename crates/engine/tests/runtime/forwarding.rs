@@ -80,7 +80,7 @@ async fn messages_go_on_in_order_and_remember_where_they_came_from() {
 }
 
 #[tokio::test]
-async fn a_backlog_goes_on_after_a_restart_and_what_went_stays_away() {
+async fn a_backlog_is_forwarded_after_a_restart_and_forwarded_messages_do_not_return() {
     let broker = Broker::start(0).await;
     broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
     let mut source = broker.client();
@@ -315,7 +315,7 @@ async fn sessions_of_the_source_do_not_hold_up_its_order() {
 }
 
 #[tokio::test]
-async fn a_new_target_gets_what_comes_next() {
+async fn a_new_target_gets_the_next_messages() {
     let broker = Broker::start(0).await;
     for name in ["one", "two"] {
         broker.namespace.declare(name, QueueOptions::default()).await.unwrap();

@@ -16,7 +16,7 @@ use crate::forwarding::{
 
 /// azure-service-bus 666 and 743.
 #[tokio::test]
-async fn a_disabled_target_gets_what_is_forwarded_and_gives_it_once_it_is_enabled() {
+async fn a_disabled_target_accepts_forwarded_messages_and_delivers_them_once_it_is_enabled() {
     let broker = Broker::start(0).await;
     let status = |status| QueueOptions { status, ..QueueOptions::default() };
     for (number, closed) in (0..).zip([EntityStatus::SendDisabled, EntityStatus::Disabled]) {

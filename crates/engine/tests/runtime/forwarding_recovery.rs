@@ -32,7 +32,7 @@ async fn with_a_message_on_its_way() -> (Broker, Client) {
     assert!(broker.store.release_one(), "the message is accepted");
     assert!(matches!(client.response().await.1, Response::Sent(Ok(_))));
     quiet().await;
-    assert_eq!(broker.store.held(), 1, "it goes on");
+    assert_eq!(broker.store.held(), 1, "it continues");
     (broker, client)
 }
 
@@ -48,7 +48,7 @@ async fn goes_on_once(broker: &Broker, client: &mut Client) {
     assert_eq!(contents(broker, QUEUE, SubQueue::Main).await, [""; 0]);
     client.sent("two").await;
     quiet().await;
-    assert_eq!(contents(broker, TARGET, SubQueue::Main).await, ["one", "two"], "forwarding goes on");
+    assert_eq!(contents(broker, TARGET, SubQueue::Main).await, ["one", "two"], "forwarding continues");
 }
 
 #[tokio::test]

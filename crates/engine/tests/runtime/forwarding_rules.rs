@@ -124,7 +124,7 @@ async fn changes_go_along_and_further_actions_lie_over_them() {
 
 /// An action overrides earlier changes of the same property by receivers; their other changes remain.
 #[tokio::test]
-async fn an_action_wins_over_what_receivers_changed_before() {
+async fn an_action_wins_over_earlier_changes_by_receivers() {
     let broker = start().await;
     broker.namespace.declare("end", QueueOptions::default()).await.unwrap();
     topic(&broker, "two", "end", vec![rule("r", sql("a = 'receiver'"), Some("SET A = a + '!'"))]).await;

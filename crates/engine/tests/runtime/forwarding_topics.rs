@@ -21,7 +21,7 @@ async fn topic(broker: &Broker, subscriptions: &[(&str, Forwarding)]) {
 }
 
 #[tokio::test]
-async fn subscriptions_share_contents_with_what_went_on() {
+async fn subscriptions_share_bodies_with_forwarded_copies() {
     let broker = Broker::start(0).await;
     broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
     topic(&broker, &[("goes", to("target")), ("also", to("target")), ("stays", Forwarding::default())]).await;
@@ -86,7 +86,7 @@ async fn a_subscription_deleted_while_its_messages_go_on_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn counts_of_a_subscription_say_at_once_what_was_forwarded_to_its_topic_and_what_a_transaction_took() {
+async fn counts_of_a_subscription_change_at_once_with_forwarding_to_its_topic_and_with_transactions() {
     let broker = Broker::start(0).await;
     topic(&broker, &[("stays", Forwarding::default())]).await;
     broker.namespace.declare(QUEUE, forwarding(to("news"))).await.unwrap();

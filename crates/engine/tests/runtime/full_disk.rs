@@ -46,7 +46,7 @@ async fn a_message_scheduled_on_a_topic_is_published_when_there_is_room_again() 
 }
 
 #[tokio::test]
-async fn what_is_held_keeps_its_order_and_its_numbers_and_can_be_cancelled() {
+async fn held_messages_keep_their_order_and_numbers_and_can_be_cancelled() {
     let broker = broker(&["a", "b"]).await;
     let mut topic = client(&broker, None);
     for (content, delay_ms) in [("three", 3), ("one", 1), ("never", 2), ("two", 2)] {
@@ -69,7 +69,7 @@ async fn what_is_held_keeps_its_order_and_its_numbers_and_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_broker_that_starts_on_a_full_disk_holds_what_is_due() {
+async fn a_broker_that_starts_on_a_full_disk_holds_due_messages() {
     let started = broker(&["a", "b"]).await;
     schedule(&mut client(&started, None), "later", DELAY_MS).await;
     started.store.set_pressure(Pressure::Full);
@@ -84,7 +84,7 @@ async fn a_broker_that_starts_on_a_full_disk_holds_what_is_due() {
 
 /// The restored state may fill the memory, which is measured before anything is published.
 #[tokio::test]
-async fn a_broker_that_starts_without_memory_for_more_holds_what_is_due() {
+async fn a_broker_that_starts_without_memory_for_more_holds_due_messages() {
     let started = broker(&["a", "b"]).await;
     schedule(&mut client(&started, None), "later", DELAY_MS).await;
     started.clock.advance(DELAY_MS - 1);
@@ -131,7 +131,7 @@ async fn a_full_disk_that_has_room_before_a_message_is_due_does_not_delay_it() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_lack_of_room_and_of_memory_waits_for_both() {
+async fn messages_held_for_lack_of_disk_space_and_memory_wait_for_both() {
     let store = MemoryStore::new();
     let lease = store.acquire(ShardId(0)).await.unwrap();
     let budget = Budget::beside_state(64 << 20, 0, LIMIT);

@@ -38,7 +38,7 @@ async fn entries(broker: &Broker, queue: peeklock_engine::QueueId) -> usize {
 }
 
 #[tokio::test]
-async fn s25_an_idle_queue_goes_with_all_that_rests_in_it_and_its_name_is_free() {
+async fn s25_an_idle_queue_is_deleted_with_all_its_messages_and_its_name_is_free() {
     let (broker, mut client) = with_temporary().await;
     client.sent("left").await;
     broker.clock.advance(IDLE_MS - 1);
@@ -79,7 +79,7 @@ async fn an_update_that_is_answered_was_in_time() {
         assert_eq!(
             changed.await.unwrap(),
             !intent_is_update,
-            "what is declared is there, whatever was before"
+            "the declared entity exists, whatever was before"
         );
         quiet().await;
         assert_eq!(broker.namespace.options(NAME).is_some(), !intent_is_update);
@@ -87,7 +87,7 @@ async fn an_update_that_is_answered_was_in_time() {
 }
 
 #[tokio::test]
-async fn one_whose_deletion_was_refused_goes_before_another_gets_its_name() {
+async fn a_queue_whose_deletion_was_refused_is_deleted_before_another_gets_its_name() {
     let (broker, mut client) = with_temporary().await;
     client.sent("left").await;
     broker.store.fail_next(full());
@@ -128,7 +128,7 @@ async fn one_about_to_be_deleted_accepts_nothing_although_its_last_batch_was_ref
 }
 
 #[tokio::test]
-async fn attached_links_are_told() {
+async fn attached_links_are_notified() {
     let (broker, mut client) = with_temporary().await;
     let receiver = client.open(5, ReceiveMode::PeekLock, SubQueue::Main, 0);
     let watcher = client.receiver(6);

@@ -48,3 +48,4 @@ mod travel_histories;
 mod turns;
 mod unreadable;
 mod wall_clock;
+mod wrapped;

@@ -52,7 +52,7 @@ async fn many_pages_are_read_back_in_full() {
 }
 
 #[tokio::test]
-async fn shutdown_finishes_what_is_in_hand_and_refuses_the_rest() {
+async fn shutdown_finishes_current_work_and_refuses_the_rest() {
     let broker = Broker::start(0).await;
     let mut client = broker.client();
     let receiver = client.open(7, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);

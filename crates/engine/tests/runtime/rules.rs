@@ -54,7 +54,7 @@ async fn accepted(sender: &mut Client, command: Command) {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_and_what_there_is_counted() {
+async fn too_many_rules_are_refused_and_existing_rules_counted() {
     let store = MemoryStore::new();
     let shard = store.acquire(ShardId(0)).await.unwrap();
     let rule_limits = RuleLimits {
@@ -169,7 +169,7 @@ async fn a_refused_batch_takes_the_rules_back_as_well() {
         accepted(&mut sender, send([numbered(number)])).await;
     }
     let seen = copies(&broker, "s").await;
-    assert_eq!(seen, [("1".to_owned(), false), ("1".to_owned(), false)], "the rule is what it was");
+    assert_eq!(seen, [("1".to_owned(), false), ("1".to_owned(), false)], "the rule is unchanged");
     let broker = restarted(broker, 2).await;
     assert_eq!(copies(&broker, "s").await, seen);
 }

@@ -7,17 +7,14 @@ use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{
     Command, QueueOptions, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, SubQueue,
 };
-use peeklock_storage::{
-    Batch, Commit, Error, Key, Limits, MemoryStore, PartitionId, Partitions, Place, Pressure, Read, Scan,
-    Shard, ShardId, Space, Store,
-};
-use tokio::sync::watch;
+use peeklock_storage::{Batch, Commit, Error, MemoryStore, Place, Shard, ShardId, Store};
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, refused, send, token};
 use crate::forwarding::client_of;
+use crate::wrapped::forward;
 
 const OTHER: &str = "other";
 
@@ -153,7 +150,7 @@ async fn transactions_that_wait_are_refused_when_the_shard_is_lost() {
 
 /// Batches that were durable before the loss are accepted: a refused client would send again.
 #[tokio::test]
-async fn what_is_durable_when_the_shard_is_lost_is_accepted() {
+async fn messages_that_are_durable_when_the_shard_is_lost_are_accepted() {
     let (broker, mut client, _other, receivers) = busy_broker().await;
     broker.store.hold();
     let durable = client.send("two");
@@ -220,33 +217,11 @@ struct Panicking {
 }
 
 impl Shard for Panicking {
+    forward!(shard: resume, read, scan, partitions, limits, pressure);
+
     fn submit(&self, batch: Batch) -> Commit {
         assert!(!self.panics.load(Ordering::Relaxed), "as a test wants");
         self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        self.shard.read(keys)
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.shard.scan(space, partition, from)
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }
 

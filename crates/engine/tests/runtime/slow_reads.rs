@@ -3,11 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use peeklock_storage::{
-    Batch, Commit, Error, Key, Lease, Limits, PartitionId, Partitions, Place, Pressure, Read, ReadNotifier,
-    Scan, Shard, Space, read,
-};
-use tokio::sync::watch;
+use peeklock_storage::{Error, Key, Lease, Place, Read, ReadNotifier, Shard, read};
+
+use crate::wrapped::forward;
 
 /// A shard whose reads wait until a test releases them, and can report damage.
 pub(crate) struct SlowReads {
@@ -48,33 +46,11 @@ impl SlowReads {
 }
 
 impl Shard for SlowReads {
-    fn submit(&self, batch: Batch) -> Commit {
-        self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
+    forward!(shard: submit, resume, scan, partitions, limits, pressure);
 
     fn read(&self, keys: Vec<Key>) -> Read {
         let (notifier, answer) = read();
         self.held.lock().unwrap().push((keys, notifier));
         answer
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.shard.scan(space, partition, from)
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }

@@ -81,7 +81,7 @@ async fn nothing_leaves_while_the_right_is_away_and_all_of_it_when_it_returns() 
 }
 
 #[tokio::test]
-async fn what_becomes_durable_meanwhile_is_held_back_and_not_lost() {
+async fn messages_that_become_durable_meanwhile_are_held_back_and_not_lost() {
     let (broker, tenure) = start().await;
     let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
     broker.store.hold();
@@ -100,7 +100,7 @@ async fn what_becomes_durable_meanwhile_is_held_back_and_not_lost() {
 }
 
 #[tokio::test]
-async fn when_the_shard_is_lost_meanwhile_what_a_commit_proves_is_answered_and_nothing_is_delivered() {
+async fn when_the_shard_is_lost_meanwhile_proven_commits_are_answered_and_nothing_is_delivered() {
     let (broker, tenure) = start().await;
     let (mut sender, mut receiver) = (broker.client(), listening(&broker).await);
     broker.store.hold();
@@ -160,5 +160,5 @@ async fn a_shard_that_is_about_to_be_given_away_takes_settlements_and_delivers_n
     receiver.nothing().await;
     receiver.completed(token(&first)).await;
     broker.namespace.shutdown().await;
-    assert_eq!(kinds(&receiver.all().await), ["closed"], "what was not delivered keeps nobody waiting");
+    assert_eq!(kinds(&receiver.all().await), ["closed"], "undelivered messages keep no receiver waiting");
 }

@@ -267,7 +267,7 @@ async fn a_thousand_subscriptions_are_declared_at_once_and_found_again() {
 }
 
 #[tokio::test]
-async fn counts_follow_what_happens_in_one_subscription() {
+async fn counts_follow_the_events_of_one_subscription() {
     let broker = broker(&["a", "b"]).await;
     client(&broker, None).sent("x").await;
     let mut a = client(&broker, Some("a"));

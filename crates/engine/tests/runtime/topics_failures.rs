@@ -34,7 +34,7 @@ async fn after_a_refused_batch_the_topic_and_every_subscription_are_read_back() 
         rules: Vec::new(),
     });
     sender.nothing().await;
-    assert!(broker.namespace.subscription(TOPIC, "gone").is_none(), "ahead of what is durable");
+    assert!(broker.namespace.subscription(TOPIC, "gone").is_none(), "before the deletion is durable");
     broker.store.release_all();
     let refusals = [sender.response().await, sender.response().await, sender.response().await];
     assert_eq!(refusals[0], (lost, Response::Sent(Err(Refusal::StorageFull))));

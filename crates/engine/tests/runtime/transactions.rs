@@ -57,7 +57,7 @@ async fn provisional(client: &mut Client, command: &Command) -> Result<Vec<Seque
 }
 
 #[tokio::test]
-async fn what_is_sent_and_settled_in_two_queues_is_invisible_before_and_all_there_after_the_commit() {
+async fn sends_and_settlements_in_two_queues_are_invisible_before_and_complete_after_the_commit() {
     let broker = broker().await;
     let (mut orders, other) = (broker.client(), client_of(&broker, OTHER));
     let token = locked(&mut orders, "in").await;
@@ -77,7 +77,7 @@ async fn what_is_sent_and_settled_in_two_queues_is_invisible_before_and_all_ther
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_dropped_never_happened_and_its_lock_goes_on() {
+async fn a_dropped_transaction_has_no_effect_and_its_lock_continues() {
     let broker = broker().await;
     let mut orders = broker.client();
     let token = locked(&mut orders, "in").await;
@@ -92,7 +92,7 @@ async fn a_transaction_that_is_dropped_never_happened_and_its_lock_goes_on() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_waits_gets_what_a_transaction_sent_once_it_is_durable() {
+async fn a_waiting_receiver_gets_a_message_of_a_transaction_once_it_is_durable() {
     let broker = broker().await;
     let (mut orders, mut other) = (broker.client(), client_of(&broker, OTHER));
     other.open(902, ReceiveMode::PeekLock, SubQueue::Main, 1);
@@ -307,7 +307,7 @@ async fn a_full_store_takes_settlements_but_no_messages() {
 /// Semantics §14.2: messages that the target refuses are moved to the transfer dead-letter queue of the entity they were sent
 /// via.
 #[tokio::test]
-async fn what_can_not_be_delivered_is_kept_where_it_went_by() {
+async fn an_undeliverable_message_is_kept_by_the_entity_it_passed() {
     let broker = broker().await;
     let mut orders = broker.client();
     let other = client_of(&broker, OTHER);
@@ -328,7 +328,7 @@ async fn what_can_not_be_delivered_is_kept_where_it_went_by() {
 }
 
 #[tokio::test]
-async fn only_what_a_transaction_may_do_is_carried_out() {
+async fn only_operations_allowed_in_a_transaction_are_carried_out() {
     let broker = broker().await;
     let mut orders = broker.client();
     let mut transaction = broker.namespace.begin_transaction();

@@ -152,7 +152,7 @@ async fn a_session_keeps_its_lock_when_its_state_and_messages_do_not_fit_togethe
 }
 
 #[tokio::test]
-async fn what_is_kept_undelivered_leaves_no_room_for_the_rest_and_nothing_is_read_back() {
+async fn undeliverable_messages_leave_no_room_for_the_rest_and_nothing_is_read_back() {
     let broker = broker().await;
     let mut small = declare_small(&broker, false).await;
     let disabled = QueueOptions { status: EntityStatus::SendDisabled, ..QueueOptions::default() };

@@ -177,7 +177,7 @@ async fn more_than_one_turn_can_do_is_done() {
 }
 
 #[tokio::test]
-async fn it_waits_until_what_happened_is_durable_but_not_for_what_comes_later() {
+async fn it_waits_until_earlier_events_are_durable_but_not_for_later_ones() {
     let broker = broker().await;
     let mut client = broker.client();
     client.open(1, ReceiveMode::PeekLock, SubQueue::Main, 10);
@@ -213,7 +213,7 @@ async fn it_waits_for_contents_from_the_disk() {
 }
 
 #[tokio::test]
-async fn what_a_vanished_receiver_gives_back_belongs_to_what_happened() {
+async fn messages_given_back_by_a_vanished_receiver_are_among_the_earlier_events() {
     let broker = broker().await;
     let (mut gone, mut client) = (broker.client(), broker.client());
     gone.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);

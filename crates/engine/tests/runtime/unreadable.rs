@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use peeklock_engine::runtime::{Output, Response};
 use peeklock_engine::{QueueOptions, ReceiveMode, Refusal, SubQueue};
 use peeklock_storage::{
-    Batch, Commit, DamagedEntry, Error, Key, Lease, Limits, MemoryStore, Page, PartitionId, Partitions,
-    Place, Pressure, Read, Scan, Shard, ShardId, Space, Store, read, scan,
+    DamagedEntry, Error, Key, Lease, MemoryStore, Page, PartitionId, Place, Read, Scan, Shard, ShardId,
+    Space, Store, read, scan,
 };
-use tokio::sync::watch;
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, quiet, send, token};
 use crate::forwarding::client_of;
+use crate::wrapped::forward;
 
 /// Longer than all pauses before a message is given up.
 const PATIENCE_MS: u64 = 2_000;
@@ -46,13 +46,7 @@ impl Flaky {
 }
 
 impl Shard for Flaky {
-    fn submit(&self, batch: Batch) -> Commit {
-        self.shard.submit(batch)
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.shard.resume(partition);
-    }
+    forward!(shard: submit, resume, partitions, limits, pressure);
 
     fn read(&self, keys: Vec<Key>) -> Read {
         if *self.is_unavailable.lock().unwrap() {
@@ -91,18 +85,6 @@ impl Shard for Flaky {
             notifier.resolve(page);
         });
         answer
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.shard.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.shard.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.shard.pressure()
     }
 }
 
@@ -173,7 +155,7 @@ async fn joint_steps_do_not_wait_for_an_entity_that_can_not_be_read_back() {
         transaction.commit(other.mailbox.clone(), 1);
         quiet().await;
         let Ok(Output::Response { response: Response::Done(outcome), .. }) = other.outputs.try_recv() else {
-            panic!("nobody answers");
+            panic!("no answer");
         };
         assert_eq!(outcome, expected);
         other.sent("alone").await;
@@ -208,7 +190,7 @@ async fn a_store_that_is_unavailable_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_busy_entity_stops_when_it_is_told_to() {
+async fn a_busy_entity_stops_at_shutdown() {
     let (broker, flaky, partition) = broker().await;
     let mut client = broker.client();
     client.sent("one").await;
@@ -269,7 +251,7 @@ async fn a_content_is_read_again_before_it_costs_its_message() {
 }
 
 #[tokio::test]
-async fn a_start_reads_again_what_the_device_did_not_give() {
+async fn a_start_repeats_failed_reads() {
     let (broker, flaky, partition, lease) = leased().await;
     broker.client().sent("one").await;
     broker.namespace.shutdown().await;

@@ -181,7 +181,7 @@ async fn a_start_ten_years_ahead_is_forgotten_once_the_clock_is_right() {
 }
 
 #[tokio::test]
-async fn a_restart_with_an_earlier_clock_goes_on_from_what_is_stored() {
+async fn a_restart_with_an_earlier_clock_continues_from_the_stored_time() {
     for behind_ms in [MINUTE_MS, HOUR_MS, YEARS_MS] {
         let broker = Broker::start(1 << 20).await;
         pass(&broker, MINUTE_MS).await;
@@ -205,7 +205,7 @@ async fn a_restart_with_an_earlier_clock_goes_on_from_what_is_stored() {
 }
 
 #[tokio::test]
-async fn time_travel_ends_with_a_restart_and_what_it_stored_counts_as_stored_then() {
+async fn time_travel_ends_with_a_restart_and_times_stored_in_it_count_as_the_present() {
     let broker = broker().await;
     let mut client = client_of(&broker, QUEUE);
     broker.namespace.travel(&broker.clock, YEARS_MS).await;

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
 use peeklock_engine::{
-    BodyRef, DeadLetter, KeyPartition, Lock, LockToken, Property, SequenceNumber, SubQueue, Timestamp,
+    BodyRef, DeadLetter, KeyPartition, Lock, LockToken, MessageState, Property, PropertyChanges,
+    SequenceNumber, SubQueue, TextProperty, Timestamp,
 };
 
 use super::*;
+use peeklock_wire::Value;
 use peeklock_wire::message::lookup;
 use peeklock_wire::message::{
     MessageProperties, encode_application_properties, encode_body_value, encode_delivery_annotations,

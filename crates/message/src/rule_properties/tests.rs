@@ -37,7 +37,7 @@ fn integers_lose_their_width_and_nothing_else() {
 }
 
 #[test]
-fn what_has_its_own_type_in_net_is_compared_as_what_it_means() {
+fn values_with_a_type_of_their_own_in_net_are_compared_by_meaning() {
     let described = |kind, value| from_value(Value::described(Value::symbol(kind), value));
     assert_eq!(described("com.microsoft:timespan", Value::Long(-7)), PropertyValue::TimeSpan(-7));
     assert_eq!(described("com.microsoft:datetime-offset", Value::Long(7)), PropertyValue::DateTimeOffset(7));

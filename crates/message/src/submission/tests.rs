@@ -64,7 +64,7 @@ fn a_message_without_an_id_gets_one() {
 }
 
 #[test]
-fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
+fn duplicates_are_detected_by_the_id_as_the_sdks_show_it() {
     let key = |id: Value, wanted: RequiredProperties| {
         let properties = MessageProperties { message_id: id, ..MessageProperties::default() };
         let payload = message(Header::default(), &[], &properties);
@@ -77,7 +77,7 @@ fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
     assert_eq!(key(Value::Binary(Bytes::from_static(b"m")), wanted), key("m".into(), wanted));
     let uuid = 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes();
     assert_eq!(key(Value::Uuid(uuid), wanted), key("00112233-4455-6677-8899-aabbccddeeff".into(), wanted));
-    assert_eq!(key(Value::Null, wanted), None, "an id given here is nobody else's");
+    assert_eq!(key(Value::Null, wanted), None, "an id assigned here is unique");
     assert_eq!(
         key("m".into(), RequiredProperties { rule_properties: true, ..RequiredProperties::default() }),
         None
@@ -85,7 +85,7 @@ fn duplicates_are_told_by_the_id_as_the_sdks_show_it() {
 }
 
 #[test]
-fn partitions_are_chosen_by_session_partition_key_or_the_id_that_duplicates_are_told_by() {
+fn partitions_are_chosen_by_session_partition_key_or_the_id_for_duplicate_detection() {
     let keys = |session: Option<&str>, key: Option<&str>, looks_for_duplicates: bool| {
         let properties = MessageProperties {
             message_id: "m".into(),

@@ -62,7 +62,7 @@ async fn meet(tls: &Tls, client: &TlsConnector, name: &str) -> Result<Option<Arc
 }
 
 #[tokio::test]
-async fn a_broker_that_was_given_nothing_makes_what_clients_can_verify() {
+async fn a_broker_without_tls_files_makes_a_certificate_that_clients_can_verify() {
     let home = TempDir::new().unwrap();
     let tls = Arc::new(Tls::default());
     let certificates =
@@ -268,7 +268,7 @@ fn the_ca_stays_and_the_certificate_is_made_anew_when_it_must() {
 }
 
 #[test]
-fn a_damaged_ca_is_refused_with_what_to_do() {
+fn a_damaged_ca_is_refused_with_advice() {
     let home = TempDir::new().unwrap();
     let local = Local::new(home.path().to_owned(), &[]);
     local.ensure(SystemTime::now()).unwrap();
@@ -286,7 +286,10 @@ fn a_ca_certificate_lost_in_a_crash_is_made_anew_from_its_key() {
     let before = read();
     fs::remove_file(local.authority()).unwrap();
     let again = local.ensure(SystemTime::now()).unwrap();
-    assert_eq!(again.chain, server.chain, "what clients trust still leads to the server's certificate");
+    assert_eq!(
+        again.chain, server.chain,
+        "the CA that clients trust still verifies the server's certificate"
+    );
     assert_eq!(certificate_fields::subject(&read()), certificate_fields::subject(&before));
 }
 
@@ -384,5 +387,5 @@ async fn client_certificates_are_verified_if_shown_and_tell_their_subject() {
     assert_eq!(meet(&tls, &known, "localhost").await.unwrap().as_deref(), Some("CN=orders,O=Example"));
     let (foreign, foreign_key) = files(&home, "foreign");
     let unknown = client(&authority, Some(Identity::read(&foreign, &foreign_key).unwrap()));
-    assert!(meet(&tls, &unknown, "localhost").await.is_err(), "somebody else's CA");
+    assert!(meet(&tls, &unknown, "localhost").await.is_err(), "another CA");
 }

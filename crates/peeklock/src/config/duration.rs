@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_no_fixed_length_or_no_sense() {
+    fn refuses_durations_without_a_fixed_length_and_nonsense() {
         for (text, message) in [
             ("P1M", "years or months"),
             ("1 year", "years or months"),

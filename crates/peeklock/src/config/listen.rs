@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_listened_on() {
+    fn refuses_addresses_that_cannot_be_listened_on() {
         for (text, message) in [
             ("5672", "has no port"),
             ("127.0.0.1", "has no port"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_what_stays_on_this_machine() {
+    fn recognises_addresses_of_this_machine() {
         let is_loopback = |text: &str| text.parse::<ListenAddress>().unwrap().is_loopback();
         for text in ["127.0.0.1:1", "127.8.8.8:0", "localhost:1", "LocalHost:1", "[::1]:1"] {
             assert!(is_loopback(text), "{text}");

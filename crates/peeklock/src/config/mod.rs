@@ -46,6 +46,7 @@ use std::path::PathBuf;
 
 use peeklock_amqp::servicebus::TransactionLimits;
 use peeklock_budget::throttle::Rates;
+use peeklock_engine::Tier;
 
 use crate::audit::AuditTarget;
 use crate::logging::{LogFilter, LogFormat};
@@ -196,26 +197,20 @@ impl Config {
             required: args.authorization_required,
             allow_default_key: args.allow_default_key,
         };
-        let amqp_default = || AMQP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
-        let http_default = || HTTP_LISTEN_DEFAULT.parse().map_err(ConfigError::Combination);
         let topics_if_missing = asked::topics(args.topics, &file.topics, &file.queues, &args.queues)
             .map_err(ConfigError::Combination)?;
         let queues_if_missing =
             asked::queues(args.queues, &file.queues, &file.topics).map_err(ConfigError::Combination)?;
-        let mut http_listen = args.http.or(file.http_listen).map_or_else(http_default, Ok)?;
-        if let Some(port) = args.emulator.emulator_http_port {
-            http_listen = http_listen.with_port(port);
-        }
+        let http_listen = listen_address(args.http.or(file.http_listen), HTTP_LISTEN_DEFAULT)?;
+        let http_listen = match args.emulator.emulator_http_port {
+            Some(port) => http_listen.with_port(port),
+            None => http_listen,
+        };
         let replaces_emulator = file.is_emulators || args.emulator.replaces_emulator();
         let tier = file.namespace.tier;
-        if let (false, Some(asked)) = (tier.has_topics(), topics_if_missing.first()) {
-            return Err(ConfigError::Combination(format!(
-                "the topic \"{}\" is requested, but the tier basic in [namespace] has no topics",
-                asked.topic
-            )));
-        }
+        check_topics(tier, &topics_if_missing)?;
         let config = Self {
-            amqp_listen: args.amqp.or(file.amqp_listen).map_or_else(amqp_default, Ok)?,
+            amqp_listen: listen_address(args.amqp.or(file.amqp_listen), AMQP_LISTEN_DEFAULT)?,
             http_listen,
             network: NetworkConfig {
                 also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
@@ -282,5 +277,20 @@ impl Config {
             }
         }
         once
+    }
+}
+
+/// A configured address to listen on, or the default.
+fn listen_address(configured: Option<ListenAddress>, default: &str) -> Result<ListenAddress, ConfigError> {
+    configured.map_or_else(|| default.parse().map_err(ConfigError::Combination), Ok)
+}
+
+/// Checks that the tier has topics, if any are requested.
+fn check_topics(tier: Tier, requested: &[AskedTopic]) -> Result<(), ConfigError> {
+    match requested.first() {
+        Some(AskedTopic { topic, .. }) if !tier.has_topics() => Err(ConfigError::Combination(format!(
+            "the topic \"{topic}\" is requested, but the tier basic in [namespace] has no topics"
+        ))),
+        _ => Ok(()),
     }
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_notation_that_keeps_its_characters_tells_their_places() {
+    fn every_notation_that_keeps_its_characters_has_their_places() {
         for (notation, character, expected) in [
             ("\"abc\"", 0, Some(1)),
             ("\"abc\"", 2, Some(3)),

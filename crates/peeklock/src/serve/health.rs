@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_is_told() {
+    fn the_state_that_was_set_is_reported() {
         let health = Health::default();
         assert_eq!(health.report(), json!({ "status": "starting" }));
         assert_eq!(health.state(), State::Starting);

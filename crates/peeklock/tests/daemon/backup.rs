@@ -46,7 +46,7 @@ fn restored(target: &Path, data: &Path) -> Value {
 }
 
 #[test]
-fn a_backup_of_a_running_broker_restores_what_it_had() {
+fn a_backup_of_a_running_broker_restores_its_messages() {
     let home = Home::new();
     let broker = home.start(&OPEN);
     send(&broker, 20);
@@ -118,7 +118,7 @@ fn a_target_without_room_or_rights_costs_the_broker_nothing() {
 }
 
 #[test]
-fn the_control_socket_is_its_owners_alone_and_goes_with_the_broker() {
+fn the_control_socket_is_its_owners_alone_and_is_removed_with_the_broker() {
     let home = Home::new();
     let broker = home.start(&OPEN);
     let socket = home.path("data").join("control.sock");

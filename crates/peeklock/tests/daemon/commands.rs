@@ -54,7 +54,7 @@ fn config_check_reports_places_for_people_and_programs() {
 }
 
 #[test]
-fn config_check_reports_what_a_start_would_refuse() {
+fn config_check_reports_mistakes_that_a_start_would_refuse() {
     let home = Home::new();
     let file = home.path("p.toml");
     let check = |arguments: &[&str]| {

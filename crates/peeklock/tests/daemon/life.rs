@@ -166,7 +166,7 @@ fn a_flag_beats_a_variable_and_a_variable_beats_the_file() {
 }
 
 #[test]
-fn a_broker_told_nothing_has_a_queue_and_keeps_what_was_declared() {
+fn a_broker_without_configuration_has_a_queue_and_keeps_declared_entities() {
     let home = Home::new();
     let stop = |arguments: &[&str]| {
         let broker = home.start(arguments);

@@ -252,5 +252,9 @@ fn other_users_can_not_read_messages_and_keys() {
     let mut readable = Vec::new();
     visit(&home.path("data"), &mut readable);
     readable.sort();
-    assert_eq!(readable, ["ca.pem", "server.pem"], "certificates are for everybody, the rest is not");
+    assert_eq!(
+        readable,
+        ["ca.pem", "server.pem"],
+        "certificates are readable by all, the other files are not"
+    );
 }

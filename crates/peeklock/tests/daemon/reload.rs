@@ -61,7 +61,7 @@ fn started(home: &Home, text: &str) -> Watched {
 }
 
 #[test]
-fn entities_are_declared_again_and_each_change_is_told() {
+fn entities_are_declared_again_and_each_change_is_logged() {
     let home = Home::new();
     let mut broker = started(&home, "[[queues]]\nname = \"orders\"\n[[topics]]\nname = \"news\"\n");
     let log = broker.reload();

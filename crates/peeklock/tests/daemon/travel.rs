@@ -29,7 +29,7 @@ fn machine_now() -> Duration {
 }
 
 #[test]
-fn the_clock_is_told_and_moved_forward() {
+fn the_clock_is_read_and_advanced() {
     let home = Home::new();
     let broker = home.start(&["--time-travel"]);
     let before = now(&ask(&broker, "GET", ""));
@@ -64,7 +64,7 @@ fn invalid_travel_requests_are_answered_with_advice_and_move_nothing() {
 }
 
 #[test]
-fn a_broker_that_stops_tells_the_time_and_does_not_move_it() {
+fn a_stopping_broker_returns_the_time_and_does_not_advance_it() {
     let home = Home::new();
     write(&home.path("p.toml"), "[amqp]\ndrain_time_out = \"10 minutes\"\n");
     let broker = home.start(&["--config", "p.toml", "--time-travel"]);

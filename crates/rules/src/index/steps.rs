@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_given_back() {
+    fn unused_steps_are_given_back() {
         let mut steps = LikeSteps::default();
         for _ in 0..100 {
             assert_eq!(steps.lend(|left| *left), LIKE_STEPS_MAX);

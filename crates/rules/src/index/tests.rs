@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_says_what_each_filter_says(history in history()) {
+    fn the_index_agrees_with_each_filter(history in history()) {
         let (mut index, mut groups) = (Index::default(), BTreeMap::new());
         for step in history {
             match step {

@@ -113,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_looking_at_each_place_finds(
+        fn one_pass_finds_the_same_as_a_search_at_each_place(
             text in "[ab\u{e4}]{0,200}",
             run in prop::collection::vec(prop_oneof![Just(None), Just(Some('a')), Just(Some('\u{e4}'))], 1..140),
         ) {

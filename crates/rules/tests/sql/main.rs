@@ -68,7 +68,7 @@ fn every_row_is_asked_once_and_has_a_source() {
     let count = expressions.len();
     expressions.sort_unstable();
     expressions.dedup();
-    assert_eq!(expressions.len(), count, "an expression stands in two rows");
+    assert_eq!(expressions.len(), count, "an expression is in two rows");
     for (expression, _, source) in TABLES.iter().copied().flatten() {
         let is_known = ["semantics §", "sql-filter", "(inferred)", "C#", "azure-s"]
             .iter()

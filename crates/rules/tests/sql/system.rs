@@ -54,6 +54,6 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn what_the_broker_knows() {
+fn system_properties_of_the_broker() {
     super::check(ROWS);
 }

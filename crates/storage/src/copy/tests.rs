@@ -151,7 +151,7 @@ fn poll_for<T>(
 }
 
 #[test]
-fn a_copy_that_is_killed_at_any_step_goes_on_and_is_complete() {
+fn a_copy_that_is_killed_at_any_step_resumes_and_is_complete() {
     let model = sample();
     let source = poll_now(poll_now(memory(&model)).acquire(ShardId(0))).unwrap();
     let mut resumed = 0;
@@ -229,7 +229,7 @@ async fn an_unfinished_copy_is_known_for_one_and_is_no_source() {
 }
 
 #[tokio::test]
-async fn a_source_that_changed_meanwhile_is_what_the_target_becomes() {
+async fn the_target_becomes_equal_to_a_source_that_changed_meanwhile() {
     let (source, target) = (memory(&sample()).await, MemoryStore::new());
     interrupted(&source, &target, 5).await;
     let lease = source.acquire(ShardId(0)).await.unwrap();
@@ -261,7 +261,7 @@ async fn an_empty_source_and_values_beyond_the_targets_limits_are_refused() {
 }
 
 #[tokio::test]
-async fn a_full_target_is_told_and_the_copy_goes_on_when_there_is_room() {
+async fn a_full_target_is_reported_and_the_copy_resumes_when_there_is_space() {
     let (source, target) = (memory(&sample()).await, MemoryStore::new());
     target.set_pressure(Pressure::Full);
     let refused = run(&source, &target).await.unwrap_err();
@@ -365,7 +365,7 @@ async fn a_side_that_is_away_for_a_moment_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_target_that_does_not_keep_what_was_written_is_found_out() {
+async fn a_target_that_does_not_keep_written_values_is_detected() {
     let key = Key::new(Space::Head, PartitionId(2), 7);
     let bends: [fn(&mut Page); 3] = [
         |page| page.entries.retain(|entry| entry.number != 7),

@@ -240,4 +240,4 @@ impl WakeFlag {
     }
 }
 
-const _: () = assert!(HINTS_WAITING < LISTINGS_MAX, "what waits keeps its listing");
+const _: () = assert!(HINTS_WAITING < LISTINGS_MAX, "waiting hints keep their listings");

@@ -46,7 +46,7 @@ async fn held_batches_become_durable_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_crash_loses_what_was_held_and_keeps_the_rest() {
+async fn a_crash_loses_held_batches_and_keeps_the_rest() {
     let store = MemoryStore::new();
     let shard = acquire(&store).await;
     shard.submit(put(head(1), "durable")).await.unwrap();

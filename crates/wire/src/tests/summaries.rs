@@ -28,7 +28,7 @@ fn usual(message: &Bytes) -> Option<Summary<'_>> {
 }
 
 #[test]
-fn what_the_sdks_send_is_read_in_one_walk() {
+fn messages_of_the_sdks_are_read_in_one_walk() {
     let header = section(|output| Header { ttl_ms: Some(5), ..Header::default() }.encode(output));
     let key = ("x-opt-partition-key".into(), Value::from("k"));
     let annotations = section(|output| encode_message_annotations(&[key], output));
@@ -61,7 +61,7 @@ fn what_the_sdks_send_is_read_in_one_walk() {
 }
 
 #[test]
-fn what_has_to_be_changed_or_looked_at_again_takes_the_long_way() {
+fn messages_that_need_changes_or_a_second_look_take_the_long_way() {
     let decimal = [("d".into(), Value::Decimal32([0; 4]))];
     let described = [("d".into(), Value::described(Value::ULong(1), Value::Int(1)))];
     let annotations = |entries: &[(Value, Value)]| section(|out| encode_message_annotations(entries, out));
@@ -120,7 +120,7 @@ fn more_fields_than_a_section_has_are_bounded() {
 
 proptest! {
     #[test]
-    fn one_walk_reads_what_the_steps_read(
+    fn one_walk_reads_the_same_as_the_steps(
         header in arbitrary::header(),
         annotations in arbitrary::entries(),
         properties in arbitrary::properties(),

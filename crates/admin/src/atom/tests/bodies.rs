@@ -168,7 +168,7 @@ async fn pages_say_where_the_next_one_is_and_the_last_does_not() {
 }
 
 #[tokio::test]
-async fn the_namespace_tells_about_itself() {
+async fn the_namespace_describes_itself() {
     let info = Broker::start().await.get("/$namespaceinfo?api-version=2021-05").await;
     for (name, text) in [("MessagingSKU", "Premium"), ("MessagingUnits", "1"), ("Name", "localhost")] {
         assert_eq!(info.text_of(name).as_deref(), Some(text));

@@ -234,7 +234,7 @@ async fn rules_about_access_must_make_sense() {
 
 /// azure-service-bus 203.
 #[tokio::test]
-async fn a_missing_target_of_forwarding_is_named_with_the_sub_code_of_what_is_not_found() {
+async fn a_missing_target_of_forwarding_is_named_with_the_sub_code_for_not_found() {
     let broker = Broker::start().await;
     assert_eq!(broker.create("/q", "<QueueDescription/>").await.status, 201);
     assert_eq!(broker.create("/t", "<TopicDescription/>").await.status, 201);

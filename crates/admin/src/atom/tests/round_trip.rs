@@ -251,6 +251,6 @@ proptest! {
 }
 
 #[test]
-fn entries_are_what_the_harness_takes_them_for() {
+fn the_harness_completes_entries_with_the_namespace() {
     assert!(entry("<QueueDescription/>").contains("QueueDescription xmlns="));
 }

@@ -333,5 +333,8 @@ async fn nothing_of_a_rule_is_lost_between_get_and_update() {
         assert_eq!(updated.description(), got.description());
         assert_eq!(broker.delete(RULE).await.status, 200);
     }
-    assert!(entry("<RuleDescription/>").contains("RuleDescription xmlns="), "what the harness writes");
+    assert!(
+        entry("<RuleDescription/>").contains("RuleDescription xmlns="),
+        "the harness completes the namespace"
+    );
 }

@@ -37,7 +37,7 @@ fn disposition_frames(sent: &[u8]) -> usize {
 }
 
 #[test]
-fn what_a_client_sends_is_settled_once_and_joined() {
+fn transfers_of_a_client_are_joined_and_settled_once() {
     let mut pair = Pair::new();
     let (sender, _) = pair.link(sender("s"), 100);
     for number in 0..50 {
@@ -229,7 +229,7 @@ fn interleaved_links_of_a_session_settle_in_runs_per_link() {
 }
 
 #[test]
-fn a_link_that_is_gone_still_counts_what_it_left() {
+fn a_link_that_is_gone_still_counts_its_remaining_deliveries() {
     let mut pair = Pair::new();
     let (send, _) = pair.link(sender("s"), 10);
     for number in 0..3 {

@@ -66,7 +66,7 @@ fn a_drain_is_answered_once_everything_queued_has_left() {
     let drain = Flow { drain: true, echo: true, ..link_flow(0, 0, 10) };
     peer.say(Performative::Flow(drain));
     assert_eq!(credits(peer.server.take()), [(10, true)]);
-    assert!(peer.hear_frames().is_empty(), "not before the upper layer has said what it has");
+    assert!(peer.hear_frames().is_empty(), "not before the upper layer reports its messages");
     send_many(&mut peer, link, 4);
     peer.server.endpoint.drained(link);
     let frames = peer.hear_frames();

@@ -64,7 +64,7 @@ fn garbage_in_a_frame_is_a_decode_error() {
 }
 
 #[test]
-fn a_disposition_of_all_numbers_touches_only_what_is_unsettled() {
+fn a_disposition_of_all_numbers_touches_only_unsettled_deliveries() {
     let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
     peer.say(Performative::Flow(link_flow(0, 0, 100)));
     for number in 0..3 {

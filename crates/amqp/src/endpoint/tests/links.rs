@@ -15,7 +15,7 @@ fn detach(handle: u32) -> Performative {
 }
 
 #[test]
-fn an_accepted_attach_is_echoed_with_what_belongs_to_it() {
+fn an_accepted_attach_is_echoed_with_the_fields_of_the_link() {
     let mut peer = Peer::begun(config());
     peer.say(attach_on(7, receiver("down")));
     let (link, reply) = peer.attach_event().unwrap();

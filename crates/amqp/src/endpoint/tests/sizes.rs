@@ -79,7 +79,7 @@ fn a_link_whose_name_leaves_no_room_for_an_answer_ends_its_session() {
 }
 
 #[test]
-fn errors_are_cut_to_what_the_peer_takes() {
+fn errors_are_truncated_to_the_frame_size_of_the_peer() {
     let long = "a reason of many words – ".repeat(60);
     let mut peer = small_peer();
     peer.say(Performative::Attach(Box::new(sender("refused"))));
@@ -144,7 +144,7 @@ fn how_many_messages_wait_is_said_where_it_is_known() {
         });
         flows.last().expect("a flow")
     };
-    assert_eq!(available(&mut peer, false), None, "what the upper layer has is not known");
+    assert_eq!(available(&mut peer, false), None, "the upper layer's messages are unknown");
     assert_eq!(available(&mut peer, true), Some(0), "it has said that it has nothing");
     peer.server.endpoint.send(link, message(0, "m")).unwrap();
     assert_eq!(available(&mut peer, false), Some(1));

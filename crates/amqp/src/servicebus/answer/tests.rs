@@ -67,7 +67,7 @@ fn a_receiver_is_promised_the_outcomes_that_there_are() {
     assert_eq!(promised(&source), (0, Some("link-detach"), 0, Vec::new()));
     assert_eq!(*source.outcomes, ["amqp:accepted:list".into(), "amqp:modified:list".into()]);
     let released = Value::described(Value::ULong(0x26), Value::List(Vec::new()));
-    assert_eq!(source.default_outcome, released, "what settling without an outcome does");
+    assert_eq!(source.default_outcome, released, "the outcome of settling without one");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn unrequested_features_are_not_announced() {
 }
 
 #[test]
-fn a_coordinator_offers_what_it_can_do() {
+fn a_coordinator_offers_its_capabilities() {
     let capabilities =
         ["amqp:local-transactions", "amqp:distributed-transactions", "amqp:multi-txns-per-ssn"];
     let coordinator = Target::Coordinator(capabilities.iter().map(|name| (*name).into()).collect());
@@ -115,7 +115,7 @@ fn batches_are_bounded_where_messages_may_be_larger() {
 }
 
 #[test]
-fn a_receiver_takes_what_it_says_but_for_pythons() {
+fn a_receiver_has_the_maximum_size_it_declares_except_pythons() {
     let attach = |max_message_size, is_sdk: bool| {
         let name = (RECEIVER_NAME.into(), Value::String("SBReceiver-1".into()));
         let properties = if is_sdk { vec![name] } else { Vec::new() };

@@ -228,7 +228,7 @@ fn schedule_answers_with_an_array_of_long() {
 }
 
 #[test]
-fn cancelling_what_is_gone_is_404() {
+fn cancelling_a_message_that_is_gone_is_404() {
     let body = [("sequence-numbers", Value::Array(vec![Value::Long(3)]))];
     let prepared = prepare("com.microsoft:cancel-scheduled-message", "q", &body).unwrap();
     assert_eq!(finish(&prepared, Response::Done(Ok(()))).unwrap(), Answer::ok(Vec::new()));

@@ -45,7 +45,7 @@ fn large_credit_is_passed_on_as_the_peer_reads() {
 }
 
 #[test]
-fn bytes_bound_what_waits_for_a_peer_that_does_not_read() {
+fn bytes_bound_the_deliveries_to_a_peer_that_does_not_read() {
     let mut receiver = receiver();
     let window = Window::share(4, usize::MAX);
     let grant = receiver.set_credit(1000, false, window).unwrap();
@@ -78,7 +78,7 @@ fn a_drain_of_an_empty_queue_completes() {
 }
 
 #[test]
-fn a_drain_longer_than_the_window_goes_on_when_the_window_moves() {
+fn a_drain_longer_than_the_window_continues_when_the_window_moves() {
     let mut receiver = receiver();
     let window = Window::share(usize::try_from(WINDOW_MESSAGES / 2).unwrap(), usize::MAX);
     receiver.set_credit(3, true, window);
@@ -96,7 +96,7 @@ fn credit_after_a_drain_that_is_under_way_is_said_again() {
     let mut receiver = receiver();
     let window = Window::share(1, usize::MAX);
     receiver.set_credit(5, true, window);
-    assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids what was granted before");
+    assert!(receiver.set_credit(5, false, window).is_some(), "the drain voids credit granted before");
     assert!(!receiver.drained(), "the peer no longer drains");
     assert_eq!(receiver.set_credit(5, false, window), None);
 }

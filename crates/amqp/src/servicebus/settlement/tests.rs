@@ -29,7 +29,7 @@ fn dead_lettered(state: DeliveryState) -> (Option<String>, Option<String>, Vec<P
 }
 
 #[test]
-fn outcomes_mean_what_the_sdks_mean_and_are_answered_in_kind() {
+fn outcomes_have_the_meaning_that_the_sdks_give_them_and_are_answered_in_kind() {
     assert_eq!(apply(DeliveryState::Accepted), (Settlement::Complete, DeliveryState::Accepted));
     assert_eq!(apply(DeliveryState::Released), (Settlement::Release, DeliveryState::Released));
     let modify = Vec::new();

@@ -258,7 +258,7 @@ fn the_end_of_a_token_ends_links_unless_a_newer_one_covers_them() {
 }
 
 #[test]
-fn a_changed_rule_ends_what_rested_on_it_at_once() {
+fn a_changed_rule_detaches_links_that_depend_on_it_at_once() {
     let access = access();
     let mut harness = Harness::with(access.clone(), &Peer::default());
     let cbs = harness.requester("$cbs");
@@ -325,7 +325,7 @@ fn an_unauthenticated_connection_is_dropped_after_twenty_seconds_and_others_are_
 }
 
 #[test]
-fn the_acceptor_is_told_when_a_connection_is_authenticated() {
+fn the_acceptor_is_notified_when_a_connection_is_authenticated() {
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let admission = Admission::new(move || {
@@ -345,7 +345,7 @@ fn the_acceptor_is_told_when_a_connection_is_authenticated() {
 }
 
 #[test]
-fn sasl_tells_who_a_peer_is() {
+fn sasl_identifies_the_peer() {
     let access = access();
     let certificate =
         CertificateRule { subject: "CN=shop".into(), rights: Rights::ALL, scope: Resource::entity("q") };

@@ -99,7 +99,7 @@ fn only_active_messages_are_shown() {
 }
 
 #[test]
-fn a_browser_of_what_is_gone_is_detached() {
+fn a_browser_of_a_deleted_entity_is_detached() {
     let mut harness = Harness::new();
     let link = attached(&mut harness);
     harness.client.set_credit(link, 10, false);

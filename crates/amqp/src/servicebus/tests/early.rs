@@ -44,7 +44,7 @@ fn a_request_waits_for_the_link_of_its_response() {
         let requests = harness.sender("q/$management");
         harness.send(requests, settled, 0, renew(1));
         harness.advance(4_999);
-        assert!(commands(&mut harness).is_empty(), "not carried out, as nobody would hear of it");
+        assert!(commands(&mut harness).is_empty(), "not carried out, since the answer would be lost");
         assert!(harness.outcome().is_none());
 
         let attach = harness.receiver_attach("q/$management");

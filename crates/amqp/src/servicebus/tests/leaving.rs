@@ -54,7 +54,7 @@ fn a_message_is_removed_before_it_leaves_and_no_more_than_the_window_takes() {
     let (tag, command) = harness.command();
     assert_eq!(command, removal(&[3, 4]), "the window is open again");
     harness.client.detach(link, None);
-    assert_eq!(harness.commands(), [], "the link ends after what is leaving");
+    assert_eq!(harness.commands(), [], "the link ends after the deliveries under way");
     harness.answer(tag, Response::Settled(Vec::new()));
     let commands: Vec<Command> = harness.commands().into_iter().map(|(_, command)| command).collect();
     assert_eq!(commands, [Command::CloseReceiver { receiver }, settle(&[5], Settlement::Release)]);
@@ -145,7 +145,7 @@ fn deliveries_being_sent_are_not_withdrawn() {
 }
 
 #[test]
-fn a_drain_is_answered_when_what_was_left_has_gone_back() {
+fn a_drain_is_answered_when_the_remaining_deliveries_are_given_back() {
     let mut harness = Harness::with_window(1);
     let (link, receiver) = harness.receiver("q");
     harness.client.set_credit(link, 10, true);
@@ -158,5 +158,9 @@ fn a_drain_is_answered_when_what_was_left_has_gone_back() {
     let drained = |event: &Event| matches!(event, Event::Drained { .. });
     assert!(harness.events().iter().any(drained));
     harness.client.set_credit(link, 1, false);
-    assert_eq!(in_short(harness.commands()), [("credit", vec![4])], "credit counts from what was delivered");
+    assert_eq!(
+        in_short(harness.commands()),
+        [("credit", vec![4])],
+        "credit counts from the delivered messages"
+    );
 }

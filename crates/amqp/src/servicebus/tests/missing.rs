@@ -45,7 +45,7 @@ fn a_good_token_for_a_missing_entity_is_answered_with_404() {
 }
 
 #[test]
-fn a_good_token_for_what_exists_is_accepted_in_every_form() {
+fn a_good_token_for_an_existing_entity_is_accepted_in_every_form() {
     let mut harness = Harness::with(access(), &Peer::default());
     let cbs = harness.requester("$cbs");
     for audience in [

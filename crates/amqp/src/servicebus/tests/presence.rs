@@ -72,7 +72,7 @@ async fn links_are_shown_with_their_entity_credit_and_messages() {
 }
 
 #[tokio::test]
-async fn a_connection_is_found_by_what_it_is_attached_to() {
+async fn a_connection_is_found_by_the_entities_it_is_attached_to() {
     let mut harness = Harness::new();
     harness.sender("q");
     for (needle, matches) in [("q", true), ("nothing like it", false)] {

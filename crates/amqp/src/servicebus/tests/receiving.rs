@@ -56,7 +56,7 @@ fn messages_travel_under_their_lock_token_with_an_explicit_delivery_count() {
 
 /// Stored by an earlier version, which accepted ids of any type and maps with duplicate keys.
 #[test]
-fn what_is_stored_already_is_delivered_as_it_is_and_can_be_dead_lettered() {
+fn a_stored_message_is_delivered_unchanged_and_can_be_dead_lettered() {
     let mut harness = Harness::new();
     let (_, receiver, _) = received(&mut harness, 0);
     let twice = Value::Map(vec![("key".into(), Value::Null), ("key".into(), Value::Null)]);
@@ -148,7 +148,7 @@ fn a_drain_is_answered_when_the_engine_has_nothing_more() {
     assert!(matches!(events[..], [Event::Message { .. }, Event::Drained { .. }]), "{events:?}");
     harness.client.set_credit(link, 2, false);
     let Command::Credit { limit, drain, .. } = harness.command().1 else { panic!("credit") };
-    assert_eq!((limit.messages, drain), (3, false), "credit counts from what was delivered");
+    assert_eq!((limit.messages, drain), (3, false), "credit counts from the delivered messages");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn drains_count_as_unanswered_and_repeated_ones_are_joined() {
 }
 
 #[test]
-fn a_drain_of_a_link_that_goes_counts_no_longer() {
+fn a_drain_of_a_detached_link_counts_no_longer() {
     let mut harness = Harness::new();
     let (link, _) = harness.receiver("q");
     harness.client.set_credit(link, 10, true);

@@ -130,7 +130,7 @@ fn responses_stay_on_the_session_that_asked() {
 }
 
 #[test]
-fn several_links_on_one_session_are_told_apart_by_reply_to() {
+fn several_links_on_one_session_are_distinguished_by_reply_to() {
     let mut harness = Harness::new();
     let mut attach = plain_attach("by address", Role::Receiver, "q/$management", "reply-1");
     attach.target = Some(Target::Node(Terminus { address: Some("reply-1".into()), ..Terminus::default() }));
@@ -162,7 +162,7 @@ fn a_peer_that_asks_and_does_not_read_is_refused_in_the_end() {
             break;
         }
     }
-    let (number, error) = refused.expect("responses do not pile up for ever");
+    let (number, error) = refused.expect("the responses are bounded");
     assert_eq!(number, 1024);
     assert_eq!(&*error.condition, "com.microsoft:server-busy");
 }

@@ -27,7 +27,7 @@ fn message(number: u64, size: u8) -> Received {
 }
 
 #[test]
-fn the_engine_is_told_which_messages_match() {
+fn the_engine_learns_which_messages_match() {
     let mut harness = Harness::new();
     let attach = selecting(&mut harness, "q", "size > 4".into());
     harness.attach(attach);

@@ -217,7 +217,7 @@ fn the_dead_letters_of_a_session_queue_are_sessionless() {
 }
 
 #[test]
-fn a_link_that_goes_calls_the_wait_off_whatever_the_engine_answers_then() {
+fn a_detached_link_cancels_its_wait_whatever_the_engine_answers_then() {
     for late in [accepted("x"), Response::Opened(Err(Refusal::NoSessionAvailable))] {
         let mut harness = Harness::new();
         attach_with(&mut harness, Value::Null, Vec::new());

@@ -35,7 +35,7 @@ fn sent(harness: &mut Harness) -> SmallVec<[peeklock_engine::NewMessage; 1]> {
 }
 
 #[test]
-fn messages_for_a_topic_carry_what_rules_ask_for() {
+fn messages_for_a_topic_carry_the_properties_that_rules_use() {
     let mut harness = Harness::new();
     let topic = harness.sender("T");
     harness.send(topic, false, 0, with_property("one"));
@@ -60,7 +60,7 @@ fn messages_for_a_topic_carry_what_rules_ask_for() {
 
     let queue = harness.sender("q");
     harness.send(queue, false, 0, with_property("one"));
-    assert_eq!(sent(&mut harness)[0].rule_properties, None, "nobody asks");
+    assert_eq!(sent(&mut harness)[0].rule_properties, None, "no rule needs them");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn so_are_receivers_of_a_deleted_entity() {
 }
 
 #[test]
-fn a_link_that_goes_watches_no_longer() {
+fn a_detached_link_watches_no_longer() {
     let mut harness = Harness::new();
     let (link, watcher, _) = watched(&mut harness, true, "q");
     let (_, other, _) = watched(&mut harness, false, "q/$management");

@@ -2,10 +2,11 @@
 //!
 //! A link to the coordinator declares them and ends them (`control`). Operations arrive on the other links of the
 //! connection (`work`): each is checked by a provisional command, which changes nothing, and is then kept in a joint
-//! step of the engine, whose commit carries out all of them or none. Files: the limits of a transaction `table`, the
-//! entities it may span `roots`, the messages of a partitioned entity `one_partition`, what has to wait for a commit in
-//! progress `order`.
+//! step of the engine, whose commit carries out all of them or none. Files: answers to the operations `answers`, the
+//! limits of a transaction `table`, the entities it may span `roots`, the messages of a partitioned entity
+//! `one_partition`, events that wait for a commit in progress `order`.
 
+mod answers;
 mod control;
 mod one_partition;
 mod order;

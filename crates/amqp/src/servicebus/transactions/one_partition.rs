@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_one_key_goes_together() {
+    fn work_of_one_key_is_one_unit() {
         let work = [
             (send(&[Some("1"), Some("1")]), vec![]),
             (complete(), vec![number("1"), number("1")]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_needs_a_key_and_what_is_refused_leaves_no_trace() {
+    fn a_message_needs_a_key_and_a_refused_one_leaves_no_trace() {
         let mut all = OnePartition::default();
         assert_eq!(all.add(&send(&[None]), &[], None), Err(NO_KEY));
         assert_eq!(all.add(&send(&[Some("1"), None]), &[], None), Err(NO_KEY));

@@ -1,19 +1,20 @@
-//! Operations in a transaction: messages sent, settlements, requests to management nodes.
+//! Operations in a transaction: messages sent, settlements, requests to management nodes. Their answers: `answers`.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, NewMessage, ReceiveMode, Refusal, SequenceNumber, SettleFailure};
+use peeklock_engine::{Command, NewMessage, ReceiveMode, SequenceNumber};
 use smallvec::SmallVec;
 
+use super::answers::{Answer, Operation};
 use super::peer_settled::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
-use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId, OutgoingId};
+use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId};
 use crate::servicebus::entities::Entity;
-use crate::servicebus::management::{self, Finish};
+use crate::servicebus::management;
 use crate::servicebus::pending::Pending;
 use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
@@ -29,18 +30,6 @@ pub(in crate::servicebus) struct Asked {
     /// Size of its messages, in bytes.
     bytes: usize,
     answer: Answer,
-}
-
-/// The recipient of its answer.
-enum Answer {
-    /// A transfer; `None` when it was sent settled.
-    Transfer(Option<IncomingId>),
-    /// A disposition.
-    Disposition(Staged),
-    /// A disposition of a peer that has settled.
-    PeerSettledLocks(PeerSettledLocks),
-    /// A management request.
-    Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
 }
 
 /// A management request that may be part of a transaction.
@@ -218,8 +207,7 @@ impl ConnectionHandler {
     ) {
         let Asked { id, entity, sender, command, bytes, answer } = asked;
         self.transactions.table.answered(id);
-        let (settles, sends) =
-            (matches!(command, Command::Settle { .. }), matches!(command, Command::Send { .. }));
+        let operation = Operation::of(&command);
         let result = match response {
             Response::Provisional(Ok(numbers)) => {
                 let command = numbered(command, &numbers);
@@ -227,47 +215,16 @@ impl ConnectionHandler {
                 let is_one = self.check_partition(id, (entity, sender), &command, &numbers);
                 is_one.and_then(|()| self.add_command(id, entity, sender, command)).map(|()| numbers)
             }
-            Response::Provisional(Err(refusal)) if settles => Err(match &answer {
-                Answer::Request { finish, .. } => {
-                    let failures = vec![SettleFailure { index: 0, refusal }];
-                    finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal)
-                }
-                _ => settlement::fault(refusal, entity.address.sub_queue),
-            }),
+            Response::Provisional(Err(refusal)) if operation == Operation::Settle => {
+                Err(self.settlement_refused(refusal, &answer, entity.address.sub_queue))
+            }
             Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
             _ => Err(Fault::Internal),
         };
         if let Err(fault) = &result {
             self.transactions.table.fail(id, fault);
         }
-        let txn_id = Bytes::copy_from_slice(&id);
-        match answer {
-            Answer::Transfer(delivery) => {
-                if delivery.is_none() {
-                    self.request_finished(bytes);
-                }
-                self.answer_transfer(&txn_id, delivery, result.map(drop), connection);
-            }
-            Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
-            // It is released with the others of the transaction, if that still exists.
-            Answer::PeerSettledLocks(peer_settled) => {
-                let left = self.transactions.table.forget(id, peer_settled);
-                self.abandon_peer_settled(left.into_iter().collect());
-            }
-            Answer::Request { reply_to, finish, answer_bytes } => {
-                self.request_finished(bytes);
-                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
-                let result = result.and_then(|numbers| {
-                    let response = match (sends, settles) {
-                        (true, _) => Response::Sent(Ok(numbers)),
-                        (_, true) => Response::Settled(Vec::new()),
-                        _ => Response::Done(Ok(())),
-                    };
-                    finish(response, &mut self.encoder)
-                });
-                self.respond(&reply_to, &result, connection);
-            }
-        }
+        self.answer_operation(id, (operation, bytes), answer, result, connection);
         self.conclude(id, connection);
     }
 
@@ -297,76 +254,6 @@ impl ConnectionHandler {
         let entities = &self.entities;
         self.transactions.table.add(id, work, &sender.entity.root, || entities.begin_transaction())
     }
-
-    fn answer_transfer(
-        &mut self,
-        txn_id: &Bytes,
-        delivery: Option<IncomingId>,
-        result: Result<(), Fault>,
-        connection: &mut Connection,
-    ) {
-        let outcome = match result {
-            Ok(()) => DeliveryState::Accepted,
-            Err(fault) => self.refused(&fault),
-        };
-        if let Some(delivery) = delivery {
-            connection.settle_incoming(delivery, in_transaction(txn_id, outcome));
-        }
-    }
-
-    fn answer_disposition(
-        &mut self,
-        id: TxnId,
-        staged: Staged,
-        result: Result<(), Fault>,
-        connection: &mut Connection,
-    ) {
-        let txn_id = Bytes::copy_from_slice(&id);
-        let deliveries = (staged.link, staged.first, staged.count);
-        if let Err(fault) = result {
-            return self.refuse_disposition(&txn_id, deliveries, &fault, connection);
-        }
-        let outcome = in_transaction(&txn_id, staged.reply.clone());
-        each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
-        self.transactions.table.stage(id, staged);
-    }
-
-    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost, so that they can
-    /// be settled again after it.
-    fn refuse_disposition(
-        &mut self,
-        txn_id: &Bytes,
-        deliveries: (LinkId, u32, usize),
-        fault: &Fault,
-        connection: &mut Connection,
-    ) {
-        let outcome = in_transaction(txn_id, self.refused(fault));
-        let is_lost = matches!(fault, Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost));
-        if !is_lost {
-            return each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
-        }
-        if let Some(Link::Receiver(receiver)) = self.links.get(&deliveries.0) {
-            let receiver = *receiver;
-            self.forget_unsettled(receiver, deliveries.2);
-        }
-        each(deliveries, |delivery| connection.settle_outgoing(delivery, outcome.clone()));
-    }
-
-    fn refused(&mut self, fault: &Fault) -> DeliveryState {
-        DeliveryState::Rejected(Some(self.tracker().error(fault)))
-    }
-}
-
-fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
-    let mut delivery_id = first;
-    for _ in 0..count {
-        act(OutgoingId { link, delivery_id });
-        delivery_id = delivery_id.wrapping_add(1);
-    }
-}
-
-fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
-    DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
 }
 
 /// The command with the sequence numbers promised for its scheduled messages.

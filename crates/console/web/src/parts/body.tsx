@@ -65,7 +65,7 @@ export function BodyView({ path, message }: { path: string; message: Message }) 
       <div class="toolbar">
         <h3>Body</h3>
         <Segments
-          label="Form of the body"
+          label="Body format"
           selected={form}
           onSelect={(id) => setForm(id as Form)}
           choices={[
@@ -87,8 +87,8 @@ export function BodyView({ path, message }: { path: string; message: Message }) 
 
 function shownBody(body: Body, json: string | null, form: Form): string {
   if (body.bytes === 0) return "(empty)";
-  if (form === "text") return body.text ?? "(no UTF-8 text: see Hex)";
-  if (form === "json") return json ?? (body.truncated ? "(cut off, so it can't be read as JSON: see Text)" : "(no JSON: see Text or Hex)");
+  if (form === "text") return body.text ?? "(not UTF-8 text; see Hex)";
+  if (form === "json") return json ?? (body.truncated ? "(truncated, so it can't be shown as JSON; see Text)" : "(not JSON; see Text or Hex)");
   const bytes = fromBase64(body.base64);
   return hexDump(bytes.subarray(0, HEX_SHOWN_BYTES)) + (bytes.length > HEX_SHOWN_BYTES ? "\n…" : "");
 }

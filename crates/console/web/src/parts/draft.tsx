@@ -40,7 +40,7 @@ export function draftOf(message: Message | undefined): Draft {
   };
 }
 
-/** The draft as the API wants it. Throws an `Error` that says what does not fit. */
+/** The draft as a message of the API. Throws an `Error` that names the invalid field. */
 export function messageOf(draft: Draft): Record<string, unknown> {
   const fields = Object.entries(draft.fields).filter(([, value]) => value !== "");
   const kind = draft.form === "json" ? { content_type: "application/json" } : {};
@@ -53,23 +53,23 @@ function bodyOf({ form, body }: Draft): Record<string, unknown> {
     try {
       JSON.parse(body);
     } catch (error) {
-      throw new Error(`The body is no JSON: ${(error as Error).message}`);
+      throw new Error(`The body is not valid JSON: ${(error as Error).message}`);
     }
-    // As it was written: what is read and written again loses digits of long numbers.
+    // The original text: parsing and formatting would lose digits of long numbers.
     return { text: body };
   }
   const base64 = body.replace(/\s+/g, "");
   try {
     atob(base64);
   } catch {
-    throw new Error("The body is no Base64.");
+    throw new Error("The body is not valid Base64.");
   }
   return { base64 };
 }
 
 export function DraftFields({ draft, onChange, requiresSession = false }: { draft: Draft; onChange: (draft: Draft) => void; requiresSession?: boolean }) {
   const field = ([name, label]: (typeof TEXT_FIELDS)[number]) => (
-    <Field key={name} label={label} hint={name === "session_id" && requiresSession ? "Required here" : undefined}>
+    <Field key={name} label={label} hint={name === "session_id" && requiresSession ? "Required by this entity" : undefined}>
       {(id) => (
         <input
           id={id}
@@ -86,7 +86,7 @@ export function DraftFields({ draft, onChange, requiresSession = false }: { draf
       <div class="field">
         <div class="toolbar">
           <label for="draft-body">Body</label>
-          <select aria-label="Form of the body" value={draft.form} onChange={(event) => onChange({ ...draft, form: event.currentTarget.value as Draft["form"] })}>
+          <select aria-label="Body format" value={draft.form} onChange={(event) => onChange({ ...draft, form: event.currentTarget.value as Draft["form"] })}>
             <option value="text">Text</option>
             <option value="json">JSON</option>
             <option value="base64">Base64</option>

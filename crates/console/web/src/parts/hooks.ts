@@ -22,7 +22,7 @@ export function usePoll<T>(load: (signal: AbortSignal) => Promise<T>, dependenci
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let failures = 0;
-    // What other dependencies loaded must not be shown as if it were of these.
+    // Data loaded for other dependencies must not be shown for these.
     if (dependencies.some((value, n) => value !== seen.current[n])) setData(null);
     seen.current = dependencies;
     const next = () => {
@@ -94,7 +94,7 @@ export function useAction(): { busy: boolean; error: ApiError | null; run: (acti
 
 let offsetMs = 0;
 
-/** Notes what the broker said its time is. */
+/** Adjusts the displayed clock to a time that the broker sent. */
 export function noteBrokerTime(text: string | undefined): void {
   const parsed = Date.parse(text ?? "");
   if (!Number.isNaN(parsed)) offsetMs = parsed - Date.now();

@@ -11,7 +11,7 @@ const PER_REQUEST = 500;
 
 export interface Job {
   title: string;
-  /** Past participle of what happens to messages: "resubmitted". */
+  /** Past participle of the action, such as "resubmitted". */
   done: string;
   /** Steps, each at one entity. */
   steps: { path: string; request: Record<string, unknown> }[];
@@ -72,11 +72,11 @@ export function JobDialog({ job, onClose }: { job: Job; onClose: () => void }) {
         {count(progress.done)} {job.done}
         {progress.skippedCount > 0 && `, ${count(progress.skippedCount)} skipped`}
         {progress.examined > progress.done && `, ${count(progress.examined)} examined`}
-        {progress.state === "stopped" && ". Stopped; what is done stays done."}
+        {progress.state === "stopped" && ". Stopped; messages already processed are not restored."}
         {progress.state === "finished" && ". Finished."}
         {progress.state === "failed" && ". Not finished."}
       </p>
-      <ErrorBox error={progress.error} what="The work ended early." />
+      <ErrorBox error={progress.error} what="The operation ended early." />
       {progress.skipped.length > 0 && (
         <details open={!isRunning}>
           <summary>Skipped messages</summary>

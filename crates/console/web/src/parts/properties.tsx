@@ -16,7 +16,7 @@ export function rowsOf(properties: Record<string, TypedValue> | undefined): Prop
   return Object.entries(properties ?? {}).map(([name, { type, value }]) => ({ name, type, value: typeof value === "string" ? value : JSON.stringify(value) }));
 }
 
-/** Values are texts, whatever their type, so that no number loses digits. */
+/** Values of all types are strings, so that no number loses digits. */
 export function propertiesOf(rows: PropertyRow[]): Record<string, TypedValue> {
   return Object.fromEntries(rows.filter(({ name }) => name.trim() !== "").map((row) => [row.name.trim(), { type: row.type, value: row.type === "null" ? null : row.value }]));
 }

@@ -27,7 +27,7 @@ export function record(name: string, totals: Totals | undefined): void {
 
 const levelHistory = new Map<string, { atMs: number; level: number }[]>();
 
-/** Remembers how many messages wait in an entity, or under another name of something that goes up and down. */
+/** Remembers a gauge, such as an entity's number of active messages, under a name. */
 export function recordLevel(name: string, level: number | undefined): void {
   if (level === undefined) return;
   const samples = levelHistory.get(name) ?? [];

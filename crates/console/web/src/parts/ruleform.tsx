@@ -91,7 +91,7 @@ export function RuleFields({ draft, onChange }: { draft: RuleDraft; onChange: (d
       )}
       {draft.kind === "correlation" && (
         <>
-          <p class="hint">A message matches if all of these are equal. Fields that are left empty are not compared.</p>
+          <p class="hint">A message matches if all these values are equal. Empty fields are ignored.</p>
           <div class="grid">
             {FIELDS.map(([name, label]) => (
               <Field key={name} label={label}>

@@ -23,7 +23,7 @@ export function ErrorBox({ error, what, onRetry }: { error: ApiError | null; wha
   );
 }
 
-/** What is here once there is something, and how to get there. */
+/** An empty state: a title, and what will appear here or how to create it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -68,7 +68,7 @@ export function Spark({ values, tone = "in" }: { values: number[]; tone?: "in" |
   );
 }
 
-/** A table that scrolls sideways by itself where it does not fit, also by keyboard. */
+/** A table that scrolls horizontally where it does not fit, also by keyboard. */
 export function Table({ label, head, children, class: extra = "" }: { label: string; head: ComponentChildren; children: ComponentChildren; class?: string }) {
   return (
     <div class="scroll" role="region" aria-label={label} tabIndex={0}>
@@ -102,7 +102,7 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
-/** A modal dialog; the browser keeps the focus inside, Esc closes it, the focus returns to where it was. */
+/** A modal dialog; the browser keeps the focus inside, Esc closes it, the focus then returns to the previous element. */
 export function Dialog({ title, onClose, drawer, wide, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();

@@ -1,7 +1,7 @@
-// What is to be done with messages, asked before it is done.
+// Dialog that configures and confirms an action on messages.
 
 import { useState } from "preact/hooks";
-import { count } from "../format.js";
+import { count, utcOfField } from "../format.js";
 import { brokerNowMs } from "../parts/hooks.js";
 import type { Job } from "../parts/job.js";
 import { Button, Dialog, Field } from "../parts/ui.js";
@@ -19,15 +19,15 @@ export interface ActRequest {
 }
 
 const WORDS: Record<ActRequest["action"], { title: string; done: string; button: string; text: string }> = {
-  delete: { title: "Delete", done: "deleted", button: "Delete", text: "Deleted messages can't be brought back." },
+  delete: { title: "Delete", done: "deleted", button: "Delete", text: "Deleted messages can't be recovered." },
   resubmit: {
     title: "Resubmit",
     done: "resubmitted",
     button: "Resubmit",
-    text: "Each message goes back to its queue, or to the topic of its subscription, with its body and properties, and leaves the dead letters in the same step. From a topic, every subscription with a matching rule gets a copy.",
+    text: "Each message is sent again to its queue, or to its subscription's topic, with the same body and properties, and is removed from the dead-letter queue in the same step. A topic copies it to every subscription with a matching rule.",
   },
-  undefer: { title: "Undefer", done: "undeferred", button: "Undefer", text: "Deferred messages become active again and are delivered in their order." },
-  move: { title: "Move", done: "moved", button: "Move", text: "Each message is stored in the other entity and removed here in one step." },
+  undefer: { title: "Undefer", done: "undeferred", button: "Undefer", text: "Deferred messages become active again and are delivered in their original order." },
+  move: { title: "Move", done: "moved", button: "Move", text: "Each message is stored in the target and removed here in the same step." },
   dead_letter: { title: "Dead-letter", done: "dead-lettered", button: "Dead-letter", text: "The messages go to the dead-letter queue of this entity." },
 };
 
@@ -35,7 +35,7 @@ const PER_STEP = 100;
 
 interface Props {
   request: ActRequest;
-  /** How many messages the list has, if it is complete. */
+  /** Number of messages in the list, if it is complete. */
   listed?: number;
   onClose: () => void;
   onStart: (job: Job) => void;
@@ -58,10 +58,10 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
     const common = { action, ...(to.trim() ? { to: to.trim() } : {}), ...(keepId ? {} : { keep_id: false }), ...(action === "dead_letter" ? Object.fromEntries(Object.entries(why).filter(([, text]) => text !== "")) : {}) };
     const scope = {
       ...(where.trim() ? { where: where.trim() } : {}),
-      ...(before ? { before: `${before}${before.length === 16 ? ":00" : ""}Z` } : {}),
+      ...(before ? { before: utcOfField(before) } : {}),
       ...(action === "undefer" ? {} : { state }),
     };
-    // "All" ends with what is there now, so that the work ends as well. What is scheduled is enqueued later than that.
+    // Without a filter, "all" means messages enqueued until now, so that the job ends. Scheduled messages are enqueued later.
     if (!where.trim() && !before) Object.assign(scope, state === "active" ? { before: new Date(brokerNowMs()).toISOString() } : { where: "1=1" });
     const steps = messages
       ? chunks(messages).map((sequence_numbers) => ({ path, request: { ...common, sequence_numbers } }))
@@ -72,16 +72,16 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
     <Dialog title={title} onClose={onClose}>
       <form onSubmit={submit}>
         <p>
-          {messages ? `In ${path}. ` : `All messages of ${path} that match${action === "undefer" ? " and are deferred" : ""}. `}
+          {messages ? `In ${path}. ` : `All messages in ${path} that match${action === "undefer" ? " and are deferred" : ""}. `}
           {words.text} Locked messages are skipped.
         </p>
         {!messages && (
           <>
-            <Field label="Filter in SQL" hint="Empty: every message">
+            <Field label="SQL filter" hint="Leave empty for all messages">
               {(id) => <input id={id} class="code" spellcheck={false} value={where} onInput={(event) => setWhere(event.currentTarget.value)} />}
             </Field>
             {hasState && (
-              <Field label="State of the messages">
+              <Field label="Message state">
                 {(id) => (
                   <select id={id} value={state} onChange={(event) => setState(event.currentTarget.value)}>
                     <option value="active">Active</option>
@@ -92,14 +92,14 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
                 )}
               </Field>
             )}
-            <Field label="Enqueued before (UTC)" hint="Empty: at any time">
+            <Field label="Enqueued before (UTC)" hint="Leave empty for any time">
               {(id) => <input id={id} type="datetime-local" step={1} value={before} onInput={(event) => setBefore(event.currentTarget.value)} />}
             </Field>
           </>
         )}
         {(action === "move" || action === "resubmit") && (
           <>
-            <Field label="To queue or topic" hint={action === "resubmit" ? "Empty: back to its queue or topic" : undefined}>
+            <Field label="To queue or topic" hint={action === "resubmit" ? "Leave empty for the original queue or topic" : undefined}>
               {(id) => <input id={id} required={action === "move"} value={to} onInput={(event) => setTo(event.currentTarget.value)} />}
             </Field>
             <label class="check">

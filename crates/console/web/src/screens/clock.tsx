@@ -1,4 +1,4 @@
-// The broker's clock, which tests may move forward.
+// The broker's clock, which tests can advance.
 
 import { useState } from "preact/hooks";
 import { get, post } from "../api.js";
@@ -32,7 +32,7 @@ export function ClockScreen() {
     run(async () => {
       const { now } = await post<{ now: string }>("clock", {}, { advance_ms: ms });
       noteBrokerTime(now);
-      toast(`Moved the clock by ${span(ms)}`);
+      toast(`Advanced the clock by ${span(ms)}`);
     });
   return (
     <>
@@ -40,10 +40,10 @@ export function ClockScreen() {
       <ErrorBox error={readError} what="The clock can't be read." />
       <p class="big number">{time(new Date(nowMs).toISOString()).slice(0, 19)} UTC</p>
       <p>
-        Move the broker's time forward: locks end, schedules come due, messages expire, each at its own time and in order. The clock never goes back;
-        a restart returns to the present.
+        Advance the broker's clock: locks and messages expire and scheduled messages become due, each at its own time and in order. The clock can't be
+        moved back; a restart resets it to the present.
       </p>
-      <div class="toolbar" role="group" aria-label="Move forward by">
+      <div class="toolbar" role="group" aria-label="Advance by">
         {STEPS.map(([label, ms]) => (
           <Button key={ms} disabled={busy} onClick={() => advance(ms)}>
             + {label}
@@ -57,7 +57,7 @@ export function ClockScreen() {
           advance(Math.round(Number(amount) * unitMs));
         }}
       >
-        <Field label="Another step">
+        <Field label="Other step">
           {(id) => <input id={id} class="narrow" type="number" min={0.001} step="any" required value={amount} onInput={(event) => setAmount(event.currentTarget.value)} />}
         </Field>
         <Field label="Unit">
@@ -72,10 +72,10 @@ export function ClockScreen() {
           )}
         </Field>
         <Button type="submit" kind="primary" disabled={busy}>
-          Move
+          Advance
         </Button>
       </form>
-      <ErrorBox error={error} what="The clock was not moved." />
+      <ErrorBox error={error} what="The clock was not advanced." />
     </>
   );
 }

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { post } from "../api.js";
-import { count } from "../format.js";
+import { count, utcOfField } from "../format.js";
 import { DraftFields, draftOf, messageOf } from "../parts/draft.js";
 import { useAction } from "../parts/hooks.js";
 import { toast } from "../parts/toast.js";
@@ -30,7 +30,7 @@ export function ComposeDialog({ target, message, requiresSession, onClose, onSen
       const sent = {
         ...messageOf(draft),
         ...(lifeSecs ? { time_to_live_ms: Math.round(Number(lifeSecs) * 1000) } : {}),
-        ...(scheduledFor ? { scheduled_for: `${scheduledFor}${scheduledFor.length === 16 ? ":00" : ""}.000Z` } : {}),
+        ...(scheduledFor ? { scheduled_for: utcOfField(scheduledFor) } : {}),
       };
       const times = Number(repeat);
       await post("messages", { path: to.trim() }, { messages: [sent], ...(times > 1 ? { repeat: times } : {}) });
@@ -44,19 +44,19 @@ export function ComposeDialog({ target, message, requiresSession, onClose, onSen
       <form onSubmit={submit}>
         {message?.body.truncated && (
           <div class="notice warn">
-            <p>The body is longer than what is shown. Only this part would be sent; Move and Resubmit keep all of it.</p>
+            <p>Only the beginning of the body is shown, and only that part would be sent. Move and Resubmit keep the whole body.</p>
           </div>
         )}
         <Field label="To queue or topic">{(id) => <input id={id} required value={to} onInput={(event) => setTo(event.currentTarget.value)} />}</Field>
         <DraftFields draft={draft} onChange={setDraft} requiresSession={requiresSession} />
         <div class="grid">
-          <Field label="Time to live in seconds" hint="Empty: as the entity says">
+          <Field label="Time to live in seconds" hint="Leave empty for the entity's default">
             {(id) => <input id={id} type="number" min={0.001} step="any" value={lifeSecs} onInput={(event) => setLifeSecs(event.currentTarget.value)} />}
           </Field>
-          <Field label="Scheduled for (UTC)" hint="Empty: at once">
+          <Field label="Scheduled for (UTC)" hint="Leave empty to send now">
             {(id) => <input id={id} type="datetime-local" step={1} value={scheduledFor} onInput={(event) => setScheduledFor(event.currentTarget.value)} />}
           </Field>
-          <Field label="How many">
+          <Field label="Number of messages">
             {(id) => <input id={id} type="number" min={1} max={1000} required value={repeat} onInput={(event) => setRepeat(event.currentTarget.value)} />}
           </Field>
         </div>

@@ -1,9 +1,10 @@
-// Who is connected over AMQP: identity, SDK, links with their credit and rates; one can be closed.
+// AMQP connections: identity, SDK, links with their credit and rates; closing of a connection.
 
 import { useEffect, useState } from "preact/hooks";
 import { get, pages, remove } from "../api.js";
 import { count, rate, relative, time } from "../format.js";
 import { useAction, useDebounced, useNowMs, usePoll, useTitle } from "../parts/hooks.js";
+import { PolledList } from "../parts/polledlist.js";
 import { currentRate, record } from "../parts/rates.js";
 import { toast } from "../parts/toast.js";
 import { Button, Dialog, Empty, ErrorBox, Facts, Loading, Pill, Table } from "../parts/ui.js";
@@ -12,7 +13,7 @@ import type { Connection, ConnectionDetail, Link } from "../types.js";
 
 const INTERVAL_MS = 2000;
 const PAGE = 100;
-/** So many rows are renewed by themselves; the search finds the rest. */
+/** At most this many rows are refreshed automatically; the search finds the rest. */
 const ROWS_MAX = 500;
 const LINKS_MAX = 500;
 
@@ -23,7 +24,7 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
   const [closing, setClosing] = useState<Connection | null>(null);
   const search = useDebounced(text.trim());
   useEffect(() => setRows(PAGE), [search]);
-  const { data, error, reload } = usePoll(
+  const polled = usePoll(
     async (signal) => {
       const page = await pages<Connection>("connections", { search, top: PAGE }, "connections", rows, signal);
       page.rows.forEach(recordConnection);
@@ -32,6 +33,8 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
     [search, rows],
     INTERVAL_MS,
   );
+  const { data, reload } = polled;
+  const empty = search ? <NoneFound clear={() => setText("")} /> : <NoneYet />;
   return (
     <>
       <h1 tabIndex={-1}>Connections</h1>
@@ -44,18 +47,17 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
         />
-        {data && <span class="hint number">{data.next ? `The first ${count(data.rows.length)}` : `${count(data.rows.length)} over AMQP`}</span>}
+        {data && <span class="hint number">{data.next ? `First ${count(data.rows.length)} shown` : `${count(data.rows.length)} over AMQP`}</span>}
       </form>
-      <ErrorBox error={error} what="The connections can't be listed." onRetry={reload} />
-      {!data && !error && <Loading what="connections" />}
-      {data?.rows.length === 0 && (search ? <NoneFound clear={() => setText("")} /> : <NoneYet />)}
-      {data && data.rows.length > 0 && <Connections rows={data.rows} close={setClosing} />}
+      <PolledList what="connections" polled={polled} rows={data?.rows} empty={empty}>
+        {(connections) => <Connections rows={connections} close={setClosing} />}
+      </PolledList>
       {data?.next && (
         <p>
           <Button onClick={() => setRows(rows + PAGE)} disabled={rows >= ROWS_MAX}>
             Show more
           </Button>{" "}
-          {rows >= ROWS_MAX && <span class="hint">Search to find the others.</span>}
+          {rows >= ROWS_MAX && <span class="hint">Search to find more.</span>}
         </p>
       )}
       {closing && <CloseDialog connection={closing} onClose={() => setClosing(null)} onDone={reload} />}
@@ -65,14 +67,14 @@ export function ConnectionsScreen({ search: initial }: { search: string }) {
 
 const NoneFound = ({ clear }: { clear: () => void }) => (
   <Empty title="No connection matches.">
-    <p>The search looks for a part of an entity's path, an address, a container id, an SDK or an identity.</p>
+    <p>The search matches any part of an entity's path, an address, a container id, an SDK or an identity.</p>
     <Button onClick={clear}>Clear the search</Button>
   </Empty>
 );
 
 const NoneYet = () => (
-  <Empty title="Nobody is connected over AMQP now.">
-    <p>Clients appear here while they are connected. Requests over HTTP are not listed.</p>
+  <Empty title="There are no AMQP connections.">
+    <p>Clients are listed while they are connected over AMQP. HTTP requests are not listed.</p>
   </Empty>
 );
 
@@ -80,7 +82,7 @@ function recordConnection({ id, figures }: Connection): void {
   if (figures) record(`connection ${id}`, { accepted: figures.messages_in, delivered: figures.messages_out });
 }
 
-/** What the client says it is: its SDK, else its container id. */
+/** The client's SDK as it declares it, else its container id. */
 function clientName({ product, version, container_id: container }: Connection): string {
   return product ? `${product}${version ? ` ${version}` : ""}` : container;
 }
@@ -151,7 +153,7 @@ function Connections({ rows, close }: { rows: Connection[]; close: (connection: 
 
 function Identities({ connection: { figures } }: { connection: Connection }) {
   if (!figures) return <>–</>;
-  if (figures.identities.length === 0) return <span class="hint">nothing shown yet</span>;
+  if (figures.identities.length === 0) return <span class="hint">not authenticated</span>;
   return (
     <>
       {figures.identities.map(({ credential, name }, n) => (
@@ -169,7 +171,7 @@ function CloseDialog({ connection, onClose, onDone }: { connection: Connection; 
   const close = () =>
     run(async () => {
       const closing = await remove<{ is_closing: boolean } | undefined>("connection", { id: connection.id });
-      toast(closing ? "Closing: the client has not answered yet; it is cut off within seconds" : "Closed the connection");
+      toast(closing ? "Closing: if the client does not answer, the connection is dropped within seconds" : "Closed the connection");
       onClose();
       onDone();
     });
@@ -179,8 +181,8 @@ function CloseDialog({ connection, onClose, onDone }: { connection: Connection; 
         <strong>{connection.address}</strong>, {clientName(connection)}
       </p>
       <p>
-        The client is told that the broker closed the connection (<code>amqp:connection:forced</code>). Most clients, the official SDKs among them,
-        connect again by themselves. What it has received and not settled stays locked until the locks end; sessions are free at once.
+        The client receives the error <code>amqp:connection:forced</code>. Most clients, including the official SDKs, reconnect automatically.
+        Messages that the client has received and not settled stay locked until their locks expire; its sessions are released immediately.
       </p>
       <ErrorBox error={error} what="Not closed." />
       <div class="actions">
@@ -226,7 +228,7 @@ export function ConnectionScreen({ id }: { id: string }) {
       </div>
       {isGone ? (
         <Empty title="This connection has ended.">
-          <p>A client that connects again is a new connection.</p>
+          <p>If the client reconnects, that is a new connection.</p>
           <p>
             <a href="#/connections">All connections</a>
           </p>
@@ -257,7 +259,7 @@ function About({ connection }: { connection: ConnectionDetail }) {
         ["User agent", connection.user_agent ?? "–"],
         ["Transport", transportName(connection)],
         ["Certificate", connection.certificate ?? "–"],
-        ["Host addressed", connection.host ?? "–"],
+        ["Host name", connection.host ?? "–"],
         ["Opened", `${time(connection.opened_at)} (${relative(connection.opened_at, nowMs)})`],
         ["Messages in, out", figures ? `${count(figures.messages_in)}, ${count(figures.messages_out)}` : "–"],
         ["Id", connection.id],
@@ -266,7 +268,7 @@ function About({ connection }: { connection: ConnectionDetail }) {
   );
 }
 
-/** The entity of a link, and the queue inside it if that is another. */
+/** Link to the entity of a link, or to its dead-letter queue. */
 function EntityLink({ path }: { path: string }) {
   const [, entity = path, inside = ""] = /^(.*?)((?:\/\$[^/]+)*)$/.exec(path) ?? [];
   const queue = /\/\$transfer/i.test(inside) ? "transfer" : /\/\$deadletterqueue/i.test(inside) ? "dead" : "";
@@ -282,8 +284,8 @@ function Links({ connection: { id, links, next } }: { connection: ConnectionDeta
     <section>
       <h2>Links</h2>
       {links.length === 0 && (
-        <Empty title="No links.">
-          <p>The client has connected, and neither sends nor receives yet.</p>
+        <Empty title="This connection has no links.">
+          <p>The client is connected, but has opened no sender or receiver.</p>
         </Empty>
       )}
       {links.length > 0 && (
@@ -292,7 +294,7 @@ function Links({ connection: { id, links, next } }: { connection: ConnectionDeta
           head={
             <>
               <th scope="col">Entity</th>
-              <th scope="col">For</th>
+              <th scope="col">Purpose</th>
               <th scope="col">Direction</th>
               <th scope="col" class="right">Credit</th>
               <th scope="col" class="right">Unsettled</th>
@@ -308,7 +310,7 @@ function Links({ connection: { id, links, next } }: { connection: ConnectionDeta
           ))}
         </Table>
       )}
-      {next && <p class="hint">The first {count(links.length)} links.</p>}
+      {next && <p class="hint">Only the first {count(links.length)} links are shown.</p>}
     </section>
   );
 }

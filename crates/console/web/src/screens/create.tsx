@@ -58,7 +58,7 @@ export function CreateDialog({ topic = "", onClose, onCreated }: { topic?: strin
             <input type="checkbox" checked={withDuplicates} onChange={(event) => setWithDuplicates(event.currentTarget.checked)} /> Detects duplicates
           </label>
         )}
-        <p class="hint">These two can't be changed later. All other options can, on the page of the entity.</p>
+        <p class="hint">{kind === "queue" ? "These settings" : "This setting"} can't be changed later. Other options are on the entity's page.</p>
         <ErrorBox error={error} what="Not created." />
         <div class="actions">
           <Button type="submit" kind="primary" disabled={busy}>

@@ -107,8 +107,9 @@ export function DeadLettersScreen() {
       {isDone && !error && groups.length === 0 && (
         <Empty title="There are no dead letters.">
           <p>
-            A message goes here when it was delivered MaxDeliveryCount times and not completed, when it expired (if DeadLetteringOnMessageExpiration is
-            true), when a receiver dead-letters it, or when forwarding failed. You then see the reasons, can mend the cause, and resubmit.
+            A message is dead-lettered when it was delivered MaxDeliveryCount times without being completed, when it expires (if
+            DeadLetteringOnMessageExpiration is true), when its receiver dead-letters it, or when forwarding fails. Messages are listed here by reason;
+            fix the cause, then resubmit them.
           </p>
         </Empty>
       )}
@@ -175,7 +176,7 @@ function ReasonTable({ reason, groups, selected, onSelect, onResubmit }: ReasonP
   return (
     <section>
       <h2>
-        {reason || "Without a reason"} <span class="kind number">{count(groups.reduce((sum, group) => sum + group.count, 0))}</span>
+        {reason || "No reason"} <span class="kind number">{count(groups.reduce((sum, group) => sum + group.count, 0))}</span>
       </h2>
       <Table
         label={`Dead letters with the reason ${reason || "(none)"}`}
@@ -248,8 +249,8 @@ function ConfirmDialog({ action, groups, onClose, onStart }: ConfirmProps) {
     <Dialog title={title} onClose={onClose}>
       <p>
         {isDelete
-          ? "Deleted messages can't be brought back."
-          : "Each message goes back to its queue, or to the topic of its subscription, with its body and properties, and leaves the dead letters in the same step. From a topic, every subscription with a matching rule gets a copy. If the cause is not mended, it will come back here."}
+          ? "Deleted messages can't be recovered."
+          : "Each message is sent again to its queue, or to its subscription's topic, with the same body and properties, and is removed from the dead-letter queue in the same step. A topic copies it to every subscription with a matching rule. If the cause is not fixed, the messages will be dead-lettered again."}
       </p>
       <ul>
         {groups.slice(0, 20).map((group) => (

@@ -12,7 +12,7 @@ import { CreateDialog } from "./create.js";
 
 const INTERVAL_MS = 3000;
 const PAGE = 100;
-/** So many rows are renewed by themselves; of a larger namespace the search finds the rest. */
+/** At most this many rows are refreshed automatically; the search finds the rest. */
 const ROWS_MAX = 1000;
 
 export function EntitiesScreen({ search: initial }: { search: string }) {
@@ -88,7 +88,7 @@ export function EntitiesScreen({ search: initial }: { search: string }) {
           <Button onClick={() => setRows(rows + PAGE)} disabled={rows >= ROWS_MAX}>
             Show more
           </Button>{" "}
-          <span class="hint">{rows >= ROWS_MAX ? "Search to find the others." : `${count(data.rows.length)} so far`}</span>
+          <span class="hint">{rows >= ROWS_MAX ? "Search to find more." : `${count(data.rows.length)} so far`}</span>
         </p>
       )}
       {isCreating && <CreateDialog onClose={() => setCreating(false)} onCreated={reload} />}
@@ -96,7 +96,7 @@ export function EntitiesScreen({ search: initial }: { search: string }) {
   );
 }
 
-/** Columns that have anything to show. */
+/** Which optional columns are shown: those with a value in some row. */
 interface Columns {
   states: readonly CountName[];
   hasRates: boolean;
@@ -112,15 +112,15 @@ function topicOf(entity: Entity): string {
 }
 
 const NoneFound = ({ clear }: { clear: () => void }) => (
-  <Empty title="No entity has such a name.">
-    <p>The search looks for the text anywhere in the name, in capital or small letters.</p>
+  <Empty title="No entity matches.">
+    <p>The search matches any part of the name and ignores case.</p>
     <Button onClick={clear}>Clear the search</Button>
   </Empty>
 );
 
 const NoneYet = ({ create }: { create: () => void }) => (
-  <Empty title="There are no queues and topics yet.">
-    <p>A queue gives each message to one receiver. A topic gives a copy to each subscription with a matching rule.</p>
+  <Empty title="There are no queues or topics yet.">
+    <p>A queue delivers each message to one receiver. A topic copies each message to every subscription with a matching rule.</p>
     <Button kind="primary" onClick={create}>
       Create the first one…
     </Button>
@@ -157,7 +157,7 @@ function Head({ columns: { states, hasRates, hasReceivers } }: { columns: Column
           </th>
         </>
       )}
-      <th scope="col">Active, last minutes</th>
+      <th scope="col">Active, recent</th>
       <th scope="col" class="right">
         Size
       </th>

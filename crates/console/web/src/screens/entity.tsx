@@ -146,8 +146,8 @@ function DeleteDialog({ entity, onClose }: { entity: EntityDetail; onClose: () =
     <Dialog title={`Delete ${entity.path}`} onClose={onClose}>
       <form onSubmit={submit}>
         <p>
-          The {entity.kind} and {count(messages)} messages in it are deleted{entity.kind === "topic" ? ", with all subscriptions and their messages" : ""}. This can't
-          be undone.
+          This deletes the {entity.kind} with {count(messages)} {messages === 1 ? "message" : "messages"}
+          {entity.kind === "topic" ? " of its own, and all its subscriptions with their messages" : ""}. It can't be undone.
         </p>
         <Field label={`Type ${name} to confirm`}>
           {(id) => <input id={id} autocomplete="off" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />}

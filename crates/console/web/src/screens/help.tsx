@@ -1,4 +1,4 @@
-// Shortcuts and what the console is.
+// Keyboard shortcuts and notes about the console.
 
 import { useState } from "preact/hooks";
 import { enableShortcuts, shortcutsEnabled } from "../parts/keyboard.js";
@@ -9,7 +9,7 @@ const KEYS: [string, string][] = [
   ["/", "Search or filter"],
   ["j, k", "Next row, previous row"],
   ["Enter", "Open the row"],
-  ["Esc", "Close, or one level up"],
+  ["Esc", "Close, or go up one level"],
   ["g o", "Overview"],
   ["g e", "Entities"],
   ["g d", "Dead letters"],
@@ -42,24 +42,24 @@ export function HelpDialog({ session, onClose }: { session: Session; onClose: ()
             setEnabled(event.currentTarget.checked);
           }}
         />{" "}
-        Shortcuts of one key
+        Single-key shortcuts
       </label>
       <h3>Messages</h3>
       <p>
-        Everything here is browsed: looking at a message neither locks it nor counts as a delivery. Locked messages are skipped by actions; they belong
-        to their receiver until it settles them or the lock ends.
+        The console browses messages, which neither locks them nor counts as a delivery. Actions skip locked messages: these belong to their receiver
+        until it settles them or the lock expires.
       </p>
       <p>
-        Times are UTC. Filters are written in the SQL of subscription rules, for example <code>sys.Label = 'order' AND amount &gt; 5</code>.
+        Times are UTC. Filters use the SQL of subscription rules, for example <code>sys.Label = 'order' AND amount &gt; 5</code>.
       </p>
-      <h3>You</h3>
+      <h3>Access</h3>
       <p>
         {session.authorization_required ? (
           <>
-            Signed in as <strong>{session.principal}</strong> with {session.rights.length > 0 ? session.rights.join(", ") : "no right to the whole namespace"}.
+            Signed in as <strong>{session.principal}</strong> with {session.rights.length > 0 ? session.rights.join(", ") : "no rights to the whole namespace"}.
           </>
         ) : (
-          "This broker demands no authorization: every program that reaches it may do everything."
+          "This broker requires no authorization: every client that can reach it has all rights."
         )}
       </p>
     </Dialog>

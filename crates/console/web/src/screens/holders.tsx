@@ -1,10 +1,11 @@
-// Who receives from an entity and who holds which lock until when.
+// Receivers and locks of an entity.
 
 import { useState } from "preact/hooks";
 import { get, pages } from "../api.js";
 import { clockTime, count, relative } from "../format.js";
 import { useNowMs, usePoll } from "../parts/hooks.js";
-import { Empty, ErrorBox, Loading, Segments, Table } from "../parts/ui.js";
+import { PolledList } from "../parts/polledlist.js";
+import { Empty, Segments, Table } from "../parts/ui.js";
 import { entityHref } from "../router.js";
 import type { EntityDetail, Lock, Receiver } from "../types.js";
 
@@ -32,48 +33,48 @@ export function HoldersTab({ entity }: { entity: EntityDetail }) {
 }
 
 function Receivers({ path }: { path: string }) {
-  const { data, error, reload } = usePoll((signal) => get<{ receivers: Receiver[] }>("receivers", { path }, signal), [path], INTERVAL_MS);
+  const polled = usePoll((signal) => get<{ receivers: Receiver[] }>("receivers", { path }, signal), [path], INTERVAL_MS);
+  const empty = (
+    <Empty title="There are no receivers.">
+      <p>Receivers are listed while their links are open. Without a receiver, messages stay in the queue.</p>
+    </Empty>
+  );
   return (
     <section>
       <h2>Receivers</h2>
-      <ErrorBox error={error} what="The receivers can't be listed." onRetry={reload} />
-      {!data && !error && <Loading what="receivers" />}
-      {data?.receivers.length === 0 && (
-        <Empty title="Nobody receives from here now.">
-          <p>A receiver is shown while its link is open. Messages wait until one comes.</p>
-        </Empty>
-      )}
-      {data && data.receivers.length > 0 && (
-        <Table
-          label="Receivers"
-          head={
-            <>
-              <th scope="col">Receiver</th>
-              <th scope="col">Mode</th>
-              <th scope="col">Session</th>
-              <th scope="col">Selector</th>
-              <th scope="col" class="right">Credit</th>
-            </>
-          }
-        >
-          {data.receivers.map((receiver) => (
-            <tr key={receiver.id}>
-              <th scope="row">
-                <ReceiverLink id={receiver.id} />
-              </th>
-              <td>{receiver.mode.replace(/_/g, " ")}</td>
-              <td>{receiver.session ?? "–"}</td>
-              <td>{receiver.selector ? "yes" : "–"}</td>
-              <td class="number right">{count(receiver.credit)}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
+      <PolledList what="receivers" polled={polled} rows={polled.data?.receivers} empty={empty}>
+        {(receivers) => (
+          <Table
+            label="Receivers"
+            head={
+              <>
+                <th scope="col">Receiver</th>
+                <th scope="col">Mode</th>
+                <th scope="col">Session</th>
+                <th scope="col">Selector</th>
+                <th scope="col" class="right">Credit</th>
+              </>
+            }
+          >
+            {receivers.map((receiver) => (
+              <tr key={receiver.id}>
+                <th scope="row">
+                  <ReceiverLink id={receiver.id} />
+                </th>
+                <td>{receiver.mode.replace(/_/g, " ")}</td>
+                <td>{receiver.session ?? "–"}</td>
+                <td>{receiver.selector ? "yes" : "–"}</td>
+                <td class="number right">{count(receiver.credit)}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </PolledList>
     </section>
   );
 }
 
-/** Leads to the connection of a receiver. */
+/** Link to the connection of a receiver. */
 function ReceiverLink({ id }: { id: string }) {
   return (
     <a href={`#/connections?search=${id}`} title="The connection of this receiver">
@@ -84,49 +85,50 @@ function ReceiverLink({ id }: { id: string }) {
 
 function Locks({ entity, path }: { entity: string; path: string }) {
   const nowMs = useNowMs();
-  const { data, error, reload } = usePoll((signal) => pages<Lock>("locks", { path }, "locks", LOCKS_MAX, signal), [path], INTERVAL_MS);
+  const polled = usePoll((signal) => pages<Lock>("locks", { path }, "locks", LOCKS_MAX, signal), [path], INTERVAL_MS);
+  const { data } = polled;
   const hasReceivers = data?.rows.some(({ receiver }) => receiver);
+  const empty = (
+    <Empty title="No message is locked.">
+      <p>In peek-lock mode, a message is locked until its receiver settles it or the lock expires (LockDuration).</p>
+    </Empty>
+  );
   return (
     <section>
       <h2>Locks</h2>
-      <ErrorBox error={error} what="The locks can't be listed." onRetry={reload} />
-      {!data && !error && <Loading what="locks" />}
-      {data?.rows.length === 0 && (
-        <Empty title="No message is locked.">
-          <p>A receiver in peek-lock mode locks a message until it settles it or the lock ends (LockDuration).</p>
-        </Empty>
-      )}
-      {data && data.rows.length > 0 && (
-        <Table
-          label="Locks"
-          head={
-            <>
-              <th scope="col" class="right">Message</th>
-              <th scope="col">Locked until</th>
-              {hasReceivers && <th scope="col">Receiver</th>}
-              <th scope="col">Session</th>
-              <th scope="col">Token</th>
-            </>
-          }
-        >
-          {data.rows.map((lock) => (
-            <tr key={lock.lock_token}>
-              <th scope="row" class="number right">
-                <a data-row href={entityHref(entity, "messages", { from: lock.sequence_number, ...(path === entity ? {} : { queue: "dead" }) })}>
-                  {lock.sequence_number}
-                </a>
-              </th>
-              <td class="number">
-                {clockTime(lock.locked_until)} ({relative(lock.locked_until, nowMs)})
-              </td>
-              {hasReceivers && <td>{lock.receiver ? <ReceiverLink id={lock.receiver} /> : "–"}</td>}
-              <td>{lock.session ?? "–"}</td>
-              <td class="code">{lock.lock_token}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {data?.next && <p class="hint">The first {count(data.rows.length)} locks.</p>}
+      <PolledList what="locks" polled={polled} rows={data?.rows} empty={empty}>
+        {(locks) => (
+          <Table
+            label="Locks"
+            head={
+              <>
+                <th scope="col" class="right">Message</th>
+                <th scope="col">Locked until</th>
+                {hasReceivers && <th scope="col">Receiver</th>}
+                <th scope="col">Session</th>
+                <th scope="col">Token</th>
+              </>
+            }
+          >
+            {locks.map((lock) => (
+              <tr key={lock.lock_token}>
+                <th scope="row" class="number right">
+                  <a data-row href={entityHref(entity, "messages", { from: lock.sequence_number, ...(path === entity ? {} : { queue: "dead" }) })}>
+                    {lock.sequence_number}
+                  </a>
+                </th>
+                <td class="number">
+                  {clockTime(lock.locked_until)} ({relative(lock.locked_until, nowMs)})
+                </td>
+                {hasReceivers && <td>{lock.receiver ? <ReceiverLink id={lock.receiver} /> : "–"}</td>}
+                <td>{lock.session ?? "–"}</td>
+                <td class="code">{lock.lock_token}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </PolledList>
+      {data?.next && <p class="hint">Only the first {count(data.rows.length)} locks are shown.</p>}
     </section>
   );
 }

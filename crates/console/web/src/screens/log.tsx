@@ -72,17 +72,17 @@ export function LogScreen({ kind }: { kind: "log" | "audit" }) {
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
         <input type="search" data-search aria-label="Search lines" placeholder="Search lines" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
         {kind === "log" && (
-          <select aria-label="Least severe level" value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
+          <select aria-label="Minimum level" value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
             <option value="TRACE">All levels</option>
-            <option value="INFO">Info and worse</option>
+            <option value="INFO">Info and above</option>
             <option value="WARN">Warnings and errors</option>
             <option value="ERROR">Errors</option>
           </select>
         )}
         <Button aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? "Continue" : "Pause"}
+          {isPaused ? "Resume" : "Pause"}
         </Button>
-        <span class="hint number">{isPaused ? "Paused" : `${count(lines.length)} lines, the newest first`}</span>
+        <span class="hint number">{isPaused ? "Paused" : `${count(lines.length)} lines, newest first`}</span>
       </form>
       <ErrorBox error={error} what="The log can't be read." />
       {isLoaded && shown.length === 0 && <NoLines kind={kind} isFiltered={lines.length > 0} />}
@@ -92,10 +92,10 @@ export function LogScreen({ kind }: { kind: "log" | "audit" }) {
 }
 
 function NoLines({ kind, isFiltered }: { kind: string; isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="No line matches." />;
+  if (isFiltered) return <Empty title="No lines match." />;
   return kind === "audit" ? (
-    <Empty title="Nothing was administered since the start.">
-      <p>Creations, changes and deletions of entities and rules appear here, with who made them and from where.</p>
+    <Empty title="No administrative changes since the broker started.">
+      <p>Creations, changes and deletions of entities and rules are listed here, each with its principal and address.</p>
     </Empty>
   ) : (
     <Empty title="The log is empty." />

@@ -1,4 +1,4 @@
-// One message with everything the broker knows of it.
+// One message: body, application properties, system properties.
 
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
@@ -24,7 +24,7 @@ interface Props {
 /** The longest body that is shown and can be edited. */
 const BODY_BYTES_MAX = 1 << 20;
 
-/** The message with all of its body, as soon as that is loaded. */
+/** The message with its whole body once that is loaded. */
 function useWhole(path: string, message: Message): Message {
   const number = message.sequence_number;
   const { data } = usePoll(

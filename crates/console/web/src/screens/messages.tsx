@@ -14,7 +14,7 @@ import { ComposeDialog } from "./compose.js";
 import { MessageDialog } from "./message.js";
 
 const PER_PAGE = 50;
-/** A filter that matches nothing is given up for now after so many requests of at most 1,000 messages. */
+/** A search that finds too little pauses after this many requests of at most 1,000 messages. */
 const REQUESTS_MAX = 25;
 
 interface Page {
@@ -77,7 +77,7 @@ function useMessages(query: Record<string, string>): { listing: Listing; more: (
   return { listing, more: () => void load(listing, listing.next), reload, stop: () => abort.current?.abort() };
 }
 
-/** Query of the route: `queue`, `state`, `from`, `where`. A change of it makes this component anew. */
+/** Query of the route: `queue`, `state`, `from`, `where`. The component is mounted again when it changes. */
 export function MessagesTab({ entity, query, changed }: { entity: EntityDetail; query: URLSearchParams; changed: () => void }) {
   const queue = queueName(query.get("queue"));
   const path = queuePath(entity.path, queue);
@@ -195,8 +195,8 @@ function Filters({ queue, isTopic, state, where, from, onApply }: FiltersProps) 
         class="grow code"
         type="search"
         data-search
-        aria-label="Filter in SQL"
-        placeholder="Filter in SQL: sys.Label = 'order' AND amount > 5"
+        aria-label="SQL filter"
+        placeholder="SQL filter: sys.Label = 'order' AND amount > 5"
         spellcheck={false}
         value={sql}
         onInput={(event) => setSql(event.currentTarget.value)}
@@ -341,14 +341,14 @@ function Rest({ listing, isFiltered, queue, more, stop }: RestProps) {
   if (next !== null) {
     return (
       <p class="toolbar">
-        <Button onClick={more}>{rows.length === 0 ? "Examine more" : "Show more"}</Button>
+        <Button onClick={more}>{rows.length === 0 ? "Search further" : "Show more"}</Button>
         <span class="hint">
-          {rows.length === 0 ? `No match among the first ${count(examined)} messages.` : `${count(rows.length)} shown${isFiltered ? `, ${count(examined)} examined` : ""}.`}
+          {rows.length === 0 ? `No match in the first ${count(examined)} messages.` : `${count(rows.length)} shown${isFiltered ? `, ${count(examined)} examined` : ""}.`}
         </span>
       </p>
     );
   }
-  const failed = listing.failed > 0 && ` For ${count(listing.failed)} messages the filter could not be evaluated.`;
+  const failed = listing.failed > 0 && ` The filter could not be evaluated for ${count(listing.failed)} messages.`;
   if (rows.length > 0) {
     return (
       <p class="hint">
@@ -358,21 +358,21 @@ function Rest({ listing, isFiltered, queue, more, stop }: RestProps) {
   }
   if (isFiltered) {
     return (
-      <Empty title="No message matches.">
+      <Empty title="No messages match.">
         <p>
-          Names without a prefix are application properties, <code>sys.</code> names the broker's own, such as <code>sys.Label</code> or{" "}
-          <code>sys.MessageId</code>. A missing property matches nothing, not even &lt;&gt;.{failed}
+          Names without a prefix are application properties; <code>sys.</code> marks system properties, such as <code>sys.Label</code> or{" "}
+          <code>sys.MessageId</code>. A comparison with a missing property is never true, not even with &lt;&gt;.{failed}
         </p>
       </Empty>
     );
   }
   return queue === "" ? (
     <Empty title="There are no messages here.">
-      <p>Messages that are sent and not yet completed appear here: active, locked by a receiver, deferred or scheduled.</p>
+      <p>Messages are listed here until they are completed: active, locked, deferred or scheduled.</p>
     </Empty>
   ) : (
     <Empty title="There are no dead letters here.">
-      <p>A message is dead-lettered when it was delivered too often, expired (if so configured), or rejected by its receiver.</p>
+      <p>A message is dead-lettered when it exceeds MaxDeliveryCount, expires (if DeadLetteringOnMessageExpiration is true), or is dead-lettered by its receiver.</p>
     </Empty>
   );
 }

@@ -1,4 +1,4 @@
-// Options of an entity, by the names and texts of Service Bus; edited in place.
+// Options of an entity under their names in Service Bus; edited in place.
 
 import { useState } from "preact/hooks";
 import { patch } from "../api.js";
@@ -9,7 +9,7 @@ import { Button, ErrorBox, Facts } from "../parts/ui.js";
 import type { EntityDetail } from "../types.js";
 
 const STATUSES = ["Active", "Disabled", "SendDisabled", "ReceiveDisabled"];
-/** The longest duration of .NET: without end. */
+/** .NET's longest duration, which means unlimited. */
 const UNLIMITED = "P10675199DT2H48M5.4775807S";
 const DURATION = /^P(T|\d)/;
 
@@ -19,7 +19,7 @@ export function OptionsTab({ entity, changed }: { entity: EntityDetail; changed:
   return (
     <>
       <p class="hint">
-        Durations are ISO 8601: PT30S, PT5M, PT1H, P14D. A change counts for messages that are sent after it.
+        Durations are ISO 8601: PT30S, PT5M, PT1H, P14D. A changed DefaultMessageTimeToLive applies to messages sent afterwards.
       </p>
       <dl class="options">
         {names
@@ -28,7 +28,7 @@ export function OptionsTab({ entity, changed }: { entity: EntityDetail; changed:
             <Option key={name} path={entity.path} name={name} value={entity.options[name] ?? ""} changed={changed} />
           ))}
       </dl>
-      <h2>Fixed</h2>
+      <h2>Read-only</h2>
       <Facts
         facts={[
           ...names.filter(isReadOnly).map((name): [string, string] => [name, entity.options[name] || "–"]),
@@ -56,7 +56,7 @@ function Option({ path, name, value, changed }: { path: string; name: string; va
   const save = (next: string) =>
     run(async () => {
       await patch("entity", { path }, { options: { [name]: next } });
-      toast(`${name} is ${next || "empty"} now`);
+      toast(`Set ${name} to ${next || "empty"}`);
       setEdited(null);
       changed();
     });

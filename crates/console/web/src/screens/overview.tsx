@@ -1,4 +1,4 @@
-// What the namespace holds and does now.
+// Counts, rates, memory and storage of the namespace.
 
 import { useRef } from "preact/hooks";
 import { get } from "../api.js";
@@ -55,7 +55,7 @@ function Contents({ overview, session }: { overview: Overview; session: Session 
     <>
       <Damage damage={overview.damage} />
       {isEmpty && (
-        <Empty title="There are no queues and topics yet.">
+        <Empty title="There are no queues or topics yet.">
           <p>
             Create one under <a href="#/entities">Entities</a>, declare it in the configuration file, or use an administration client.
           </p>
@@ -63,7 +63,7 @@ function Contents({ overview, session }: { overview: Overview; session: Session 
       )}
       <section aria-labelledby="trends" class="tiles">
         <h2 id="trends" class="hidden">
-          Last minutes
+          Recent counts
         </h2>
         {LEVELS.map(({ state, tone }) => (
           <div class="tile" key={state}>
@@ -108,8 +108,8 @@ function Contents({ overview, session }: { overview: Overview; session: Session 
               ["Queues", <a href="#/entities" class="number">{count(entities.queues)}</a>],
               ["Topics", <a href="#/entities" class="number">{count(entities.topics)}</a>],
               ["Subscriptions", <a href="#/entities" class="number">{count(entities.subscriptions)}</a>],
-              ["Connections over AMQP", <a href="#/connections" class="number">{count(overview.connections)}</a>],
-              ["Running for", <span class="number">{span(overview.uptime_ms)}</span>],
+              ["AMQP connections", <a href="#/connections" class="number">{count(overview.connections)}</a>],
+              ["Uptime", <span class="number">{span(overview.uptime_ms)}</span>],
               ["Version", overview.version],
               ["Tier", session.tier],
             ]}
@@ -149,7 +149,7 @@ function Memory({ memory }: { memory: Overview["memory"] }) {
   const total = used.reduce((sum, [, value]) => sum + value, 0);
   return (
     <section class="panel" aria-labelledby="memory">
-      <h2 id="memory">Memory of clients</h2>
+      <h2 id="memory">Memory used by clients</h2>
       {memory.limit_bytes ? (
         <>
           <meter aria-labelledby="memory" min={0} max={memory.limit_bytes} high={memory.limit_bytes * 0.8} value={total} />
@@ -169,12 +169,12 @@ function Memory({ memory }: { memory: Overview["memory"] }) {
 function StateMemory({ state }: { state: State }) {
   return (
     <>
-      <h3 id="state-memory">Memory of stored messages</h3>
+      <h3 id="state-memory">Memory used by stored messages</h3>
       <meter aria-labelledby="state-memory" min={0} max={state.limit_bytes} high={state.limit_bytes * 0.8} value={state.used_bytes} />
       <p class="hint number">
         {size(state.used_bytes)} of {size(state.limit_bytes)}
       </p>
-      {state.pressure === "full" && <p>Sends are refused until messages are received or deleted, or the broker has more memory.</p>}
+      {state.pressure === "full" && <p>Sends are refused until messages are received or deleted, or the limit is raised.</p>}
     </>
   );
 }
@@ -191,7 +191,7 @@ function Storage({ storage }: { storage: Overview["storage"] }) {
           Pressure: <Pill tone={isCalm ? "good" : "bad"}>{named("pressure", pressure)}</Pill>
         </p>
       )}
-      {!isCalm && <p>Sends may be refused until there is room. Free disk space, or receive and delete messages.</p>}
+      {!isCalm && <p>Sends may be refused. Free disk space, or receive or delete messages.</p>}
       <Facts facts={Object.entries(rest).map(([name, value]) => [title(name), <span class="number">{named(name, value)}</span>])} />
     </section>
   );
@@ -238,7 +238,7 @@ function Problems() {
         ))}
       </Table>
       <p>
-        <a href="#/log">The whole log</a>
+        <a href="#/log">Full log</a>
       </p>
     </section>
   );

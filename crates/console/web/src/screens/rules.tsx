@@ -1,4 +1,4 @@
-// Rules of a subscription: what they match and what they change.
+// Rules of a subscription: filters and actions.
 
 import { useState } from "preact/hooks";
 import { pages, put, remove } from "../api.js";
@@ -28,8 +28,8 @@ export function RulesTab({ entity, changed }: { entity: EntityDetail; changed: (
         </Button>
       </div>
       {rules.length === 0 ? (
-        <Empty title="This subscription has no rules, so it receives nothing.">
-          <p>A message is copied to a subscription if one of its rules matches. Add a rule for every message, or for some.</p>
+        <Empty title="This subscription has no rules, so it receives no messages.">
+          <p>A message is copied to a subscription if one of its rules matches. Add a rule that matches every message, or only some.</p>
         </Empty>
       ) : (
         <Table
@@ -134,7 +134,7 @@ function DeleteDialog({ path, rule, isLast, onClose, changed }: { path: string; 
     });
   return (
     <Dialog title={`Delete the rule ${rule.name}`} onClose={onClose}>
-      <p>{isLast ? "It is the last rule: the subscription then receives nothing." : "Messages that only this rule matches no longer reach the subscription."}</p>
+      <p>{isLast ? "This is the last rule: without rules, the subscription receives no messages." : "Messages that match only this rule will no longer reach the subscription."}</p>
       <ErrorBox error={error} what="Not deleted." />
       <div class="actions">
         <Button kind="danger" disabled={busy} onClick={confirm}>

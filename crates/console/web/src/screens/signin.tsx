@@ -1,4 +1,4 @@
-// Sign-in with a connection string, or with the name of a key and the key.
+// Sign-in with a connection string, or with a key and its name.
 
 import { useState } from "preact/hooks";
 import { session, setCredentials, type ApiError } from "../api.js";
@@ -44,8 +44,8 @@ export function SignIn({ error, onSignIn }: { error: ApiError | null; onSignIn: 
     <main class="alone">
       <h1>Peeklock console</h1>
       <p class="lead">
-        Sign in to <strong>{location.host}</strong> with a key of this broker. The key stays in the memory of this page; requests carry tokens
-        that end after an hour.
+        Sign in to <strong>{location.host}</strong> with a key of this broker. The key is kept in the memory of this page; requests carry
+        tokens that expire after an hour.
       </p>
       <form onSubmit={submit} class="panel">
         <Segments
@@ -65,7 +65,7 @@ export function SignIn({ error, onSignIn }: { error: ApiError | null; onSignIn: 
           </Field>
         ) : (
           <>
-            <Field label="Name of the key">
+            <Field label="Key name">
               {(id) => <input id={id} required autocomplete="username" value={keyName} onInput={(event) => setKeyName(event.currentTarget.value)} />}
             </Field>
             <Field label="Key">
@@ -74,8 +74,8 @@ export function SignIn({ error, onSignIn }: { error: ApiError | null; onSignIn: 
           </>
         )}
         <label class="check">
-          <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} /> Keep the key until this tab is closed, also
-          when the page is reloaded
+          <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} /> Keep the key until this tab is closed, even if
+          the page is reloaded
         </label>
         <ErrorBox error={failure} what="Sign-in refused." />
         {!failure && <ErrorBox error={error} what="Signed out." />}
@@ -89,7 +89,7 @@ export function SignIn({ error, onSignIn }: { error: ApiError | null; onSignIn: 
             </Button>
           )}
         </div>
-        {developmentRefused && <p class="hint">This broker has keys of its own; the development key is not accepted.</p>}
+        {developmentRefused && <p class="hint">This broker has its own keys and does not accept the development key.</p>}
       </form>
     </main>
   );

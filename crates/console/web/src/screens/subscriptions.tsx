@@ -5,7 +5,8 @@ import { pages } from "../api.js";
 import { count, rate, subscriptionOf } from "../format.js";
 import { usePoll } from "../parts/hooks.js";
 import { currentRate, record } from "../parts/rates.js";
-import { Button, Empty, ErrorBox, Loading, StatusPill, Table } from "../parts/ui.js";
+import { PolledList } from "../parts/polledlist.js";
+import { Button, Empty, StatusPill, Table } from "../parts/ui.js";
 import { entityHref } from "../router.js";
 import type { Entity } from "../types.js";
 import { CreateDialog } from "./create.js";
@@ -14,7 +15,7 @@ const SUBSCRIPTIONS_MAX = 2000;
 
 export function SubscriptionsTab({ topic }: { topic: string }) {
   const [isCreating, setCreating] = useState(false);
-  const { data, error, reload } = usePoll(
+  const polled = usePoll(
     async (signal) => {
       const page = await pages<Entity>("entities", { search: `${topic}/Subscriptions/`, kind: "subscription" }, "entities", SUBSCRIPTIONS_MAX, signal);
       const rows = page.rows.filter((row) => subscriptionOf(row.path)?.topic.toLowerCase() === topic.toLowerCase());
@@ -24,6 +25,11 @@ export function SubscriptionsTab({ topic }: { topic: string }) {
     [topic],
     3000,
   );
+  const empty = (
+    <Empty title="This topic has no subscriptions.">
+      <p>Messages sent to the topic are accepted and discarded. A subscription receives a copy of each message that matches one of its rules.</p>
+    </Empty>
+  );
   return (
     <>
       <div class="toolbar">
@@ -31,48 +37,43 @@ export function SubscriptionsTab({ topic }: { topic: string }) {
           Create a subscription…
         </Button>
       </div>
-      <ErrorBox error={error} what="The subscriptions can't be listed." onRetry={reload} />
-      {!data && !error && <Loading what="subscriptions" />}
-      {data?.length === 0 && (
-        <Empty title="This topic has no subscriptions.">
-          <p>Messages that are sent to it now are accepted and go nowhere. A subscription receives copies of the messages that match one of its rules.</p>
-        </Empty>
-      )}
-      {data && data.length > 0 && (
-        <Table
-          label="Subscriptions"
-          head={
-            <>
-              <th scope="col">Subscription</th>
-              <th scope="col">Status</th>
-              <th scope="col" class="right">Active</th>
-              <th scope="col" class="right">Locked</th>
-              <th scope="col" class="right">Dead</th>
-              <th scope="col" class="right">Out /s</th>
-              <th scope="col">Forwards to</th>
-            </>
-          }
-        >
-          {data.map((row) => (
-            <tr key={row.path}>
-              <th scope="row">
-                <a data-row href={entityHref(row.path)}>
-                  {subscriptionOf(row.path)?.name}
-                </a>
-              </th>
-              <td>
-                <StatusPill status={row.status} />
-              </td>
-              <td class="number right">{count(row.counts.active)}</td>
-              <td class="number right">{count(row.counts.locked)}</td>
-              <td class={`number right ${row.counts.dead_lettered ? "alarming" : ""}`}>{count(row.counts.dead_lettered)}</td>
-              <td class="number right">{rate(currentRate(row.path, "delivered"))}</td>
-              <td>{row.forward_to ?? "–"}</td>
-            </tr>
-          ))}
-        </Table>
-      )}
-      {isCreating && <CreateDialog topic={topic} onClose={() => setCreating(false)} onCreated={reload} />}
+      <PolledList what="subscriptions" polled={polled} rows={polled.data ?? undefined} empty={empty}>
+        {(subscriptions) => (
+          <Table
+            label="Subscriptions"
+            head={
+              <>
+                <th scope="col">Subscription</th>
+                <th scope="col">Status</th>
+                <th scope="col" class="right">Active</th>
+                <th scope="col" class="right">Locked</th>
+                <th scope="col" class="right">Dead</th>
+                <th scope="col" class="right">Out /s</th>
+                <th scope="col">Forwards to</th>
+              </>
+            }
+          >
+            {subscriptions.map((row) => (
+              <tr key={row.path}>
+                <th scope="row">
+                  <a data-row href={entityHref(row.path)}>
+                    {subscriptionOf(row.path)?.name}
+                  </a>
+                </th>
+                <td>
+                  <StatusPill status={row.status} />
+                </td>
+                <td class="number right">{count(row.counts.active)}</td>
+                <td class="number right">{count(row.counts.locked)}</td>
+                <td class={`number right ${row.counts.dead_lettered ? "alarming" : ""}`}>{count(row.counts.dead_lettered)}</td>
+                <td class="number right">{rate(currentRate(row.path, "delivered"))}</td>
+                <td>{row.forward_to ?? "–"}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </PolledList>
+      {isCreating && <CreateDialog topic={topic} onClose={() => setCreating(false)} onCreated={polled.reload} />}
     </>
   );
 }

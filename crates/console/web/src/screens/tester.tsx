@@ -1,4 +1,4 @@
-// Which rules of a topic match a message, and what their actions would make of it. Nothing is sent.
+// Tests which rules of a topic match a message, and which changes their actions make. Nothing is sent.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { post } from "../api.js";
@@ -22,9 +22,9 @@ export function TesterTab({ topic }: { topic: string }) {
 
 interface Props {
   topic: string;
-  /** Only results of this one are shown. */
+  /** Show only results of this subscription. */
   subscription?: string;
-  /** A rule that is not saved yet, tested in place of those of the topic. */
+  /** An unsaved rule, tested in place of the topic's rules. */
   rule?: () => { name: string; filter: unknown; action?: string };
 }
 
@@ -55,7 +55,7 @@ export function Tester({ topic, subscription, rule }: Props) {
         <Button type="submit" kind="primary" disabled={busy}>
           Test
         </Button>
-        <span class="hint">Nothing is sent.</span>
+        <span class="hint">The message is not sent.</span>
       </div>
       <ErrorBox error={error} what="Not tested." />
       {results && <Results results={results} />}
@@ -71,7 +71,7 @@ function Results({ results }: { results: RuleResult[] }) {
   if (results.length === 0) {
     return (
       <Empty title="There are no rules to test.">
-        <p>A subscription without rules receives nothing.</p>
+        <p>A subscription without rules receives no messages.</p>
       </Empty>
     );
   }
@@ -87,7 +87,7 @@ function Results({ results }: { results: RuleResult[] }) {
             {hasSubscriptions && <th scope="col">Subscription</th>}
             <th scope="col">Rule</th>
             <th scope="col">Result</th>
-            <th scope="col">The action would make of it</th>
+            <th scope="col">Changes by the action</th>
           </>
         }
       >

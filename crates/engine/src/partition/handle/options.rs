@@ -16,7 +16,7 @@ impl Step<'_> {
         self.note_use_until_now();
         self.emit(Event::OptionsChanged { options });
         // The duplicate detection window may be shorter now.
-        self.forget_what_is_over();
+        self.forget_expired_ids();
         self.obey_status(self.state().entity.id);
         self.reply(request, Reply::Done(Ok(())));
     }

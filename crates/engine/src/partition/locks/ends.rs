@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_in_order_whatever_comes_and_goes() {
+    fn ends_are_in_order_after_any_changes() {
         let mut random = StdRng::seed_from_u64(5);
         for _ in 0..40 {
             let (mut ends, mut model) = (Ends::default(), BTreeSet::new());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_behind_a_lock_that_stays_takes_bounded_room() {
+    fn removed_locks_behind_a_lock_that_stays_take_bounded_space() {
         let (mut ends, mut model) = (Ends::default(), BTreeSet::from([end(1, 0)]));
         insert(&mut ends, end(1, 0));
         for number in 1..100_000 {

@@ -85,7 +85,7 @@ fn the_message_that_crosses_the_byte_limit_is_still_delivered() {
 }
 
 #[test]
-fn a_drain_delivers_what_is_there_then_voids_the_rest() {
+fn a_drain_delivers_the_available_messages_then_voids_the_rest() {
     let mut rig = Rig::new(options());
     rig.send(message("a"));
     let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
@@ -117,7 +117,7 @@ fn a_drain_held_up_by_the_byte_limit_goes_on_when_it_is_raised() {
 }
 
 #[test]
-fn receive_and_delete_removes_what_leaves_and_counts_nothing_else() {
+fn receive_and_delete_removes_delivered_messages_and_counts_nothing_else() {
     let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });
     rig.send(message("a"));
     let receiver = rig.open(SubQueue::Main, ReceiveMode::ReceiveAndDelete);
@@ -127,7 +127,7 @@ fn receive_and_delete_removes_what_leaves_and_counts_nothing_else() {
     assert_eq!(rig.settle(first.token, Settlement::Complete), Err(Refusal::MessageLockLost));
     assert_eq!(numbers(effects), [0; 0]);
     let (_, view, lock) = deliveries(rig.credit(receiver, 2, false)).pop().unwrap();
-    assert_eq!(view.delivery_count, 0, "what never left is no failed delivery");
+    assert_eq!(view.delivery_count, 0, "an undelivered message has no failed delivery");
     rig.settle(lock.unwrap().token, Settlement::Complete).unwrap();
     assert_eq!(rig.counts(), (0, 0, 0));
     assert!(rig.store.entries(peeklock_storage::Space::Body).is_empty());

@@ -48,7 +48,7 @@ fn a_duplicate_is_accepted_and_dropped_until_the_window_is_over() {
 }
 
 #[test]
-fn whatever_became_of_a_message_its_id_is_remembered_also_after_a_restart() {
+fn the_id_of_a_message_is_remembered_whatever_its_outcome_also_after_a_restart() {
     let mut rig = Rig::new(detecting());
     rig.send(with_id("received"));
     let at = rig.now.plus_ms(5_000);
@@ -156,7 +156,7 @@ fn damaged_ids_cost_only_themselves() {
     }
     rig.store.0.insert((Space::Head, number), good.clone());
     assert_eq!(restore(&rig, detecting()), [0; 0]);
-    assert_eq!(restore(&rig, options()), [number], "nobody looks for duplicates");
+    assert_eq!(restore(&rig, options()), [number], "duplicate detection is off");
 }
 
 /// The stored form must not change by accident.

@@ -15,7 +15,7 @@ fn s3_nothing_expires_without_an_active_listener() {
     rig.advance(5000);
     assert_eq!(rig.counts(), (1, 0, 0), "open, but without credit");
     assert_eq!(rig.peek(SubQueue::Main).len(), 1);
-    assert_eq!(rig.partition.next_deadline(), None, "and nobody needs to wake up for it");
+    assert_eq!(rig.partition.next_deadline(), None, "and no timer is needed");
     rig.credit(receiver, 1, false);
     assert_eq!(rig.counts(), (0, 1, 0));
 }

@@ -66,7 +66,7 @@ fn of_two_forwarders_the_second_waits_until_the_first_has_let_go() {
 
 /// Versions up to 0.1 left a tombstone in place of a forwarded message.
 #[test]
-fn a_trace_that_an_earlier_version_left_goes_with_its_content() {
+fn a_tombstone_of_an_earlier_version_is_deleted_with_its_body() {
     let trace = Entry { number: 7, value: Bytes::from_static(&[4, 5, 10]) };
     let mut partition = Partition::restore(QUEUE, forwarding(), [], [trace]).unwrap();
     assert_eq!(partition.counts().size_bytes, 10);

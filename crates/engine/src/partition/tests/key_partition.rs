@@ -144,11 +144,11 @@ fn provisional_answers_name_partitions_and_the_commit_keeps_them() {
     plain.send(message("x"));
     let (_, token) = plain.take_one().unwrap();
     let settle = Command::Settle { queue: super::rig::QUEUE, tokens: smallvec![token], settlement: defer() };
-    assert_eq!(provisional(&mut plain, settle), Ok(Vec::new()), "nobody asks where there are no partitions");
+    assert_eq!(provisional(&mut plain, settle), Ok(Vec::new()), "without partitions there is no check");
 }
 
 #[test]
-fn what_is_kept_undelivered_has_a_partition_of_this_entity() {
+fn an_undeliverable_message_gets_a_partition_of_this_entity() {
     let mut rig = Rig::new(partitioned());
     let why = DeadLetter::default().into();
     let kept = rig.ask(Command::KeepUndelivered { messages: smallvec![keyed("2")], why });

@@ -31,17 +31,17 @@ fn agree_on(histories: &BoxedStrategy<History>) {
 }
 
 #[test]
-fn a_queue_does_what_the_model_does() {
+fn a_queue_behaves_like_the_model() {
     agree(Area::Queue);
 }
 
 #[test]
-fn sessions_do_what_the_model_does() {
+fn sessions_behave_like_the_model() {
     agree(Area::Sessions);
 }
 
 #[test]
-fn a_topic_does_what_the_model_does() {
+fn a_topic_behaves_like_the_model() {
     agree(Area::Topics);
 }
 
@@ -80,7 +80,7 @@ fn every_broken_rule_is_noticed(area: Area) {
         let mut some = (0..HISTORIES_MAX).map(|_| histories.new_tree(&mut runner).unwrap().current());
         let telling = some.find(|history| Comparison::run(history, Some(*rule)).is_err());
         let telling = telling.unwrap_or_else(|| panic!("{rule:?}: a model without this rule agrees"));
-        assert_eq!(Comparison::run(&telling, None), Ok(()), "{rule:?} is not what they disagree about");
+        assert_eq!(Comparison::run(&telling, None), Ok(()), "{rule:?} is not the difference");
     }
 }
 

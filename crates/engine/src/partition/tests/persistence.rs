@@ -61,7 +61,7 @@ fn damaged_records_are_refused_with_their_number() {
     rig.store.0.insert((Space::Head, 2), good);
     let restored = restore(&rig).unwrap();
     assert_eq!(restored.counts().active, 2);
-    assert_eq!(restored.state.entity.next_number, crate::SequenceNumber(3), "what is there was given out");
+    assert_eq!(restored.state.entity.next_number, crate::SequenceNumber(3), "the number in use was assigned");
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_deferred_message_is_received_by_its_number_all_the_same() {
 }
 
 #[test]
-fn in_a_session_what_is_behind_waits_too() {
+fn in_a_session_later_messages_wait_too() {
     let mut rig = Rig::new(with_sessions());
     rig.try_send(vec![of("s", "1"), of("s", "2"), of("t", "3")]).unwrap();
     let (holder, tokens) = rig.accept_and_take("s", 1);

@@ -36,7 +36,7 @@ fn rig_with(messages: u64) -> Rig {
 }
 
 #[test]
-fn only_what_matches_is_delivered_in_order() {
+fn only_matching_messages_are_delivered_in_order() {
     let mut rig = rig_with(4);
     let (receiver, effects) = select(&mut rig, SubQueue::Main, 10);
     assert_eq!((asked(&effects), numbers(effects)), (vec![1, 2, 3, 4], vec![]));
@@ -69,7 +69,7 @@ fn without_credit_nothing_is_asked() {
 }
 
 #[test]
-fn what_comes_back_is_asked_about_again_and_holds_back_what_is_behind_it() {
+fn a_returned_message_is_examined_again_and_holds_back_later_ones() {
     let mut rig = rig_with(3);
     let (receiver, _) = select(&mut rig, SubQueue::Main, 1);
     let effects = examined(&mut rig, receiver, &[1, 2, 3]);
@@ -81,7 +81,7 @@ fn what_comes_back_is_asked_about_again_and_holds_back_what_is_behind_it() {
 }
 
 #[test]
-fn what_is_held_back_is_asked_about_when_it_is_due_and_holds_back_nothing_before() {
+fn a_postponed_message_is_examined_when_it_is_due_and_holds_back_nothing_before() {
     const DELAY_MS: u64 = 5_000;
     let mut rig = rig_with(3);
     let (receiver, _) = select(&mut rig, SubQueue::Main, 1);
@@ -102,7 +102,7 @@ fn what_is_held_back_is_asked_about_when_it_is_due_and_holds_back_nothing_before
 }
 
 #[test]
-fn what_is_due_while_it_is_held_back_survives_a_restart_for_selectors() {
+fn a_postponed_message_is_examined_again_after_a_restart() {
     let mut rig = rig_with(1);
     let (_, token) = rig.take_one().unwrap();
     let until = rig.now.plus_ms(LOCK_MS);
@@ -115,7 +115,7 @@ fn what_is_due_while_it_is_held_back_survives_a_restart_for_selectors() {
 }
 
 #[test]
-fn what_was_locked_while_it_was_looked_at_is_asked_about_again() {
+fn a_message_that_was_locked_during_its_examination_is_examined_again() {
     let mut rig = rig_with(1);
     let (receiver, effects) = select(&mut rig, SubQueue::Main, 5);
     assert_eq!(asked(&effects), [1]);

@@ -255,7 +255,7 @@ fn deleted_entities_refuse_waiting_receivers() {
     rig.send(of_with_ttl("a", "x", 1));
     rig.accept("a");
     let (_, _) = rig.ask_next(1, 250);
-    assert_eq!(rig.advance(200), [], "somebody waits: it is not idle");
+    assert_eq!(rig.advance(200), [], "a receiver waits: it is not idle");
     let effects = rig.advance(50);
     assert_eq!(opened(&effects), [(1, Err(Refusal::NoSessionAvailable))]);
     let effects = rig.advance(100);

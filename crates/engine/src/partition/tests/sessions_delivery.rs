@@ -78,7 +78,7 @@ fn receiving_and_deleting_takes_the_messages_of_the_session() {
     rig.settle(taken[0].2.unwrap().token, Settlement::Complete).unwrap();
     assert_eq!(rig.counts(), (2, 0, 0));
     rig.close(receiver);
-    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 0), (3, 0)], "what never left is back");
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 0), (3, 0)], "undelivered messages are back");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn the_dead_letter_queue_of_sessions_has_none() {
 }
 
 #[test]
-fn messages_of_a_session_share_what_is_kept_of_it() {
+fn messages_of_a_session_share_its_record() {
     let mut rig = Rig::new(with_sessions());
     rig.try_send(vec![of("a", "1"), of("a", "2"), of("b", "3")]).unwrap();
     rig.send(of("a", "4"));

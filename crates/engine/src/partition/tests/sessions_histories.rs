@@ -358,7 +358,7 @@ impl History {
         let sessions = state.entity.sessions.as_ref().unwrap();
         assert!(
             sessions.waiters.is_empty() || sessions.first_ready().is_none(),
-            "nobody waits for what is there"
+            "no receiver waits for available messages"
         );
         assert_eq!(sessions.next_served(self.rig.now), None, "who can be served was served");
         assert!(sessions.first_overdue(self.rig.now).is_none(), "S-23");
@@ -368,7 +368,7 @@ impl History {
             assert_eq!((&*session.id, holder.until), (&**id, *until));
         }
         let flying = self.in_flight.len();
-        assert_eq!(state.locks.len(), flying, "every lock is somebody's");
+        assert_eq!(state.locks.len(), flying, "every lock has a holder");
         for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
             for (number, record) in state.entity.messages.get(sub_queue).range(SequenceNumber(0)) {
                 assert_eq!(record.delivery_count(), self.counts[&number.0], "message {}", number.0);

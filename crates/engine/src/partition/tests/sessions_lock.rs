@@ -91,7 +91,7 @@ fn a_holder_that_closes_too_late_has_lost_its_lock() {
 }
 
 #[test]
-fn s_6_what_expired_in_flight_is_gone_when_the_lock_ends() {
+fn s_6_a_message_that_expired_in_flight_is_gone_when_the_lock_ends() {
     for (flag, lost) in [(false, false), (false, true), (true, false), (true, true)] {
         let options = QueueOptions { dead_lettering_on_message_expiration: flag, ..with_sessions() };
         let mut rig = Rig::new(options);
@@ -150,7 +150,7 @@ fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
         assert_eq!(left(&rig), many - 3 * TIMERS_PER_CALL_MAX, "three calls, three portions");
         assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
         assert_eq!(rig.advance(0), []);
-        assert_eq!(opened(&rig.advance(0)), [(1, Ok("a".to_owned()))], "granted to whoever waits");
+        assert_eq!(opened(&rig.advance(0)), [(1, Ok("a".to_owned()))], "granted to the waiting receiver");
         assert_eq!(left(&rig), 0);
         let counts = rig.delivery_counts(SubQueue::Main);
         assert!(counts.iter().all(|(_, count)| *count == u32::from(lost)));

@@ -20,7 +20,7 @@ fn held(rig: &mut Rig) -> (ReceiverId, LockToken, LockToken) {
 }
 
 #[test]
-fn the_token_takes_the_session_over_and_the_former_holder_is_told() {
+fn the_token_takes_the_session_over_and_the_former_holder_is_notified() {
     let mut rig = filled();
     let (former, token, message) = held(&mut rig);
     let (next, same) = rig.accept_with(Some("S"), SessionLock::TakeOver(token)).unwrap();
@@ -110,7 +110,7 @@ fn a_token_needs_the_id_of_its_session() {
     let refused = rig.accept_with(None, SessionLock::TakeOver(token));
     assert!(matches!(refused, Err(Refusal::InvalidArgument(_))), "{refused:?}");
     let elsewhere = rig.accept_with(Some("t"), SessionLock::TakeOver(token));
-    assert_eq!(elsewhere, Err(Refusal::SessionLockLost), "nobody holds that one");
+    assert_eq!(elsewhere, Err(Refusal::SessionLockLost), "that session has no holder");
 }
 
 #[test]

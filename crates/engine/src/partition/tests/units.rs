@@ -46,7 +46,7 @@ impl Rig {
             let done = self.partition.carry_out(self.now, &mut self.random, command.clone(), &mut outputs);
             assert_eq!(done, Ok(()), "{command:?} was prepared");
         }
-        assert_eq!(outputs.effects, [], "nobody is served before the end");
+        assert_eq!(outputs.effects, [], "no receiver is served before the end");
         let mut batch = peeklock_storage::Batch::new();
         persist(super::rig::ID, &outputs.events, &mut batch);
         self.store.write(batch);
@@ -72,7 +72,7 @@ fn messages_of_a_unit_have_to_fit_together() {
 }
 
 #[test]
-fn what_a_unit_takes_away_makes_no_room_for_what_it_adds() {
+fn removals_of_a_unit_make_no_room_for_its_additions() {
     let mut rig = Rig::new(small());
     let token = rig.locked("1234567890");
     assert_eq!(rig.unit(&[complete(token), send("1")]), full(1));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_content_is_new_once_and_goes_with_its_last_reference() {
+    fn a_body_is_new_once_and_deleted_with_its_last_reference() {
         let mut bodies = Bodies::default();
         assert!(!bodies.add(BodyRef(1), 0));
         assert!(bodies.add(BodyRef(1), 2));

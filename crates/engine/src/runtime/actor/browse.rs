@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_several_answers_find_at_once_is_spread_over_turns() {
+    async fn large_answers_that_are_ready_together_are_spread_over_turns() {
         let lease = MemoryStore::new().acquire(ShardId(0)).await.unwrap();
         let mut batch = Batch::new();
         for number in 1..=MESSAGES {

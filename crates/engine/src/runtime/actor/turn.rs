@@ -45,12 +45,12 @@ impl Actor {
         if is_confirmed {
             self.confirm();
         }
-        self.take_what_is_read(&context);
+        self.take_finished_reads(&context);
         self.show_access(self.now);
         self.update_forwarders();
         let mut allowance = Allowance::of_a_turn();
         let mut has_read_much = self.lane.start_reads(&*self.shared.shard, &mut allowance);
-        self.come_back_for_what_waits();
+        self.schedule_another_turn();
         has_read_much |= self.browses.start_reads(&*self.shared.shard, &mut allowance);
         self.release();
         self.show_tallies();
@@ -74,7 +74,7 @@ impl Actor {
     }
 
     /// Schedules another turn for bodies that wait for memory, and for messages that are held back.
-    fn come_back_for_what_waits(&mut self) {
+    fn schedule_another_turn(&mut self) {
         if self.lane.is_short_of_memory() {
             let look_at = self.shared.clock.now().plus_ms(MEMORY_LOOK_MS);
             self.memory_alarm.arm(&*self.shared.clock, Some(look_at));
@@ -309,7 +309,7 @@ impl Actor {
 
     /// Removes deferred messages received in receive-and-delete mode, once their bodies are read; they are sent once the
     /// removal is durable. Each answer is removed completely or not at all.
-    fn take_what_is_read(&mut self, context: &TurnContext) {
+    fn take_finished_reads(&mut self, context: &TurnContext) {
         let removals = self.browses.removals();
         if removals.is_empty() {
             return;

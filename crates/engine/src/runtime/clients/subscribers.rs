@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_gets_depends_on_what_there_is() {
+    fn the_decision_depends_on_the_existing_subscription() {
         let (unshared, shared) = (options(false, Some("a")), options(true, None));
         for (known, wanted, is_active, expected) in [
             (&unshared, wanted("T", false, Some("a")), false, Ok(Decision::Join)),

@@ -184,7 +184,7 @@ fn a_start_is_fresh_for_minutes_only() {
 }
 
 #[test]
-fn a_start_with_an_earlier_clock_than_stored_goes_on_from_what_is_stored() {
+fn a_start_with_an_earlier_clock_continues_from_the_stored_time() {
     for behind_ms in [MINUTE_MS, HOUR_MS, 10 * YEAR_MS] {
         let mut rig = Rig::started_at(NOON);
         rig.clock.go_on_from(Timestamp(NOON + behind_ms));
@@ -201,7 +201,7 @@ fn a_start_with_an_earlier_clock_than_stored_goes_on_from_what_is_stored() {
 }
 
 #[test]
-fn a_start_in_1970_with_a_store_goes_on_from_what_is_stored_until_the_clock_is_set() {
+fn a_start_in_1970_with_a_store_continues_from_the_stored_time_until_the_clock_is_set() {
     let mut rig = Rig::started_at(12_000);
     rig.clock.go_on_from(Timestamp(NOON));
     rig.start = rig.clock.now();

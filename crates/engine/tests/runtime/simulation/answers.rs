@@ -16,7 +16,7 @@ impl World {
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
                 Output::Examine { receiver, messages } => self.examine(receiver, &messages),
-                Output::Drained { .. } => panic!("nobody asked to drain"),
+                Output::Drained { .. } => panic!("no drain was requested"),
                 Output::ReceiverClosed { receiver, refusal } => self.told_closed(receiver, &refusal),
             }
         }

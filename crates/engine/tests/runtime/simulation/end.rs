@@ -138,7 +138,7 @@ impl World {
             if self.is_in_network(queue) {
                 continue;
             }
-            assert!(heads.contains_key(&queue), "{key:?} is left of what was deleted");
+            assert!(heads.contains_key(&queue), "{key:?} is left of a deleted entity");
             *stored.entry((key.space, queue)).or_default() += 1;
         }
         for (space, expected) in [(Space::Head, heads), (Space::Body, bodies)] {

@@ -178,7 +178,7 @@ fn forwarding_goes_on_when_a_store_that_was_full_has_room_again() {
 
 /// An id expires too early if the clock was behind at a start.
 #[test]
-fn a_duplicate_may_be_forgotten_too_early_by_what_the_clock_was_behind_at_a_start() {
+fn a_duplicate_may_be_forgotten_too_early_by_the_lag_of_the_clock_at_a_start() {
     play_on_disk(&[
         forward(Node::Unique, 1),
         Step::Commit { batches: 1, refused: None },

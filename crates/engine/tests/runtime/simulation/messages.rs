@@ -184,7 +184,7 @@ impl World {
         assert!(lock.is_none_or(|lock| lock.locked_until <= now.plus_ms(LOCK_MS)), "{lock:?} at {now:?}");
         let session = self.sessions.holds(delivery.receiver).then_some(delivery.receiver);
         let ordered = sub_queue == SubQueue::Main && session.is_none() && !selects;
-        let auditor = self.auditors.get_mut(&address.queue).expect("somebody sent something");
+        let auditor = self.auditors.get_mut(&address.queue).expect("messages were sent to it");
         let content = identity(&delivery.message);
         let late = lock.is_some_and(|lock| lock.locked_until <= now);
         auditor.delivered(&content, view.sequence_number, ordered, late);

@@ -103,14 +103,14 @@ mod whatever_happens {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn queues_keep_what_they_accepted(history in steps(&[Area::Queues])) {
+        fn queues_keep_every_accepted_message(history in steps(&[Area::Queues])) {
             play(&history);
         }
 
         /// Each subscription gets the copies that its rules required when the message was published, in the order of the
         /// topic.
         #[test]
-        fn subscriptions_get_what_they_had_coming(history in steps(&[Area::Topic])) {
+        fn subscriptions_get_every_matching_message(history in steps(&[Area::Topic])) {
             play(&history);
         }
 
@@ -123,7 +123,7 @@ mod whatever_happens {
         /// It is deleted only when idle for long enough or on request, as a whole, and nothing of it appears in the next of
         /// its name.
         #[test]
-        fn a_temporary_queue_goes_as_a_whole(history in steps(&[Area::Temporary])) {
+        fn a_temporary_queue_is_deleted_as_a_whole(history in steps(&[Area::Temporary])) {
             play(&history);
         }
 

@@ -84,7 +84,7 @@ pub(super) fn rule(index: usize) -> Rule {
 /// copy
 /// must have all the changes of its rule.
 pub(super) fn identity(message: &Received) -> String {
-    let content = String::from_utf8(message.content.to_vec()).expect("what was sent is text");
+    let content = String::from_utf8(message.content.to_vec()).expect("sent bodies are text");
     let failures = [Some(Failure::FILTER), Some(Failure::ACTION)];
     let why = message.view.dead_letter.as_ref().and_then(|why| why.reason.as_deref());
     if failures.contains(&why) {
@@ -96,7 +96,7 @@ pub(super) fn identity(message: &Received) -> String {
         Some(PropertyValue::Text(rule)) if &**name == "RuleName" => Some(rule),
         _ => None,
     });
-    let name = name.unwrap_or_else(|| panic!("{content} was changed by nobody: {changes:?}"));
+    let name = name.unwrap_or_else(|| panic!("no rule changed {content}: {changes:?}"));
     let whole = match &**name {
         "acts" => matches!(&changes.user[..], [(id, Some(PropertyValue::Uuid(_))), _] if &**id == "id"),
         "acts on y" => {

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
-    Batch, Commit, DiskUse, Error, Key, Lease, Limits, LocalOptions, MemoryStore, PartitionId, Partitions,
-    Pressure, Read, Scan, Shard, ShardId, SimulatedDisk, Space, SteppedStore, Store,
+    Batch, Commit, DiskUse, Error, Key, Lease, LocalOptions, MemoryStore, PartitionId, Pressure, Shard,
+    ShardId, SimulatedDisk, Space, SteppedStore, Store,
 };
-use tokio::sync::watch;
 
 use super::steps::DiskStep;
 use super::strategies::EMFILE;
+use crate::wrapped::forward;
 
 const DIRECTORY: &str = "/data";
 const SEGMENT: &str = ".segment";
@@ -287,33 +287,11 @@ impl Storage {
 }
 
 impl Shard for SteppedShard {
+    forward!(store: resume, read, scan, partitions, limits, pressure);
+
     fn submit(&self, batch: Batch) -> Commit {
         let commit = self.store.submit(batch);
         self.finish_unless_held();
         commit
-    }
-
-    fn resume(&self, partition: PartitionId) {
-        self.store.resume(partition);
-    }
-
-    fn read(&self, keys: Vec<Key>) -> Read {
-        self.store.read(keys)
-    }
-
-    fn scan(&self, space: Space, partition: PartitionId, from: u64) -> Scan {
-        self.store.scan(space, partition, from)
-    }
-
-    fn partitions(&self) -> Partitions {
-        self.store.partitions()
-    }
-
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    fn pressure(&self) -> watch::Receiver<Pressure> {
-        self.store.pressure()
     }
 }

@@ -145,7 +145,7 @@ fn the_session_s_partition_key_is_that_of_the_changed_session() {
     assert_eq!(shown(&[], session.clone()), Some("s".into()));
     assert_eq!(shown(&[], texts(&[(TextProperty::SessionId, None)])), None);
     let sent = [(Value::symbol("x-opt-partition-key"), Value::String("sent".into()))];
-    assert_eq!(shown(&sent, session.clone()), Some("sent".into()), "what nobody changed stays");
+    assert_eq!(shown(&sent, session.clone()), Some("sent".into()), "unchanged properties stay");
     let key = texts(&[(TextProperty::SessionId, Some("s")), (TextProperty::PartitionKey, Some("k"))]);
     assert_eq!(shown(&sent, key), Some("k".into()));
     let none = texts(&[(TextProperty::SessionId, Some("s")), (TextProperty::PartitionKey, None)]);
@@ -238,7 +238,7 @@ fn each_layer_lies_over_the_one_below() {
 }
 
 #[test]
-fn what_is_changed_keeps_its_place_and_stands_there_once() {
+fn a_changed_property_keeps_its_place_and_occurs_once() {
     let sent = ["a", "b", "a", "A"].map(|name| (name.into(), Value::Int(1)));
     let shown = properties_of(content(&[], &sent), user(&[("a", Some(PropertyValue::Integer(2)))]));
     let expected = [("a".into(), Value::Int(2)), ("b".into(), Value::Int(1)), ("A".into(), Value::Int(1))];
@@ -249,7 +249,7 @@ fn what_is_changed_keeps_its_place_and_stands_there_once() {
 
 /// Enough to be looked up in a table: counts on both sides of the threshold.
 #[test]
-fn many_changes_lie_over_what_was_sent_as_few_do() {
+fn many_changes_overlay_the_sent_message_as_few_do() {
     for count in [31, 32, 33, 5_000_i64] {
         let name = |number: i64| format!("p{number}");
         let sent: Vec<(Value, Value)> =
@@ -339,7 +339,7 @@ fn with_service_decimals(mut rule_properties: RuleProperties) -> RuleProperties 
 proptest! {
     /// Receivers see what rules of the next topic see, and the same effect of an action's changes.
     #[test]
-    fn what_is_delivered_is_what_rules_are_told(
+    fn a_delivered_message_has_the_properties_that_rules_see(
         sent in prop::collection::hash_map("[abcAB]", sent_value(), 0..5),
         key in prop::option::of("[a-z]{0,3}"),
         changes in changes(),

@@ -37,7 +37,7 @@ fn a_message_that_was_scheduled_says_so_when_it_is_delivered() {
     let activated = MessageView { body: BodyRef(4), ..view() };
     let (due, queue) = (scheduled(1000), Origin::default());
     assert_eq!(state(&due, activated.clone(), DeliveryFormat::Link, queue), Some(Value::Int(2)));
-    assert_eq!(state(&due, activated.clone(), BROWSED, queue), None, "browsed, it is what it is");
+    assert_eq!(state(&due, activated.clone(), BROWSED, queue), None, "browsed, it has its real state");
     assert_eq!(state(&due, view(), DeliveryFormat::Link, queue), None, "sent with a time in the past");
     assert_eq!(state(&content(&[], &[]), activated.clone(), DeliveryFormat::Link, queue), None);
     let deferred = MessageView { state: MessageState::Deferred, ..activated.clone() };

@@ -196,7 +196,7 @@ fn the_first_ca_is_whole_after_a_crash_at_each_step() {
 
 /// Only damage causes such files.
 #[test]
-fn next_files_that_do_not_belong_together_are_refused_with_what_to_do() {
+fn next_files_that_do_not_belong_together_are_refused_with_advice() {
     let (now, home) = (SystemTime::now(), TempDir::new().unwrap());
     on_disk(&home).ensure(now).unwrap();
     for (name, source) in [("ca.pem.next", CA_FILE), ("ca.key.next", SERVER_KEY_FILE)] {

@@ -224,44 +224,50 @@ async fn show(args: ShowArgs) -> Result<(), Failure> {
         output::json_line(&document);
         return Ok(());
     }
+    print_facts(&found);
+    output::line("");
+    print_links(&links);
+    Ok(())
+}
+
+fn print_facts(connection: &Json) {
     let facts = [
-        ("id", shown(&found, "/id")),
-        ("address", shown(&found, "/address")),
-        ("transport", transport(&found)),
-        ("identity", identities(&found)),
-        ("client", client(&found)),
-        ("container id", shown(&found, "/container_id")),
-        ("platform", shown(&found, "/platform")),
-        ("framework", shown(&found, "/framework")),
-        ("user agent", shown(&found, "/user_agent")),
-        ("certificate", shown(&found, "/certificate")),
-        ("opened", shown(&found, "/opened_at")),
-        ("messages in", shown(&found, "/figures/messages_in")),
-        ("messages out", shown(&found, "/figures/messages_out")),
+        ("id", shown(connection, "/id")),
+        ("address", shown(connection, "/address")),
+        ("transport", transport(connection)),
+        ("identity", identities(connection)),
+        ("client", client(connection)),
+        ("container id", shown(connection, "/container_id")),
+        ("platform", shown(connection, "/platform")),
+        ("framework", shown(connection, "/framework")),
+        ("user agent", shown(connection, "/user_agent")),
+        ("certificate", shown(connection, "/certificate")),
+        ("opened", shown(connection, "/opened_at")),
+        ("messages in", shown(connection, "/figures/messages_in")),
+        ("messages out", shown(connection, "/figures/messages_out")),
     ];
     for (name, value) in facts {
         output::line(format!("{name:<13} {}", one_line(&value, 256)));
     }
-    let heading =
-        ["LINK", "FOR", "DIRECTION", "ENTITY", "CREDIT", "UNSETTLED", "MESSAGES", "RECEIVER", "NAME"];
-    let mut table = Table::new(&heading);
-    for link in &links {
-        let fields = [
-            "/number",
-            "/purpose",
-            "/direction",
-            "/entity",
-            "/credit",
-            "/unsettled",
-            "/messages",
-            "/receiver",
-            "/name",
-        ];
-        table.row(fields.map(|field| shown(link, field)));
+}
+
+fn print_links(links: &[Json]) {
+    const COLUMNS: [(&str, &str); 9] = [
+        ("LINK", "/number"),
+        ("FOR", "/purpose"),
+        ("DIRECTION", "/direction"),
+        ("ENTITY", "/entity"),
+        ("CREDIT", "/credit"),
+        ("UNSETTLED", "/unsettled"),
+        ("MESSAGES", "/messages"),
+        ("RECEIVER", "/receiver"),
+        ("NAME", "/name"),
+    ];
+    let mut table = Table::new(&COLUMNS.map(|(heading, _)| heading));
+    for link in links {
+        table.row(COLUMNS.map(|(_, field)| shown(link, field)));
     }
-    output::line("");
     table.print();
-    Ok(())
 }
 
 /// A connection and all its links.

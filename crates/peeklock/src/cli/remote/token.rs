@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_signed_is_a_path_that_brokers_read() {
+    fn the_signed_resource_is_a_path_that_brokers_accept() {
         for (text, path) in [
             ("", ""),
             ("orders", "orders"),
@@ -122,7 +122,7 @@ mod tests {
             let advice = lifetime(refused).unwrap_err();
             assert!(advice.contains("write a longer time, such as 10m"), "{refused}: {advice}");
         }
-        assert_eq!(lifetime("soon"), duration("soon"), "what is no duration is refused as elsewhere");
+        assert_eq!(lifetime("soon"), duration("soon"), "an invalid duration is refused as elsewhere");
     }
 
     /// The node that the text names once its short names are expanded.

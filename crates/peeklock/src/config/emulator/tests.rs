@@ -71,7 +71,7 @@ fn everything() -> String {
 }
 
 #[test]
-fn the_sample_declares_what_the_emulators_own_does() {
+fn the_sample_declares_the_same_entities_as_the_emulators() {
     let sample = read(SAMPLE).unwrap();
     assert_eq!(sample.notes, [] as [&str; 0]);
     assert!(sample.is_emulators);

@@ -23,7 +23,7 @@ fn with_examples() -> String {
 }
 
 #[test]
-fn the_reference_file_holds_the_defaults_and_the_queue_of_a_broker_told_nothing() {
+fn the_reference_file_has_the_defaults_and_the_queue_of_an_unconfigured_broker() {
     let reference = merged(ServeArgs::default(), REFERENCE);
     let queue = QueueConfig { name: QUEUE_DEFAULT.into(), options: QueueOptions::default() };
     assert_eq!(reference.queues, [queue]);

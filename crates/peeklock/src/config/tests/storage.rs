@@ -33,7 +33,7 @@ fn the_database_comes_from_the_file_a_file_of_its_own_or_a_flag() {
 }
 
 #[test]
-fn mistakes_about_the_database_are_told_without_its_password() {
+fn mistakes_about_the_database_are_reported_without_its_password() {
     for (text, expected) in [
         (
             "engine = \"mysql\"",

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_the_process_is_what_no_file_stands_behind() {
+    fn memory_of_the_process_is_memory_not_backed_by_files() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         assert_eq!(process_bytes(root), None);

@@ -185,7 +185,7 @@ fn spans_beyond_a_full_queue_are_dropped_and_counted() {
 }
 
 #[tokio::test]
-async fn spans_reach_the_collector_with_what_is_left_when_the_broker_stops() {
+async fn spans_reach_the_collector_and_the_last_ones_when_the_broker_stops() {
     let (listener, address) = listener().await;
     let (sent, mut received) = mpsc::unbounded_channel();
     let serving = tokio::spawn(collector(listener, StatusCode::OK, sent));

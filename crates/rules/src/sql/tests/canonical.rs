@@ -96,7 +96,7 @@ fn actions_are_read_statement_by_statement() {
 }
 
 #[test]
-fn a_tree_says_what_was_written() {
+fn a_tree_has_the_structure_of_the_text() {
     let read = |text| parse::filter(text, &parameters()).expect("a condition");
     let property = |name: &str| Expression::Property(Property::User(name.into()));
     let chain = Expression::And(vec![property("a"), property("b"), property("C")]);

@@ -78,7 +78,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_program_comes_to_what_the_language_says(
+    fn a_program_has_the_result_that_the_language_defines(
         expression in expression(),
         parameters in parameters(),
         rule_properties in rule_properties(),

@@ -114,12 +114,12 @@ fn assert_refused<T: std::fmt::Debug>(
 }
 
 #[test]
-fn a_refused_filter_names_the_place_and_what_was_expected() {
+fn a_refused_filter_names_the_place_and_the_expected_tokens() {
     assert_refused(FILTERS, |text| parse::filter(text, &parameters()));
 }
 
 #[test]
-fn a_refused_action_names_the_place_and_what_was_expected() {
+fn a_refused_action_names_the_place_and_the_expected_tokens() {
     assert_refused(ACTIONS, |text| parse::action(text, &parameters()));
 }
 

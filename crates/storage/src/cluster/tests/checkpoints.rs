@@ -10,7 +10,7 @@ fn fill(world: &World, lease: &Lease, numbers: std::ops::RangeInclusive<u64>) {
 }
 
 #[test]
-fn a_checkpoint_ends_what_a_take_over_reads_and_nothing_is_missing() {
+fn a_checkpoint_bounds_the_read_of_a_takeover_and_nothing_is_missing() {
     let world = World::new();
     let store = world.node(0);
     let lease = world.acquire(&store);
@@ -121,7 +121,7 @@ fn values_that_died_during_a_checkpoint_are_dropped_by_the_next_owner() {
         let is_empty = world.contents(&taken_over).unwrap().is_empty();
         world.rounds(3);
         let rows = world.engine.footprint(SHARD).rows;
-        assert!(!is_empty || rows == 0, "after {steps} steps {rows} records keep bodies that nobody knows");
+        assert!(!is_empty || rows == 0, "after {steps} steps {rows} records keep unreferenced bodies");
     }
     assert!(marked > 0, "no checkpoint was completed");
 }

@@ -5,7 +5,7 @@ use super::*;
 /// Serves calls of a node until a record is at this place.
 fn serve_until_stored(world: &World, node: u32, place: u64) {
     while world.engine.tail(SHARD).last.place < RecordPlace(place) {
-        assert!(world.engine.serve(0, |of| of == node) || world.stepper.step(0, |_| true), "nothing goes on");
+        assert!(world.engine.serve(0, |of| of == node) || world.stepper.step(0, |_| true), "no progress");
     }
 }
 

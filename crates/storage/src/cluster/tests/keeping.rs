@@ -72,7 +72,7 @@ fn live_values_are_copied_out_of_mostly_dead_bodies() {
 }
 
 #[test]
-fn a_copy_never_brings_back_what_was_removed_or_replaced_while_it_was_made() {
+fn a_copy_never_brings_back_a_value_removed_or_replaced_meanwhile() {
     // The removal arrives at each possible step of a keeper's round.
     for steps in 0..80 {
         let world = World::new();

@@ -79,7 +79,7 @@ impl World {
             let goes_on = self.stepper.step(0, |_| true)
                 || self.engine.serve(0, |_| true)
                 || self.stepper.pass(|_| true);
-            assert!(goes_on, "nothing goes on");
+            assert!(goes_on, "no progress");
         }
         panic!("never");
     }

@@ -100,7 +100,7 @@ struct Seen {
 }
 
 #[test]
-fn no_history_of_two_owners_loses_what_was_acknowledged_or_brings_back_what_was_removed() {
+fn no_history_of_two_owners_loses_acknowledged_values_or_brings_back_removed_ones() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let cases = number("PEEKLOCK_STORAGE_CASES").map_or(192, |cases| u32::try_from(cases).unwrap());
     let seed = number("PEEKLOCK_STORAGE_SEED").unwrap_or_else(|| RealFilesystem.draw_salt() >> 8);

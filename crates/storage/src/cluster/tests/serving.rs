@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::LogLimits;
 
 #[test]
-fn what_waits_shares_records_and_four_are_under_way() {
+fn waiting_batches_share_records_and_four_are_under_way() {
     let world = World::with(ClusterOptions { record_bytes_max: 64 << 10, ..options() });
     let lease = world.lease(0);
     world.engine.hold();
@@ -41,7 +41,7 @@ fn commits_resolve_in_the_order_of_their_places_whatever_the_order_of_the_answer
 }
 
 #[test]
-fn a_read_sees_what_is_resolved_from_the_cache_and_from_the_log() {
+fn a_read_sees_resolved_batches_from_the_cache_and_from_the_log() {
     for cache_bytes in [0, 1 << 20] {
         let world = World::with(ClusterOptions { cache_bytes, ..options() });
         let lease = world.lease(0);
@@ -122,7 +122,7 @@ fn a_batch_larger_than_a_record_gets_its_own_and_one_larger_than_the_log_takes_i
 }
 
 #[test]
-fn closing_finishes_what_was_submitted() {
+fn closing_finishes_submitted_batches() {
     let world = World::new();
     let store = world.node(0);
     let lease = world.acquire(&store);
@@ -191,7 +191,7 @@ fn a_released_shard_is_finished_and_can_be_acquired_again() {
     let releasing = store.clone();
     world.run(async move { releasing.release(SHARD).await });
     for commit in commits {
-        assert_eq!(world.run(commit), Ok(()), "what was submitted before is stored");
+        assert_eq!(world.run(commit), Ok(()), "earlier batches are stored");
     }
     assert!(matches!(lease.loss(), Some(Error::Stopped { .. })), "{:?}", lease.loss());
     world.run(async move { store.release(SHARD).await });

@@ -271,7 +271,7 @@ async fn a_backup_that_fails_at_any_step_leaves_its_target_empty() {
 }
 
 #[tokio::test]
-async fn a_backup_leaves_the_room_it_is_told_to_leave() {
+async fn a_backup_leaves_the_requested_space_free() {
     let disk = SimulatedDisk::new();
     // If only a reserve is left, the cleaner's copies would use the room left for the backup.
     let (store, shard) = open_with(&disk, LocalOptions { reserve_bytes: 0, ..options() }).unwrap();

@@ -70,7 +70,7 @@ async fn a_local_store_has_one_shard() {
 }
 
 #[tokio::test]
-async fn a_second_process_is_told_which_directory_is_taken() {
+async fn a_second_process_gets_an_error_with_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let _store = LocalStore::open(directory.path(), options()).unwrap();
     match LocalStore::open(directory.path(), options()) {

@@ -129,7 +129,7 @@ async fn an_overwritten_value_does_not_come_back_either() {
 }
 
 #[tokio::test]
-async fn a_removed_range_spares_what_was_put_again_when_it_is_moved() {
+async fn a_removed_range_spares_values_put_again_when_it_is_moved() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
     for number in 1..=30 {
@@ -227,7 +227,7 @@ async fn damage_found_while_cleaning_is_left_alone_and_reported_by_reading() {
 }
 
 #[test]
-fn a_message_that_stays_does_not_have_what_passes_by_copied_again_and_again() {
+fn short_lived_messages_are_not_copied_again_and_again_because_of_one_that_stays() {
     let disk = SimulatedDisk::new();
     let store = crate::SteppedStore::open(disk.mount(), DIRECTORY, options()).unwrap();
     let step = |batch: Batch| {

@@ -393,5 +393,5 @@ async fn a_message_that_contains_a_copy_of_the_log_does_not_confuse_recovery() {
     drop(store);
     flip(&disk, Path::new("/data/0000000001.segment"), u64::from(offset) + 40);
     let (_store, shard) = open(&disk);
-    assert_eq!(numbers(&*shard).await, [1, 2, 3, 4, 5], "the torn frame goes, although frames are inside it");
+    assert_eq!(numbers(&*shard).await, [1, 2, 3, 4, 5], "the torn frame is removed, frames in it too");
 }

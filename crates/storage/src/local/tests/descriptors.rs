@@ -29,7 +29,7 @@ async fn descriptors_do_not_grow_with_the_log() {
 }
 
 #[tokio::test]
-async fn a_store_that_runs_out_of_descriptors_goes_on_once_there_are_some_again() {
+async fn a_store_that_runs_out_of_descriptors_continues_once_there_are_some_again() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
     let mut accepted = Vec::new();

@@ -21,7 +21,7 @@ struct Recorder {
 
 impl File for Recorder {
     fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-        unreachable!("nobody reads")
+        unreachable!("no reads in this test")
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -33,7 +33,7 @@ impl File for Recorder {
 
     fn begin_to_sync(&self, offset: u64, bytes: u64) {
         let written = self.written.lock().unwrap().len() as u64;
-        assert!(offset + bytes <= OFFSET + written, "what is begun is written");
+        assert!(offset + bytes <= OFFSET + written, "begun writes are complete");
         self.begun.lock().unwrap().push((offset, bytes));
     }
 

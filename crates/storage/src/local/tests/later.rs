@@ -17,7 +17,7 @@ fn raise_version(disk: &SimulatedDisk, path: &Path, len: usize) {
 }
 
 #[tokio::test]
-async fn what_a_later_version_wrote_is_refused_as_such_and_not_taken_for_damage() {
+async fn records_of_a_later_version_are_refused_as_such_and_not_taken_for_damage() {
     for name in ["MANIFEST", "0000000001.segment"] {
         let disk = SimulatedDisk::new();
         let (store, shard) = open(&disk);

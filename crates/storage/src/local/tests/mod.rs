@@ -126,7 +126,7 @@ async fn submit_patiently(shard: &dyn Shard, batch: impl Fn() -> Batch) -> bool 
 async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "never: {what}");
+        assert!(std::time::Instant::now() < deadline, "timed out: {what}");
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
 }

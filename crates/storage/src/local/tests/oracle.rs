@@ -313,7 +313,7 @@ impl World {
 }
 
 #[test]
-fn any_history_leaves_what_an_ordered_map_would_hold() {
+fn any_history_has_the_same_result_as_an_ordered_map() {
     let cases =
         std::env::var("PEEKLOCK_STORAGE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64);
     let seed = seed();

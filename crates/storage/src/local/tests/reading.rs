@@ -53,7 +53,7 @@ async fn callers_do_not_wait_for_an_index_that_others_keep() {
 }
 
 #[tokio::test]
-async fn a_reader_reads_what_is_on_disk_and_what_takes_long() {
+async fn a_reader_reads_values_that_are_not_in_memory_and_large_ones() {
     let disk = SimulatedDisk::new();
     let (shard, workers) = filled(&disk, 3);
     let on_disk = by_reader(shard.read(vec![body(1)]), &workers).await;
@@ -105,7 +105,7 @@ async fn a_closed_store_answers_nothing_at_once() {
 }
 
 #[test]
-fn the_system_gives_what_it_has_in_memory_or_says_that_it_would_wait() {
+fn the_system_returns_cached_pages_or_reports_that_it_would_block() {
     let directory = tempfile::tempdir().unwrap();
     let file = RealFilesystem.create(&directory.path().join("file")).unwrap();
     let written: Vec<u8> = (0..100_000_u32).map(|number| number.to_le_bytes()[1]).collect();

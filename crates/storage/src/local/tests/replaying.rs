@@ -94,7 +94,7 @@ fn told(state: &State) -> Vec<String> {
 proptest! {
     /// Threads that share the records yield the same state as a single thread that replays all of them in order.
     #[test]
-    fn threads_amount_to_what_one_would(segments_records in vec(vec(record(), 0..120), SEGMENTS as usize)) {
+    fn threads_have_the_same_result_as_one(segments_records in vec(vec(record(), 0..120), SEGMENTS as usize)) {
         let (mut expected, mut found) = (segments(), segments());
         std::thread::scope(|scope| {
             let mut replay = Replay::start(scope, &found.segments).unwrap();
@@ -153,7 +153,7 @@ fn reading_waits_while_much_is_not_replayed_and_goes_on_in_the_same_memory() {
 }
 
 #[tokio::test]
-async fn whatever_call_of_an_opening_fails_is_the_same_however_threads_run() {
+async fn a_failing_call_of_an_opening_has_the_same_result_however_threads_run() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
     for number in 1..=200 {

@@ -123,7 +123,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_damaged_nothing_wrong_is_read_and_salvage_leads_to_a_store_that_opens(
+    fn after_any_damage_nothing_wrong_is_read_and_salvage_leads_to_a_store_that_opens(
         harms in prop::collection::vec(harm(), 1..4),
         is_closed in any::<bool>(),
     ) {
@@ -272,7 +272,7 @@ async fn a_flipped_byte_in_the_manifest_costs_nothing_once_salvaged() {
     let len = disk.bytes(Path::new("/data/MANIFEST")).len();
     flip(&disk, Path::new("/data/MANIFEST"), len - 1);
     let report = check_on(disk.mount(), DIRECTORY).unwrap();
-    assert!(report.may_return.is_empty(), "what it says fits the segments");
+    assert!(report.may_return.is_empty(), "the report agrees with the segments");
     assert_eq!(salvaged(&disk).await, live);
 }
 

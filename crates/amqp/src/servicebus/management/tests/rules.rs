@@ -290,11 +290,14 @@ fn rules_there_already_and_rules_not_there() {
     assert_eq!(prepared.command, Command::RemoveRule { queue: QueueId(2), name: "r".into() });
     let fault = finish(&prepared, Response::Done(Err(Refusal::RuleNotFound("r".into())))).unwrap_err();
     assert_eq!(fault.condition_and_status(), (condition::NOT_FOUND, 404));
-    assert!(fault.to_string().starts_with("The messaging entity 'r' could not be found"), "what J looks for");
+    assert!(
+        fault.to_string().starts_with("The messaging entity 'r' could not be found"),
+        "the text that J looks for"
+    );
 }
 
 #[test]
-fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
+fn messages_scheduled_on_a_topic_carry_the_properties_that_rules_use() {
     let entry = |message: Bytes| Value::List(vec![map(&[("message", Value::Binary(message))])]);
     let schedule = |path: &str| {
         let body = [("messages", entry(encoded(Some(99))))];
@@ -304,7 +307,7 @@ fn messages_scheduled_on_a_topic_tell_what_rules_ask_for() {
         }
     };
     assert_eq!(schedule("t").unwrap().message_id.as_deref(), Some("m"));
-    assert_eq!(schedule("q"), None, "nobody asks");
+    assert_eq!(schedule("q"), None, "no rule needs them");
 }
 
 #[test]

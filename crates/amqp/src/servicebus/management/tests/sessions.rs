@@ -40,7 +40,7 @@ fn each_operation_belongs_to_some_entities() {
     assert_eq!(known_at("q/$DeadLetterQueue"), [0, 1, 2, 3]);
     assert_eq!(known_at("sessions"), [0, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(known_at("sessions/$DeadLetterQueue"), [0, 1, 2, 3], "sessionless");
-    assert_eq!(known_at("t"), [0, 4, 5], "what is scheduled can be browsed");
+    assert_eq!(known_at("t"), [0, 4, 5], "scheduled messages can be browsed");
     assert_eq!(known_at("t/Subscriptions/s"), [0, 1, 2, 3, 10, 11, 12]);
     assert_eq!(known_at("t/Subscriptions/s/$DeadLetterQueue"), [0, 1, 2, 3]);
     let fault = Operation::AddRule.check(&entity("q")).unwrap_err();
@@ -48,7 +48,7 @@ fn each_operation_belongs_to_some_entities() {
 }
 
 #[test]
-fn a_session_is_found_by_its_holder_on_this_connection() {
+fn a_session_is_found_by_the_holder_on_this_connection() {
     let receiver = HOLDER;
     assert_eq!(
         command("renew-session-lock", &[named("held")]).unwrap(),
@@ -73,7 +73,7 @@ fn a_session_is_found_by_its_holder_on_this_connection() {
     else {
         panic!("a receive")
     };
-    assert_eq!(receiver, None, "the engine says what that comes to");
+    assert_eq!(receiver, None, "the engine decides the outcome");
 }
 
 #[test]

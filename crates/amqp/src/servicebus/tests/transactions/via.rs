@@ -36,7 +36,7 @@ fn attach_via(harness: &mut Harness, by: &str, destination: &str) -> Result<(Lin
 }
 
 #[test]
-fn without_a_transaction_the_message_goes_to_the_destination() {
+fn without_a_transaction_the_message_is_sent_to_the_destination() {
     let mut harness = Harness::new();
     let (link, attach) = attach_via(&mut harness, "q", "sb://localhost/Other").unwrap();
     assert_eq!(attach.properties[0].1, Value::String("sb://localhost/Other".into()), "echoed");
@@ -56,7 +56,7 @@ fn without_a_transaction_the_message_goes_to_the_destination() {
 }
 
 #[test]
-fn in_a_transaction_it_goes_by_way_of_the_entity_in_between() {
+fn in_a_transaction_it_is_sent_via_the_other_entity() {
     let mut harness = Harness::new();
     let coordinator = harness.coordinator();
     harness.on_a_session_of_its_own();

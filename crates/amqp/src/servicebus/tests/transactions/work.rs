@@ -229,7 +229,7 @@ fn point_7_a_transaction_touches_several_sessions() {
 
 /// Point 8: after a refused operation the locks remain, and both messages can be completed.
 #[test]
-fn point_8_what_is_refused_keeps_its_tag_and_the_transaction_can_only_be_rolled_back() {
+fn point_8_a_refused_delivery_keeps_its_tag_and_the_transaction_can_only_be_rolled_back() {
     let mut harness = Harness::new();
     let coordinator = harness.coordinator();
     let (link, receiver) = harness.receiver("q");
@@ -267,7 +267,7 @@ fn a_lost_lock_is_answered_settled() {
 }
 
 #[test]
-fn a_refused_send_fails_the_transaction_and_later_work_is_told_why() {
+fn a_refused_send_fails_the_transaction_and_later_work_gets_the_reason() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let txn_id = harness.declare(coordinator);

@@ -115,7 +115,7 @@ impl Comparison {
                 self.partition = self.store.restore(&self.model.options);
                 self.model.restart();
                 self.got.clear();
-                self.compare_what_is_there(&Command::Tick)
+                self.compare_entities(&Command::Tick)
             }
             Move::Unit(moves) => self.compare_unit(moves),
             other => {
@@ -178,10 +178,10 @@ impl Comparison {
         if self.partition.next_deadline().is_some_and(|at| at <= now) {
             return Err(format!("something is left over after {command:?}"));
         }
-        self.compare_what_is_there(&command)
+        self.compare_entities(&command)
     }
 
-    pub(super) fn compare_what_is_there(&self, command: &Command) -> Result<(), String> {
+    pub(super) fn compare_entities(&self, command: &Command) -> Result<(), String> {
         if self.model.ended {
             return Ok(());
         }

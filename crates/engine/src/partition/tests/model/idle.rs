@@ -91,7 +91,7 @@ impl Model {
     }
 
     /// Records use of all entities in use, until now.
-    pub(super) fn use_what_is_in_use(&mut self) {
+    pub(super) fn use_entities_in_use(&mut self) {
         let in_use: Vec<_> =
             self.queues.values().filter(|queue| self.is_in_use(queue)).map(|queue| queue.id).collect();
         for id in in_use {
@@ -100,7 +100,7 @@ impl Model {
     }
 
     /// Records use of new entities, and of those with new options, from the next command on.
-    pub(super) fn use_what_is_new(&mut self) {
+    pub(super) fn use_new_entities(&mut self) {
         let is_new = |queue: &&Queue| queue.used_at == 0 && queue.options.auto_delete_on_idle_ms.is_some();
         let new: Vec<_> = self.queues.values().filter(is_new).map(|queue| queue.id).collect();
         for id in new {
@@ -109,7 +109,7 @@ impl Model {
     }
 
     /// Ends idle subscriptions, or an idle topic with its subscriptions.
-    pub(super) fn end_what_is_idle(&mut self) {
+    pub(super) fn delete_idle_entities(&mut self) {
         let over = |queue: &&Queue| queue.is_over(&self.turn);
         let ids: Vec<_> = self.queues.values().filter(over).map(|queue| queue.id).collect();
         if ids.contains(&QueueId(ENTITY)) {

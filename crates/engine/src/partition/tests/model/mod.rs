@@ -227,16 +227,16 @@ impl Model {
         for queue in self.queues.values_mut() {
             queue.look_after(&mut self.turn);
         }
-        self.use_what_is_new();
-        self.use_what_is_in_use();
+        self.use_new_entities();
+        self.use_entities_in_use();
         std::mem::take(&mut self.turn.effects)
     }
 
     fn let_time_pass(&mut self) {
         self.forget();
-        self.use_what_is_new();
+        self.use_new_entities();
         if self.turn.keeps(Rule::LeavingIsUse) {
-            self.use_what_is_in_use();
+            self.use_entities_in_use();
         }
         for queue in self.queues.values_mut() {
             queue.free_held_back(&self.turn);
@@ -252,9 +252,9 @@ impl Model {
             }
         }
         if self.turn.breaks(Rule::LeavingIsUse) {
-            self.use_what_is_in_use();
+            self.use_entities_in_use();
         }
-        self.end_what_is_idle();
+        self.delete_idle_entities();
     }
 
     /// The queue of a receiver.

@@ -181,7 +181,7 @@ impl Comparison {
         }
         equal("unit", &commands, &prepared, &self.model.unit(self.now, &commands))?;
         if prepared.is_err() {
-            return self.compare_what_is_there(&Command::Tick);
+            return self.compare_entities(&Command::Tick);
         }
         for command in &commands {
             let Self { partition, random, outputs, .. } = self;
@@ -191,7 +191,7 @@ impl Comparison {
         if !self.outputs.effects.is_empty() {
             return Err(format!("{commands:?} had effects: {:?}", self.outputs.effects));
         }
-        self.compare_what_is_there(&Command::Tick)?;
+        self.compare_entities(&Command::Tick)?;
         self.compare(Command::Tick)
     }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_subscription_goes_with_all_that_rests_in_it() {
+fn a_subscription_is_deleted_with_all_its_messages() {
     let mut rig = Rig::plain();
     let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
     for content in ["shared", "dead", "deferred", "locked"] {
@@ -27,7 +27,11 @@ fn a_subscription_goes_with_all_that_rests_in_it() {
     let (_, kept) = rig.take_one(other).unwrap();
     assert_eq!(rig.bodies(), 4);
     rig.done(Command::DeleteSubscription { queue: gone }).unwrap();
-    assert_eq!((rig.bodies(), rig.partition.counts().size_bytes), (1, 6), "what the other has not read");
+    assert_eq!(
+        (rig.bodies(), rig.partition.counts().size_bytes),
+        (1, 6),
+        "the message that the other has not read"
+    );
     assert!(rig.store.0.keys().all(|key| key.partition != PartitionId(gone.0)));
     assert_eq!(rig.settle(gone, lost, Settlement::Complete), Err(Refusal::MessageLockLost));
     rig.settle(other, kept, Settlement::Complete).unwrap();
@@ -102,7 +106,7 @@ fn deleted_entities_refuse_commands() {
 }
 
 #[test]
-fn what_came_and_went_within_a_turn_is_not_written() {
+fn a_message_that_came_and_went_within_a_turn_is_not_written() {
     use crate::partition::{Outputs, persist};
     let mut rig = Rig::plain();
     let stays = rig.subscribe("stays");
@@ -206,7 +210,7 @@ fn sessions_are_deleted_with_their_subscription_and_waiting_receivers_are_notifi
 }
 
 #[test]
-fn s32_an_idle_subscription_goes_and_its_topic_stays() {
+fn s32_an_idle_subscription_is_deleted_and_its_topic_stays() {
     let mut rig = Rig::plain();
     let idle = SubscriptionOptions { auto_delete_on_idle_ms: Some(300_000), ..options() };
     let queue = rig.try_subscribe("idle", idle, Vec::new()).unwrap();

@@ -73,8 +73,8 @@ fn a_changed_session_is_the_session_of_the_copy() {
         assert_eq!(dead.dead_letter.unwrap().reason.as_deref(), Some("Session ID is null"));
     }
     let dead = rig.peek(with, SubQueue::DeadLetter).remove(0);
-    assert!(dead.changes.is_some(), "it goes there as the action left it");
-    assert_eq!(rig.take_one(with).unwrap().0.sequence_number.0, 2, "whoever has the session gets the copy");
+    assert!(dead.changes.is_some(), "it is dead-lettered with the action's changes");
+    assert_eq!(rig.take_one(with).unwrap().0.sequence_number.0, 2, "the holder of the session gets the copy");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn s12_6_a_scheduled_time_and_a_message_id_are_only_shown() {
         rig.send(sent(id));
     }
     let views = rig.peek(queue, SubQueue::Main);
-    assert_eq!(views.len(), 3, "duplicates are told by what was sent");
+    assert_eq!(views.len(), 3, "duplicates are detected by the sent id");
     for view in &views {
         assert_eq!(view.state, crate::MessageState::Active);
         assert_eq!(shown(&sent("x"), view).message_id.as_deref(), Some("same"));
@@ -135,7 +135,7 @@ fn later_changes_by_receivers_override_those_of_actions() {
     rig.settle(queue, token, abandon(vec![property("b", 3)])).unwrap();
     rig.restart();
     let (view, token) = rig.take_one(queue).unwrap();
-    assert_eq!(view.changes, before.changes, "they stay what they were");
+    assert_eq!(view.changes, before.changes, "they are unchanged");
     assert_eq!(view.modified.as_deref(), Some(&vec![property("b", 3)]));
     rig.settle(queue, token, abandon(vec![property("c", 36_000)])).unwrap();
     let (dead, reason, _) = rig.only_dead(queue);
@@ -145,7 +145,7 @@ fn later_changes_by_receivers_override_those_of_actions() {
 
 /// The writes of one command are limited, however many rules have actions: further copies are dead-lettered unchanged.
 #[test]
-fn changed_copies_beyond_what_one_command_may_write_are_dead_lettered_as_they_were() {
+fn changed_copies_beyond_the_limit_of_one_command_are_dead_lettered_unchanged() {
     const EACH: usize = 60_000;
     // Each message takes slightly more than half of it.
     let rules = CHANGED_BYTES_PER_CALL_MAX / EACH / 2 + 10;
@@ -169,7 +169,7 @@ fn changed_copies_beyond_what_one_command_may_write_are_dead_lettered_as_they_we
     rig.send(NewMessage { scheduled_enqueue_time: Some(rig.now.plus_ms(10)), ..half() });
     rig.now = rig.now.plus_ms(10);
     rig.send(half());
-    assert_eq!(rig.counts(all), (6 * rules as u64, 0), "what is due takes nothing from the command's share");
+    assert_eq!(rig.counts(all), (6 * rules as u64, 0), "due messages do not reduce the command's share");
     let batch = rig.try_send(vec![half(), half()]).unwrap();
     let (active, dead) = rig.counts(all);
     assert_eq!((batch.len(), active + dead), (2, 8 * rules as u64));

@@ -60,7 +60,7 @@ fn s12_5_a_failing_rule_dead_letters_once_or_does_not_match_and_the_others_count
 }
 
 #[test]
-fn the_description_says_what_happened() {
+fn the_description_names_the_failure() {
     let mut rig = Rig::plain();
     let queue = subscribe(&mut rig, true, vec![rule("f", sql(FAILS))]);
     rig.send(sent());

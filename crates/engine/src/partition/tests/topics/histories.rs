@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_the_store_holds_what_the_topic_knows(
+    fn the_store_and_the_topic_agree_after_any_history(
         life_ms in prop_oneof![1 => Just(None), 1 => (5..25u64).prop_map(Some)],
         moves in prop::collection::vec(one_move(), 0..80),
     ) {

@@ -114,7 +114,7 @@ fn is_no_use(begin: fn() -> (Rig, QueueId), (name, do_it): Use) {
 }
 
 #[test]
-fn s31_sends_updates_and_what_is_done_with_a_subscription_keep_a_topic() {
+fn s31_sends_updates_and_use_of_a_subscription_keep_a_topic() {
     starts_the_time_anew(temporary_topic, SEND);
     let update: Use = ("update of the topic", |rig, _| {
         let changed = TopicOptions {
@@ -180,7 +180,7 @@ fn s31_a_pending_scheduled_message_keeps_a_topic_and_its_publication_is_a_use() 
 }
 
 #[test]
-fn s25_a_subscription_goes_alone_with_what_rests_in_it() {
+fn s25_a_subscription_is_deleted_alone_with_its_messages() {
     let (mut rig, _) = temporary_subscription();
     let other = rig.subscribe("other");
     rig.send(message("a"));

@@ -18,7 +18,7 @@ fn every_subscription_gets_its_own_copy_of_one_stored_content() {
     }
     for (left, queue) in subscriptions.into_iter().enumerate().map(|(index, queue)| (2 - index, queue)) {
         assert_eq!(rig.complete_one(queue).body.0, 1);
-        assert_eq!(rig.bodies(), if left == 0 { 1 } else { 2 }, "the content goes with its last copy");
+        assert_eq!(rig.bodies(), if left == 0 { 1 } else { 2 }, "the body is deleted with its last copy");
     }
     assert_eq!(rig.partition.counts().size_bytes, 5);
 }
@@ -130,7 +130,7 @@ fn copies_are_independent_of_each_other() {
     rig.settle(deferred, token, defer()).unwrap();
     let (_, token) = rig.take_one(locked).unwrap();
     rig.advance(1_000);
-    assert_eq!(rig.counts(expired), (1, 0), "nobody listens (S-3)");
+    assert_eq!(rig.counts(expired), (1, 0), "no receiver (S-3)");
     assert!(rig.take_one(expired).is_none());
     assert_eq!(rig.counts(expired), (0, 0));
     assert_eq!(

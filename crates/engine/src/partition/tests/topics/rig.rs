@@ -108,7 +108,7 @@ pub(in crate::partition::tests) fn check_invariants(partition: &Partition, store
     }
     for key in store.0.keys() {
         let queue = QueueId(key.partition.0);
-        assert!(state.queue(queue).is_some(), "{key:?} belongs to nobody");
+        assert!(state.queue(queue).is_some(), "{key:?} has no owner");
         assert!(key.space != Space::Body || queue == TOPIC, "{key:?}: contents rest in the topic");
     }
 }

@@ -29,7 +29,7 @@ fn values_are_equal_when_kind_and_value_are() {
         ("a string is no integer", text("5"), integer(5), false),
         ("an integer is no string", integer(5), text("5"), false),
         (
-            "a number is equal whatever its type: JS writes all as doubles",
+            "numbers are equal regardless of type: JS writes all as doubles",
             PropertyValue::Double(5.0),
             integer(5),
             true,
@@ -137,7 +137,7 @@ fn a_new_subscription_gets_everything_until_its_rules_say_otherwise() {
     assert_eq!(rig.rules(queue, 0, 10), Ok(Vec::new()), "nor does the default come back");
     rig.done(Command::AddRule { queue, rule: rule("again", Filter::True) }).unwrap();
     rig.send(message("three"));
-    assert_eq!(rig.waiting(queue), [1, 2], "the number of what left no trace was free again");
+    assert_eq!(rig.waiting(queue), [1, 2], "the number of a removed message was free again");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn an_empty_correlation_filter_is_refused() {
 }
 
 #[test]
-fn rules_of_what_is_not_there_are_refused() {
+fn rules_of_a_missing_subscription_are_refused() {
     let mut rig = Rig::plain();
     for queue in [QueueId(99), TOPIC] {
         let add = Command::AddRule { queue, rule: rule("r", Filter::True) };

@@ -12,7 +12,7 @@ fn scheduled(rig: &Rig, delay_ms: u64, message: NewMessage) -> NewMessage {
 
 /// azure-service-bus 352: clients have no other way to find them.
 #[test]
-fn browsing_a_topic_shows_what_is_scheduled_on_it_and_nothing_else() {
+fn browsing_a_topic_shows_only_its_scheduled_messages() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe("a");
     rig.send(message("now"));
@@ -133,7 +133,7 @@ fn sessions_are_kept_and_missing_ones_noticed_when_it_is_published() {
 }
 
 #[test]
-fn publishing_what_is_due_is_bounded_by_copies() {
+fn publishing_of_due_messages_is_bounded_by_copies() {
     const SUBSCRIPTIONS: usize = 100;
     let mut rig = Rig::plain();
     rig.checks = false;

@@ -110,7 +110,7 @@ fn states_are_stored_with_their_subscription_and_go_with_it() {
 }
 
 #[test]
-fn who_waits_for_a_session_of_a_deleted_subscription_is_told_once() {
+fn an_accept_of_a_session_of_a_deleted_subscription_is_refused_once() {
     let mut rig = Rig::plain();
     let queue = rig.try_subscribe("s", with_sessions(), Vec::new()).unwrap();
     accept(&mut rig, queue, 101, Some("a")).unwrap();

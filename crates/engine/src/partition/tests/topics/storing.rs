@@ -47,7 +47,7 @@ fn head_format_version_2_stays_readable() {
 }
 
 #[test]
-fn what_rules_see_of_a_scheduled_message_is_stored_if_there_is_something() {
+fn the_properties_of_a_scheduled_message_for_rules_are_stored_if_it_has_any() {
     let mut rig = Rig::plain();
     let later = Some(rig.now.plus_ms(9));
     rig.send(NewMessage { scheduled_enqueue_time: later, ..message("x") });

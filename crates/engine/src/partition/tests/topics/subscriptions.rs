@@ -42,7 +42,7 @@ fn options_change_and_rules_stay() {
 }
 
 #[test]
-fn declaring_what_is_already_so_is_no_event() {
+fn declaring_unchanged_options_is_no_event() {
     let mut rig = Rig::plain();
     let queue = rig.subscribe("a");
     rig.done(declare(queue, "A", options())).unwrap();
@@ -50,7 +50,7 @@ fn declaring_what_is_already_so_is_no_event() {
 }
 
 #[test]
-fn what_is_expected_to_be_there_decides() {
+fn the_expected_state_decides() {
     let mut rig = Rig::plain();
     let with = |rig: &mut Rig, intent, queue, name: &str, max_delivery_count| {
         let options = SubscriptionOptions { max_delivery_count, ..options() };

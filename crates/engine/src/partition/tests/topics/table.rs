@@ -212,7 +212,7 @@ fn every_state_of_a_copy_answers_every_happening_as_the_table_says() {
 }
 
 #[test]
-fn no_state_of_a_copy_changes_with_what_happens_around_it_but_for_its_subscription() {
+fn a_copy_changes_its_state_only_with_its_own_subscription() {
     for at in states() {
         for around in AROUND {
             let mut copy = Copy::at(at);

@@ -69,7 +69,7 @@ impl Audit {
     }
 
     fn story(&mut self, content: &str) -> &mut Story {
-        self.stories.get_mut(content).unwrap_or_else(|| panic!("nobody sent {content:?}"))
+        self.stories.get_mut(content).unwrap_or_else(|| panic!("{content:?} was never sent"))
     }
 
     pub(super) fn answered(&mut self, content: &str, answer: Answer) {

@@ -148,7 +148,7 @@ impl Forwarding {
                     self.answered(asked, response, is_in_doubt);
                 }
                 Output::Delivery(delivery) => self.delivered(&delivery),
-                Output::Drained { .. } | Output::Examine { .. } => panic!("nobody asked for that"),
+                Output::Drained { .. } | Output::Examine { .. } => panic!("not requested"),
                 // Entities are deleted, begin to forward, or are reloaded.
                 Output::ReceiverClosed { receiver, .. } => {
                     self.receivers.remove(&receiver);

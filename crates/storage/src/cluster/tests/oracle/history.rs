@@ -161,7 +161,7 @@ impl History {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("it never becomes quiet");
     }
 
     fn acquire(&mut self, number: u32) {
@@ -287,7 +287,7 @@ impl History {
                     break;
                 }
             }
-            prop_assert!(self.nodes[0].session.is_some(), "nobody can take over");
+            prop_assert!(self.nodes[0].session.is_some(), "no node can take over");
         }
         self.check_own_view()?;
         self.check_acknowledged()?;

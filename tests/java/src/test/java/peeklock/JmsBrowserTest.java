@@ -46,7 +46,7 @@ class JmsBrowserTest {
     }
 
     @Test
-    void aBrowserWithASelectorSeesWhatMatches() throws Exception {
+    void aBrowserWithASelectorSeesMatchingMessages() throws Exception {
         try (Bus bus = Bus.plain(); Connection connection = Jms.connection(); Session session = connection.createSession()) {
             String name = bus.queue();
             List<ServiceBusMessage> messages = IntStream.range(0, 600).mapToObj(size -> {

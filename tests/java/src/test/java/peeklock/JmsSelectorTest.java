@@ -41,7 +41,7 @@ class JmsSelectorTest {
     }
 
     @Test
-    void aConsumerGetsWhatMatchesInOrderAndTheRestStays() throws Exception {
+    void aConsumerGetsMatchingMessagesInOrderAndTheRestStays() throws Exception {
         try (Bus bus = Bus.plain(); Connection connection = Jms.connection(); Session session = connection.createSession()) {
             String queue = bus.queue();
             bus.sender(queue).sendMessages(List.of(colored("a", "red"), colored("b", "blue"), colored("c", "red"),
@@ -94,7 +94,7 @@ class JmsSelectorTest {
     }
 
     @Test
-    void whatIsRolledBackComesAgainBeforeWhatIsBehindIt() throws Exception {
+    void aRolledBackMessageComesAgainBeforeLaterOnes() throws Exception {
         try (Bus bus = Bus.plain(); Connection connection = Jms.connection();
              Session session = connection.createSession(Session.SESSION_TRANSACTED)) {
             String queue = bus.queue();

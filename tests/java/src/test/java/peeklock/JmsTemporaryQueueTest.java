@@ -105,7 +105,7 @@ class JmsTemporaryQueueTest {
     }
 
     @Test
-    void anAnonymousProducerSendsToManyDestinationsAndHearsWhatIsRefused() throws Exception {
+    void anAnonymousProducerSendsToManyDestinationsAndGetsRefusals() throws Exception {
         try (Bus bus = Bus.plain(); Connection connection = Jms.connection(); Session session = connection.createSession()) {
             String one = bus.queue();
             String two = bus.queue();

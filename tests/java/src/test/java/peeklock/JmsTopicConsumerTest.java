@@ -51,7 +51,7 @@ class JmsTopicConsumerTest {
     }
 
     @Test
-    void aConsumerGetsWhatIsPublishedAsLongAsItExists() throws Exception {
+    void aConsumerGetsPublishedMessagesAsLongAsItExists() throws Exception {
         try (Bus bus = Bus.plain(); Connection connection = Jms.connection(); Session session = connection.createSession()) {
             String name = bus.topic();
             Topic topic = session.createTopic(name);

@@ -91,7 +91,7 @@ class SpringListenerTest {
     }
 
     @Test
-    void aTransactedListenerCommitsAndWhatFailsIsDeadLettered() throws Exception {
+    void aTransactedListenerCommitsAndFailedMessagesAreDeadLettered() throws Exception {
         try (Bus bus = Bus.plain()) {
             String queue = bus.queue(new CreateQueueOptions().setMaxDeliveryCount(3));
             bus.sender(queue).sendMessage(Bus.message(FAILS));
@@ -106,7 +106,7 @@ class SpringListenerTest {
     }
 
     @Test
-    void aListenerWithASelectorGetsWhatMatches() throws Exception {
+    void aListenerWithASelectorGetsMatchingMessages() throws Exception {
         try (Bus bus = Bus.plain()) {
             String queue = bus.queue();
             send(bus, queue, 5);

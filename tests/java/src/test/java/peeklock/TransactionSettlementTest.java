@@ -308,7 +308,7 @@ class TransactionSettlementTest {
     }
 
     @Test
-    void whatIsReceivedAndDeletedIsNotPartOfATransaction() throws Exception {
+    void receiveAndDeleteIsNotPartOfATransaction() throws Exception {
         try (Bus bus = Bus.plain()) {
             String queue = bus.queue();
             var sender = bus.sender(queue);

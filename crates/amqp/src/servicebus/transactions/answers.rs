@@ -1,0 +1,171 @@
+//! Answers to the operations of a transaction, once the engine has checked them.
+
+use bytes::Bytes;
+use peeklock_engine::runtime::Response;
+use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure, SubQueue};
+use smallvec::SmallVec;
+
+use super::peer_settled::PeerSettledLocks;
+use super::{Staged, TxnId};
+use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::servicebus::management::Finish;
+use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, settlement};
+use crate::wire::performative::DeliveryState;
+
+/// Sequence numbers that the engine promised for scheduled messages.
+type Numbers = SmallVec<[SequenceNumber; 1]>;
+
+/// The recipient of an operation's answer.
+pub(super) enum Answer {
+    /// A transfer; `None` when it was sent settled.
+    Transfer(Option<IncomingId>),
+    /// A disposition.
+    Disposition(Staged),
+    /// A disposition of a peer that has settled.
+    PeerSettledLocks(PeerSettledLocks),
+    /// A management request.
+    Request { reply_to: Box<ReplyTo>, finish: Finish, answer_bytes: usize },
+}
+
+/// The kind of a command in a transaction, as far as its answer depends on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    Send,
+    Settle,
+    Other,
+}
+
+impl Operation {
+    pub(super) const fn of(command: &Command) -> Self {
+        match command {
+            Command::Send { .. } => Self::Send,
+            Command::Settle { .. } => Self::Settle,
+            _ => Self::Other,
+        }
+    }
+
+    /// The engine's answer to a command that succeeded.
+    fn succeeded(self, numbers: Numbers) -> Response {
+        match self {
+            Self::Send => Response::Sent(Ok(numbers)),
+            Self::Settle => Response::Settled(Vec::new()),
+            Self::Other => Response::Done(Ok(())),
+        }
+    }
+}
+
+impl ConnectionHandler {
+    /// Answers an operation that was added to its transaction, or refused.
+    pub(super) fn answer_operation(
+        &mut self,
+        id: TxnId,
+        (operation, bytes): (Operation, usize),
+        answer: Answer,
+        result: Result<Numbers, Fault>,
+        connection: &mut Connection,
+    ) {
+        match answer {
+            Answer::Transfer(delivery) => {
+                if delivery.is_none() {
+                    self.request_finished(bytes);
+                }
+                self.answer_transfer(&Bytes::copy_from_slice(&id), delivery, result.map(drop), connection);
+            }
+            Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
+            // It is released with the others of the transaction, if that still exists.
+            Answer::PeerSettledLocks(peer_settled) => {
+                let left = self.transactions.table.forget(id, peer_settled);
+                self.abandon_peer_settled(left.into_iter().collect());
+            }
+            Answer::Request { reply_to, finish, answer_bytes } => {
+                self.request_finished(bytes);
+                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
+                let result =
+                    result.and_then(|numbers| finish(operation.succeeded(numbers), &mut self.encoder));
+                self.respond(&reply_to, &result, connection);
+            }
+        }
+    }
+
+    /// The error for a refused settlement; a management request has its own.
+    pub(super) fn settlement_refused(
+        &mut self,
+        refusal: Refusal,
+        answer: &Answer,
+        sub_queue: SubQueue,
+    ) -> Fault {
+        let Answer::Request { finish, .. } = answer else { return settlement::fault(refusal, sub_queue) };
+        let failures = vec![SettleFailure { index: 0, refusal }];
+        finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal)
+    }
+
+    pub(super) fn answer_transfer(
+        &mut self,
+        txn_id: &Bytes,
+        delivery: Option<IncomingId>,
+        result: Result<(), Fault>,
+        connection: &mut Connection,
+    ) {
+        let outcome = match result {
+            Ok(()) => DeliveryState::Accepted,
+            Err(fault) => self.refused(&fault),
+        };
+        if let Some(delivery) = delivery {
+            connection.settle_incoming(delivery, in_transaction(txn_id, outcome));
+        }
+    }
+
+    fn answer_disposition(
+        &mut self,
+        id: TxnId,
+        staged: Staged,
+        result: Result<(), Fault>,
+        connection: &mut Connection,
+    ) {
+        let txn_id = Bytes::copy_from_slice(&id);
+        let deliveries = (staged.link, staged.first, staged.count);
+        if let Err(fault) = result {
+            return self.refuse_disposition(&txn_id, deliveries, &fault, connection);
+        }
+        let outcome = in_transaction(&txn_id, staged.reply.clone());
+        each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
+        self.transactions.table.stage(id, staged);
+    }
+
+    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost, so that they can
+    /// be settled again after it.
+    pub(super) fn refuse_disposition(
+        &mut self,
+        txn_id: &Bytes,
+        deliveries: (LinkId, u32, usize),
+        fault: &Fault,
+        connection: &mut Connection,
+    ) {
+        let outcome = in_transaction(txn_id, self.refused(fault));
+        let is_lost = matches!(fault, Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost));
+        if !is_lost {
+            return each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
+        }
+        if let Some(Link::Receiver(receiver)) = self.links.get(&deliveries.0) {
+            let receiver = *receiver;
+            self.forget_unsettled(receiver, deliveries.2);
+        }
+        each(deliveries, |delivery| connection.settle_outgoing(delivery, outcome.clone()));
+    }
+
+    fn refused(&mut self, fault: &Fault) -> DeliveryState {
+        DeliveryState::Rejected(Some(self.tracker().error(fault)))
+    }
+}
+
+fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
+    let mut delivery_id = first;
+    for _ in 0..count {
+        act(OutgoingId { link, delivery_id });
+        delivery_id = delivery_id.wrapping_add(1);
+    }
+}
+
+fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
+    DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
+}
