@@ -14,7 +14,7 @@ pub(super) struct Signals(watch::Receiver<bool>);
 
 impl Signals {
     /// Installs the handlers for the rest of the process; SIGHUP is the second result. Signals that arrive before they
-    /// are handled count as one.
+    /// are handled count as one. Requires the context of a runtime.
     ///
     /// # Errors
     /// The system's error.
@@ -24,6 +24,14 @@ impl Signals {
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(watch(terminate, interrupt, stop));
         Ok((Self(stopped), signal(SignalKind::hangup())?))
+    }
+
+    /// The result of `starting`, or `None` if a stop is requested before it is there; then it is dropped.
+    pub(super) async fn unless_stopped<T>(&mut self, starting: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            started = starting => Some(started),
+            () = self.stop() => None,
+        }
     }
 
     /// Resolves when a graceful stop has been requested, now or earlier.
