@@ -127,7 +127,9 @@ impl Shared {
                 is_torn = target.write_all(b"\n").is_err();
             }
             let unwritten = write(&mut target, &lines);
-            is_torn |= is_incomplete(lines.strip_suffix(unwritten).unwrap_or_default());
+            if !unwritten.is_empty() {
+                is_torn |= is_incomplete(lines.strip_suffix(unwritten).unwrap_or_default());
+            }
             let mut waiting = self.lock();
             waiting.lost += unwritten.iter().filter(|byte| **byte == b'\n').count() as u64;
             waiting.is_writing = false;

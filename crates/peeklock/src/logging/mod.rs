@@ -139,7 +139,10 @@ impl LogControl {
                 tokio::time::sleep(limit::REPORT_EVERY).await;
                 let lost = OUTPUT.get().map_or(0, LineWriter::take_lost);
                 if lost > 0 {
-                    tracing::warn!(lines = lost, "lines lost, because standard error was not read or could not be written");
+                    tracing::warn!(
+                        lines = lost,
+                        "lines lost, because standard error was not read or could not be written"
+                    );
                 }
                 for (words, lines) in limit.take_left_out() {
                     tracing::warn!(lines, "lines omitted, because there were too many like \"{words}\"");

@@ -31,9 +31,7 @@ async fn a_directory_that_is_removed_under_the_store_is_noticed() {
     lease.shard().submit(send(1)).await.unwrap();
     disk.paths().iter().for_each(|path| disk.remove_file(path));
     store.current().shared().keeper_wake.wake();
-    assert!(
-        matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("LOCK is missing"))
-    );
+    assert!(matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("LOCK is missing")));
     assert!(lease.shard().submit(send(2)).await.is_err());
     store.close();
     assert_eq!(disk.paths(), Vec::<std::path::PathBuf>::new(), "nothing is written in its place");
