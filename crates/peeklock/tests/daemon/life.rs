@@ -132,6 +132,21 @@ fn a_stop_does_not_wait_for_a_store_that_is_being_opened() {
     assert!(log.contains("stopped") && !log.contains("ready;"), "{log}");
 }
 
+#[test]
+fn a_limit_of_the_size_of_files_is_named() {
+    let home = Home::new();
+    let command = home.command();
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\""]).arg(command.get_program());
+    limited.args(command.get_args()).current_dir(home.path("."));
+    for (name, _) in command.get_envs() {
+        limited.env_remove(name);
+    }
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(errors(&output).contains("File too large"), "{output:?}");
+}
+
 fn make_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
