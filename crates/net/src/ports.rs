@@ -1,5 +1,6 @@
 //! Accepts connections and detects their protocols.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +84,9 @@ impl<H: Serve> Ports<H> {
                 Ok(accepted) => accepted,
                 Err(failure) => {
                     tracing::warn!(error = %failure, "a connection could not be accepted");
-                    self.unauthenticated.evict_oldest();
+                    if is_for_want_of_resources(&failure) {
+                        self.unauthenticated.evict_oldest();
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -205,6 +208,13 @@ impl<H: Serve> Ports<H> {
             _ = timeout(self.options.first_bytes_within, farewell) => {}
         }
     }
+}
+
+/// Whether the system has too few descriptors or too little memory for another connection. Other errors are of the connection
+/// that was to be accepted.
+fn is_for_want_of_resources(error: &io::Error) -> bool {
+    const RESOURCE_ERRNOS: [i32; 4] = [12, 23, 24, 105];
+    error.raw_os_error().is_some_and(|code| RESOURCE_ERRNOS.contains(&code))
 }
 
 impl<H> std::fmt::Debug for Ports<H> {

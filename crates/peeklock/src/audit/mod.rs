@@ -7,21 +7,22 @@
 //! credential are logged up to a rate; the others are counted there as well.
 
 mod counts;
+mod file;
 mod line;
-mod writer;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use peeklock_console::LogRing;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::logging::{self, LineLimit};
+use crate::logging::{self, LineLimit, LineWriter};
 pub(crate) use counts::Changes;
-use writer::Writer;
+use file::{AuditFile, Reopen};
 
 /// The target of events that are administrative changes.
 pub(crate) const TARGET: &str = "peeklock::audit";
@@ -61,7 +62,9 @@ impl FromStr for AuditTarget {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditControl {
     /// The writer, if the audit log has a destination of its own.
-    writer: Option<Writer>,
+    writer: Option<LineWriter>,
+    /// Used if that is a file.
+    reopen: Reopen,
     /// Whether changes are logged as lines of the log.
     in_log: bool,
     /// Rate limit of lines caused by peers.
@@ -78,13 +81,14 @@ impl AuditControl {
     /// # Errors
     /// The file can't be opened, or no thread can be created.
     pub(crate) fn open(target: &AuditTarget) -> io::Result<Self> {
+        let reopen = Reopen::default();
         let writer = match target {
             AuditTarget::Log | AuditTarget::Off => None,
-            AuditTarget::Stderr => Some(Writer::start(None)?),
-            AuditTarget::File(path) => Some(Writer::start(Some(path.clone()))?),
+            AuditTarget::Stderr => Some(start(io::stderr())?),
+            AuditTarget::File(path) => Some(start(AuditFile::open(path.clone(), reopen.clone())?)?),
         };
         let in_log = *target == AuditTarget::Log;
-        Ok(Self { writer, in_log, ..Self::default() })
+        Ok(Self { writer, reopen, in_log, ..Self::default() })
     }
 
     /// The layer that receives the events.
@@ -113,11 +117,9 @@ impl AuditControl {
         self.in_log
     }
 
-    /// Reopens the file, which may have been renamed.
+    /// Opens the file again before the next line, because it may have been renamed.
     pub(crate) fn reopen(&self) {
-        if let Some(writer) = &self.writer {
-            writer.reopen();
-        }
+        self.reopen.request();
     }
 
     /// Waits until all lines so far are written, for a second at most.
@@ -128,9 +130,15 @@ impl AuditControl {
     }
 }
 
+/// Starts the thread that writes the audit log. Lines never wait for space, because an attempt without a valid credential
+/// must not delay others.
+fn start(target: impl Write + Send + 'static) -> io::Result<LineWriter> {
+    LineWriter::start("audit", target, Duration::ZERO)
+}
+
 /// Passes events with [`TARGET`] to the writer.
 pub(crate) struct AuditLayer {
-    writer: Option<Writer>,
+    writer: Option<LineWriter>,
     limit: LineLimit,
     ring: LogRing,
     changes: Changes,
@@ -141,11 +149,20 @@ impl<S: Subscriber> Layer<S> for AuditLayer {
         self.changes.note(event);
         let Some(writer) = &self.writer else { return };
         if self.limit.admits(event) {
-            writer.note(line::of(event));
+            put(writer, &line::of(event));
             logging::keep(&self.ring, event);
         } else {
-            writer.leave_out();
+            writer.add_lost(1);
         }
+    }
+}
+
+/// Adds a line, after one with the number of lines lost before, if any.
+fn put(writer: &LineWriter, line: &str) {
+    let lost = writer.take_lost();
+    let before = if lost > 0 { format!("{{\"lost\":{lost}}}\n") } else { String::new() };
+    if !writer.put((before + line).as_bytes()) {
+        writer.add_lost(lost + 1);
     }
 }
 

@@ -23,7 +23,7 @@ mod variables;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Config, ServeArgs};
+use crate::config::ServeArgs;
 use crate::exit::Exit;
 use crate::serve;
 
@@ -134,8 +134,8 @@ pub(crate) fn run() -> Exit {
         return Exit::Usage;
     }
     match cli.command {
-        None => serve_command(cli.serve, unknown.others),
-        Some(Command::Serve(args)) => serve_command(*args, unknown.others),
+        None => serve::run(cli.serve, &unknown.others),
+        Some(Command::Serve(args)) => serve::run(*args, &unknown.others),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
@@ -148,19 +148,5 @@ pub(crate) fn run() -> Exit {
         Some(Command::Remote(command)) => remote::run(command),
         Some(Command::Completions(args)) => completions::run(&args),
         Some(Command::Man(args)) => manual::run(&args),
-    }
-}
-
-/// Serves. `notes` are logged in addition to those about the configuration file.
-fn serve_command(args: ServeArgs, notes: Vec<String>) -> Exit {
-    match Config::resolve(args.clone()) {
-        Ok(config) => {
-            let notes = [config.notes.as_slice(), &notes].concat();
-            serve::run(Config { notes, ..config }, args)
-        }
-        Err(error) => {
-            output::error(&error);
-            Exit::Usage
-        }
     }
 }

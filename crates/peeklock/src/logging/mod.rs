@@ -2,13 +2,14 @@
 
 mod fields;
 mod limit;
-mod output;
+mod line_writer;
 mod ring;
 
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
@@ -21,11 +22,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::audit::{self, AuditControl};
-use output::Output;
 use ring::RingLayer;
 
 pub(crate) use fields::fields;
 pub(crate) use limit::LineLimit;
+pub(crate) use line_writer::LineWriter;
 pub(crate) use ring::keep;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -96,8 +97,11 @@ impl FromStr for LogFilter {
 /// Longest value of a field in a text line, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
+/// Longest wait of a line for a slow reader of standard error.
+const SPACE_WAIT_MAX: Duration = Duration::from_millis(100);
+
 /// The writer of this process's log.
-static OUTPUT: OnceLock<Output> = OnceLock::new();
+static OUTPUT: OnceLock<LineWriter> = OnceLock::new();
 
 /// Waits until everything logged so far is written, for a second at most.
 pub(crate) fn flush() {
@@ -133,9 +137,12 @@ impl LogControl {
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(limit::REPORT_EVERY).await;
-                let lost = OUTPUT.get().map_or(0, Output::take_lost);
+                let lost = OUTPUT.get().map_or(0, LineWriter::take_lost);
                 if lost > 0 {
-                    tracing::warn!(lines = lost, "lines lost, because standard error was not read");
+                    tracing::warn!(
+                        lines = lost,
+                        "lines lost, because standard error was not read or could not be written"
+                    );
                 }
                 for (words, lines) in limit.take_left_out() {
                     tracing::warn!(lines, "lines omitted, because there were too many like \"{words}\"");
@@ -150,7 +157,7 @@ impl LogControl {
 /// # Errors
 /// The thread that writes the log can't be started.
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> io::Result<LogControl> {
-    let output = Output::start(io::stderr())?;
+    let output = LineWriter::start("log", io::stderr(), SPACE_WAIT_MAX)?;
     let output = OUTPUT.get_or_init(|| output);
     let (subscriber, handle) = subscriber(filter, format, audit, output.clone());
     subscriber.init();
@@ -163,7 +170,7 @@ fn subscriber(
     filter: &LogFilter,
     format: LogFormat,
     audit: &AuditControl,
-    output: Output,
+    output: LineWriter,
 ) -> (impl Subscriber + Send + Sync + use<>, reload::Handle<EnvFilter, Registry>) {
     let (filter, handle) = reload::Layer::new(filter.to_env_filter());
     let lines = tracing_subscriber::fmt::layer().with_writer(output);
@@ -233,7 +240,7 @@ mod tests {
     fn a_place_that_logs_nothing_is_asked_once_and_not_each_time() {
         let interest = |filter: &str| {
             let filter: LogFilter = filter.parse().unwrap();
-            let output = Output::start(io::sink()).unwrap();
+            let output = LineWriter::start("log", io::sink(), SPACE_WAIT_MAX).unwrap();
             let (subscriber, _handle) =
                 subscriber(&filter, LogFormat::Text, &AuditControl::default(), output);
             subscriber.register_callsite(&METADATA)

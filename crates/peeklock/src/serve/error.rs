@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{LostShard, StartError};
 use peeklock_net::TlsError;
 use peeklock_storage as storage;
@@ -78,7 +79,7 @@ pub(super) enum ServeError {
     #[error("the store of the cluster: {0}")]
     Cluster(storage::Error),
     /// Entities can't be restored or declared.
-    #[error("the broker can't start: {0}")]
+    #[error("entities can't be restored or declared: {0}")]
     Start(#[from] StartError),
     /// An entity allows larger messages than the store can hold in one value.
     #[error(
@@ -143,9 +144,31 @@ impl ServeError {
         Self::ReadyFile { file: file.to_owned(), error }
     }
 
+    /// Whether neither the configuration nor the contents of the data directory are at fault, so that another start may succeed.
+    fn is_failure_of_system(&self) -> bool {
+        match self {
+            Self::Store { error, .. } | Self::Start(StartError::Storage(error)) => {
+                matches!(error, storage::Error::InDoubt { .. })
+            }
+            Self::Start(StartError::Refused { refusal, .. }) => {
+                matches!(refusal, Refusal::Unavailable | Refusal::StorageFull)
+            }
+            Self::Tls(TlsError::File { error, .. }) => !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        }
+    }
+
     /// The exit code of the process.
     pub(super) fn exit(&self) -> Exit {
         match self {
+            _ if self.is_failure_of_system() => Exit::Failure,
             Self::Store { .. }
             | Self::Damaged { .. }
             | Self::Unfinished { .. }
@@ -168,6 +191,35 @@ impl ServeError {
             | Self::Start(_)
             | Self::ReadyFile { .. }
             | Self::Lost(_) => Exit::Failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_mistakes_and_damage_prevent_another_start() {
+        let tls = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            ServeError::Tls(TlsError::File { what: "TLS file", file: "ca.pem".into(), error })
+        };
+        let refused = |refusal| ServeError::from(StartError::Refused { name: "queue".to_owned(), refusal });
+        let store = |error| ServeError::Store { directory: "data".into(), error };
+        let (enoent, eio, enospc) = (2, 5, 28);
+        let reason = || "test".to_owned();
+        for (error, exit) in [
+            (tls(enoent), Exit::Usage),
+            (tls(eio), Exit::Failure),
+            (tls(enospc), Exit::Failure),
+            (refused(Refusal::Unavailable), Exit::Failure),
+            (refused(Refusal::StorageFull), Exit::Failure),
+            (refused(Refusal::SessionRequired), Exit::Usage),
+            (store(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
+            (store(storage::Error::Unavailable { reason: reason() }), Exit::Data),
+        ] {
+            assert_eq!(error.exit(), exit, "{error}");
         }
     }
 }

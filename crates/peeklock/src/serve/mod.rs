@@ -42,10 +42,16 @@ mod telemetry;
 mod telemetry;
 mod term;
 
+use std::time::Duration;
+use std::{io, panic, thread};
+
 use peeklock_engine::runtime::LostShard;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::Signal;
 use tokio::task::JoinHandle;
 
 use crate::audit::AuditControl;
+use crate::cli::output;
 use crate::config::{Config, ServeArgs};
 use crate::exit::Exit;
 use crate::logging::{self, LogControl};
@@ -57,20 +63,59 @@ pub(crate) use store::local_options;
 use store::{OpenStore, Shards};
 use term::{Term, TermEnd};
 
+/// How long the end of the process waits for blocking operations that nothing needs any more, such as the opening of a store
+/// or a query of a name.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Serves until a signal, or until serving is no longer possible. `args` is the source of the configuration, which is
-/// resolved again on SIGHUP.
-pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
+/// resolved again on SIGHUP. `notes` are logged in addition to those about the configuration file.
+pub(crate) fn run(args: ServeArgs, notes: &[String]) -> Exit {
+    exit_on_panic();
+    let runtime = match start_runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::error(ServeError::System(error));
+            return Exit::Failure;
+        }
+    };
+    // First, so that no signal has its default action.
+    let signals = {
+        let _context = runtime.enter();
+        Signals::install()
+    };
+    match Config::resolve(args.clone()) {
+        Ok(mut config) => {
+            config.notes.extend_from_slice(notes);
+            run_configured(config, args, runtime, signals)
+        }
+        Err(error) => {
+            output::error(&error);
+            Exit::Usage
+        }
+    }
+}
+
+fn run_configured(
+    config: Config,
+    args: ServeArgs,
+    runtime: Runtime,
+    signals: io::Result<(Signals, Signal)>,
+) -> Exit {
     let opened = AuditControl::open(&config.audit);
     let audit = opened.as_ref().cloned().unwrap_or_default();
     let log = match logging::start(&config.log_filter, config.log_format, &audit) {
         Ok(log) => log,
         Err(error) => {
-            eprintln!("error: can't start the thread that writes the log: {error}");
+            output::error(format!("can't start the thread that writes the log: {error}"));
             return Exit::Failure;
         }
     };
     let control = audit.clone();
-    let outcome = opened.map_err(ServeError::Audit).and_then(|_| run_runtime(config, args, log, control));
+    let outcome = opened.map_err(ServeError::Audit).and_then(|_| {
+        let signals = signals.map_err(ServeError::System)?;
+        runtime.block_on(serve(config, args, signals, (log, control)))
+    });
+    runtime.shutdown_timeout(SHUTDOWN_WITHIN);
     audit.flush();
     let exit = match outcome {
         Ok(()) => {
@@ -86,31 +131,34 @@ pub(crate) fn run(config: Config, args: ServeArgs) -> Exit {
     exit
 }
 
-fn run_runtime(
-    config: Config,
-    args: ServeArgs,
-    log: LogControl,
-    audit: AuditControl,
-) -> Result<(), ServeError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("peeklock")
-        .build()
-        .map_err(ServeError::System)
-        .and_then(|runtime| runtime.block_on(serve(config, args, log, audit)))
+/// Ends the process if the main thread panics, as the runtime does when the system refuses it a thread: unwinding would
+/// wait for the threads that it has started.
+fn exit_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        if thread::current().name() == Some("main") {
+            std::process::exit(Exit::Failure as i32);
+        }
+    }));
+}
+
+fn start_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_name("peeklock").build()
 }
 
 async fn serve(
     config: Config,
     args: ServeArgs,
-    log: LogControl,
-    audit: AuditControl,
+    (mut signals, hangup): (Signals, Signal),
+    (log, audit): (LogControl, AuditControl),
 ) -> Result<(), ServeError> {
     log.report_left_out();
     emulator::explain(&config);
     supervisor::starting();
-    let (mut signals, hangup) = Signals::install().map_err(ServeError::System)?;
-    let mut process = Process::start(config.clone(), args, hangup, (log, audit)).await?;
+    let starting = Process::start(config.clone(), args, hangup, (log, audit));
+    let Some(process) = signals.unless_stopped(starting).await else { return Ok(()) };
+    let mut process = process?;
     let shards = Shards::of(&config)?;
     match &shards {
         Shards::Local => serve_directory(&mut process, &mut signals, &config).await?,
@@ -122,14 +170,17 @@ async fn serve(
     Ok(())
 }
 
-/// Serves the only term of a data directory.
+/// Serves the only term of a data directory. A stop during the start has the effects of a crash, which loses nothing.
 async fn serve_directory(
     process: &mut Process,
     signals: &mut Signals,
     config: &Config,
 ) -> Result<(), ServeError> {
-    let store = OpenStore::open(config, &Shards::Local).await?;
-    let term = Term::start(process, store, None).await?;
+    let Some(store) = signals.unless_stopped(OpenStore::open(config, &Shards::Local)).await else {
+        return Ok(());
+    };
+    let Some(term) = signals.unless_stopped(Term::start(process, store?, None)).await else { return Ok(()) };
+    let term = term?;
     match term.serve(process, signals).await? {
         TermEnd::Lost(lost) => Err(exit_without(lost)),
         TermEnd::Stopped | TermEnd::LeaseLost | TermEnd::Moved(_) => term.drain(process).await,

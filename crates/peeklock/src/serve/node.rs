@@ -134,6 +134,7 @@ fn is_transient(error: &ServeError) -> bool {
         ServeError::Cluster(error) | ServeError::Start(StartError::Storage(error)) => {
             !matches!(error, Error::Corrupt { .. } | Error::TooLarge { .. })
         }
+        ServeError::Lost(_) => true,
         _ => false,
     }
 }

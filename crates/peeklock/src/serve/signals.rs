@@ -1,5 +1,5 @@
 //! SIGTERM and SIGINT: the first requests a graceful stop, the second ends the process at once. SIGHUP requests a
-//! reload of the configuration.
+//! reload of the configuration. SIGXFSZ (a write beyond the limit of a file's size) has no effect.
 
 use std::io;
 
@@ -14,16 +14,26 @@ pub(super) struct Signals(watch::Receiver<bool>);
 
 impl Signals {
     /// Installs the handlers for the rest of the process; SIGHUP is the second result. Signals that arrive before they
-    /// are handled count as one.
+    /// are handled count as one. Requires the context of a runtime.
     ///
     /// # Errors
     /// The system's error.
     pub(super) fn install() -> io::Result<(Self, Signal)> {
+        // Its default action would end the process without a reason; handled, the write fails.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(watch(terminate, interrupt, stop));
         Ok((Self(stopped), signal(SignalKind::hangup())?))
+    }
+
+    /// The result of `starting`, or `None` if a stop is requested before it is there; then it is dropped.
+    pub(super) async fn unless_stopped<T>(&mut self, starting: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            started = starting => Some(started),
+            () = self.stop() => None,
+        }
     }
 
     /// Resolves when a graceful stop has been requested, now or earlier.

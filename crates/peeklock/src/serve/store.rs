@@ -104,23 +104,18 @@ impl OpenStore {
         }
     }
 
-    /// Opens the directory, outside the async threads.
+    /// Opens the directory, outside the async threads: if the caller is dropped, it does not wait for the opening.
     async fn open_directory(config: &Config) -> Result<Self, ServeError> {
-        let path = config.data_dir.clone();
+        let directory = config.data_dir.clone();
         let options = LocalOptions { warm_bytes_max: warm_bytes_max(), ..local_options(&config.storage) };
-        let locked = spawn_blocking(move || LocalStore::open(path, options)).await.map_err(stopped)?;
-        let acquired = match locked {
-            Ok(store) => store.acquire(SHARD).await.map(|lease| (Arc::new(store), lease)),
-            Err(error) => Err(error),
+        let open = move || {
+            let store = LocalStore::open(&directory, options)?;
+            let lease = store.acquire_now(SHARD)?;
+            Ok(Self { kept: Kept::Local(Arc::new(store)), lease })
         };
-        match acquired {
-            Ok((store, lease)) => Ok(Self { kept: Kept::Local(store), lease }),
-            Err(error) => {
-                let directory = config.data_dir.clone();
-                let told = spawn_blocking(move || refusal(directory, error));
-                Err(told.await.map_err(stopped)?)
-            }
-        }
+        let directory = config.data_dir.clone();
+        let open = move || open().map_err(|error| refusal(directory, error));
+        spawn_blocking(open).await.map_err(stopped)?
     }
 
     fn local(&self) -> Option<&Arc<LocalStore>> {

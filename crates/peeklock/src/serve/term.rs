@@ -233,7 +233,8 @@ async fn restore(
         ..parts::namespace_options(config, process.memory)
     };
     let namespace = Namespace::start(store.lease.clone(), process.entity_clock(), options).await?;
-    entities::declare(&namespace, config, store.lease.limits()).await?;
+    let declared = entities::declare(&namespace, config, store.lease.limits()).await;
+    declared.map_err(|error| namespace.lost_shard().map_or(error, ServeError::Lost))?;
     Ok(namespace)
 }
 

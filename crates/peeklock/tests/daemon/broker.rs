@@ -75,6 +75,14 @@ impl Home {
         broker
     }
 
+    /// Starts a daemon without waiting for anything.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Broker {
+        let mut command = self.command();
+        command.arg("--ready-file").arg(self.path("ready.json")).args(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Broker { child: command.spawn().unwrap(), ready: Value::Null }
+    }
+
     /// Starts a daemon that is expected to fail; returns its exit code and standard error.
     pub(crate) fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut command = self.command();
@@ -107,6 +115,12 @@ impl Broker {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// [`Self::finish`], for a daemon that may not end: fails then.
+    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
+        wait_for(|| self.child.try_wait().unwrap());
+        self.finish()
     }
 
     /// Waits for the end; returns the status and standard error.

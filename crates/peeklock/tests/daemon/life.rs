@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::process::Signal;
 
 use crate::broker::{Home, errors, get, open_connection, peeklock, run, wait_for, write};
@@ -71,6 +73,82 @@ fn a_data_directory_that_is_removed_while_the_broker_runs_ends_it_with_1() {
     assert!(log.contains("the data directory was removed or moved while it was in use"), "{log}");
     assert!(!home.path("data").exists());
     assert_eq!(run(&["store", "check", home.path("moved").to_str().unwrap()]).status.code(), Some(0));
+}
+
+/// A restored backup, say, that is moved to the place of the directory in use.
+#[test]
+fn a_data_directory_that_is_replaced_while_the_broker_runs_ends_it_with_1() {
+    let home = Home::new();
+    let other = Home::new();
+    let broker = other.start(&["--queue", "orders"]);
+    broker.signal(Signal::TERM);
+    broker.finish();
+    let broker = home.start(&["--queue", "orders"]);
+    let (own, others) = (home.path("data"), other.path("data"));
+    renameat_with(CWD, &own, CWD, &others, RenameFlags::EXCHANGE).unwrap();
+    let (status, log) = broker.ended();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("the data directory was replaced by another one while it was in use"), "{log}");
+    for directory in [own, others] {
+        assert_eq!(run(&["store", "check", directory.to_str().unwrap()]).status.code(), Some(0));
+    }
+}
+
+/// Reading the configuration takes until the test writes it, by a pipe.
+#[test]
+fn signals_while_the_configuration_is_read_are_handled_afterwards() {
+    for signal in [Signal::HUP, Signal::TERM] {
+        let home = Home::new();
+        make_pipe(&home.path("p.toml"));
+        let broker = home.spawn(&["--config", "p.toml"]);
+        // Waits until the broker reads.
+        let mut pipe = std::fs::File::options().write(true).open(home.path("p.toml")).unwrap();
+        broker.signal(signal);
+        write(&home.path("later.toml"), "");
+        std::fs::rename(home.path("later.toml"), home.path("p.toml")).unwrap();
+        pipe.write_all(b"# the configuration").unwrap();
+        drop(pipe);
+        if signal == Signal::HUP {
+            wait_for(|| home.path("ready.json").exists().then_some(()));
+            broker.signal(Signal::TERM);
+        }
+        let (status, log) = broker.ended();
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert_eq!(log.contains("SIGHUP: reading the configuration again"), signal == Signal::HUP, "{log}");
+    }
+}
+
+/// The opening of the store never ends, because its manifest is a pipe that nobody writes.
+#[test]
+fn a_stop_does_not_wait_for_a_store_that_is_being_opened() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("data")).unwrap();
+    make_pipe(&home.path("data/MANIFEST"));
+    let broker = home.spawn(&[]);
+    wait_for(|| std::fs::read_to_string(home.path("data/LOCK")).ok().filter(|owner| !owner.is_empty()));
+    broker.signal(Signal::TERM);
+    let (status, log) = broker.ended();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("stopped") && !log.contains("ready;"), "{log}");
+}
+
+#[test]
+fn a_limit_of_the_size_of_files_is_named() {
+    let home = Home::new();
+    let command = home.command();
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\""]).arg(command.get_program());
+    limited.args(command.get_args()).current_dir(home.path("."));
+    for (name, _) in command.get_envs() {
+        limited.env_remove(name);
+    }
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(errors(&output).contains("File too large"), "{output:?}");
+}
+
+fn make_pipe(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
 #[test]

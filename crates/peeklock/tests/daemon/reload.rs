@@ -119,6 +119,7 @@ fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
     );
     let log = broker.reload();
     assert!(log.contains("requires_session of an existing queue can't be changed"), "{log}");
+    assert!(!log.contains("can't start"), "{log}");
     std::fs::remove_file(home.path("p.toml")).unwrap();
     let log = broker.reload();
     assert!(log.contains("p.toml:1:1: can't be read"), "{log}");

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::filesystem::{File, Filesystem};
+use super::filesystem::{File, FileIdentity, Filesystem};
 use crate::{Error, Place};
 
 /// The lock's file name.
@@ -106,6 +106,12 @@ impl Directory {
             io::ErrorKind::NotFound => corrupt(path, 0, "the file is missing"),
             _ => unavailable(path, &error),
         })
+    }
+
+    /// The identity of the lock's file.
+    pub(super) fn lock_identity(&self) -> Result<FileIdentity, Error> {
+        let path = self.lock_path();
+        self.filesystem.identity(&path).map_err(|error| unavailable(&path, &error))
     }
 
     /// Whether a file has no second name, such as one in a backup; only then may it be overwritten.

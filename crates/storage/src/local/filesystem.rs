@@ -13,6 +13,15 @@ pub use real::RealFilesystem;
 #[cfg(any(test, feature = "testing"))]
 pub use simulated::{Call, Event, Fault, SimulatedDisk};
 
+/// Identity of a file, whatever its name: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The file system.
+    pub device: u64,
+    /// The file in it.
+    pub inode: u64,
+}
+
 /// File system operations needed by the log.
 pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Creates `directory`.
@@ -81,6 +90,12 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// # Errors
     /// Errors of the operating system.
     fn links(&self, path: &Path) -> io::Result<u64>;
+
+    /// The identity of the file at `path`, which no other file has as long as this one exists.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity>;
 
     /// Removes a file.
     ///

@@ -99,16 +99,24 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     }
 }
 
-/// Ends the store if its directory was removed or moved: the files have no name then, and all writes to them would be lost.
+/// Ends the store if its directory was removed, moved or replaced: no file of the store has a name there then, and all
+/// writes would be lost. A missing lock file has the same effect, because another process could use the directory.
 fn notice_removal(shared: &Shared) {
-    let path = shared.directory.manifest_path();
-    if let Err(error) = shared.directory.filesystem.open(&path, false)
-        && error.kind() == io::ErrorKind::NotFound
-    {
-        let what =
-            "the data directory was removed or moved while it was in use: what was sent last may be lost";
-        shared.fail_handle(Error::InDoubt { reason: format!("{what}; {} is missing", path.display()) });
-    }
+    let directory = &shared.directory;
+    let (lock, manifest) = (directory.lock_path(), directory.manifest_path());
+    let identity = |path| directory.filesystem.identity(path);
+    let is_missing = |path| identity(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let what = if is_missing(&lock) {
+        format!("removed or moved while it was in use: {} is missing", lock.display())
+    } else if is_missing(&manifest) {
+        format!("removed or moved while it was in use: {} is missing", manifest.display())
+    } else if identity(&lock).is_ok_and(|found| found != shared.lock_identity) {
+        format!("replaced by another one while it was in use: {} is another file", lock.display())
+    } else {
+        return;
+    };
+    let reason = format!("the data directory was {what}; messages that were accepted last may be lost");
+    shared.fail_handle(Error::InDoubt { reason });
 }
 
 /// Determines whether there is room before anything can be appended; the first round ends later.

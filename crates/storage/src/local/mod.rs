@@ -224,7 +224,7 @@ pub use check::{MayReturn, Report, SegmentReport, TornTail, check, check_on};
 pub use figures::StorageFigures;
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
-pub use filesystem::{File, Filesystem, Lock, OpenDirectory, RealFilesystem};
+pub use filesystem::{File, FileIdentity, Filesystem, Lock, OpenDirectory, RealFilesystem};
 pub use options::LocalOptions;
 pub use salvage::Salvage;
 pub use scrub::ScrubDamage;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cleaner::source;
+use super::directory::unread_now;
 use super::format::{
     FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, Kind, RECORD_HEADER_BYTES, Record, RecordHeader,
     SEGMENT_HEADER_BYTES,
@@ -19,12 +20,16 @@ use super::manifest::Seal;
 use super::segments::SegmentFile;
 use super::shared::Shared;
 use super::walk::find_later_frame;
-use crate::{Key, checksum};
+use crate::{Error, Key, checksum};
 
 /// Bytes read between two pauses; at least one frame.
 const SLICE_BYTES: u64 = 1 << 20;
 /// Pause while there is nothing to read.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
+/// Reads of a place on which the device fails before that counts as damage, with [`IDLE_PAUSE`] in between.
+const READS_MAX: u32 = 3;
+/// Log text while reads fail.
+const UNREAD: &str = "sealed segments can't be scrubbed";
 /// Longest pause, even if there is little to read.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Damaged places that are kept for [`super::LocalStore::scrub_damage`]; further ones are only logged.
@@ -78,12 +83,14 @@ pub(super) struct Scrubber {
     place: Option<Place>,
     /// The rank of the last segment read; `None` before the first.
     last_rank: Option<u32>,
+    /// Failed reads since the last success.
+    failures: u32,
     /// Reported damage, by segment and offset.
     reported: BTreeSet<(u32, u64)>,
 }
 
 impl Scrubber {
-    /// Reads a slice; returns its length in bytes, 0 when there is nothing to read.
+    /// Reads a slice; returns its length in bytes, 0 when there is nothing to read, or it can't be read now.
     pub(super) fn step(&mut self, shared: &Shared) -> u64 {
         let Some(place) = self.place.take().or_else(|| self.next(shared)) else { return 0 };
         let Some((file, seal)) = source(shared, place.id) else {
@@ -94,15 +101,41 @@ impl Scrubber {
             if place.sequence == 0 { Place { sequence: seal.first_sequence, ..place } } else { place };
         let mut reading = Reading { shared, file: &file, seal, place, found: Vec::new() };
         let read = reading.slice();
-        if let Err(error) = &read {
-            reading.found.push((reading.place.offset, None, format!("can't be read: {error}")));
+        let Reading { place: reached, mut found, .. } = reading;
+        let is_retried = match &read {
+            Ok(()) => {
+                self.failures = 0;
+                shared.warnings.end(UNREAD);
+                false
+            }
+            Err(error) => self.is_retried(shared, &file, reached, error),
+        };
+        if let (Err(error), false) = (&read, is_retried) {
+            found.push((reached.offset, None, format!("can't be read: {error}")));
         }
-        let Reading { place: reached, found, .. } = reading;
         self.report(shared, &file, found);
         shared.options.metrics.scrubbed_bytes.inc_by(reached.offset - place.offset);
-        let is_at_end = reached.offset >= seal.end || read.is_err();
+        let is_at_end = reached.offset >= seal.end || (read.is_err() && !is_retried);
         self.place = (!is_at_end).then_some(reached);
-        (reached.offset - place.offset).max(1)
+        if is_retried { 0 } else { (reached.offset - place.offset).max(1) }
+    }
+
+    /// Whether a failed read is repeated, because it does not prove damage: the device may have failed only this time, and without a
+    /// descriptor no file can be read.
+    fn is_retried(&mut self, shared: &Shared, file: &SegmentFile, at: Place, error: &io::Error) -> bool {
+        self.failures += 1;
+        let error = unread_now(&file.path, at.offset, error);
+        let is_retried = match &error {
+            Error::Unreadable { .. } => self.failures < READS_MAX,
+            Error::Corrupt { .. } => false,
+            _ => true,
+        };
+        if is_retried {
+            shared.warnings.warn(UNREAD, &error);
+        } else {
+            self.failures = 0;
+        }
+        is_retried
     }
 
     /// The next sealed segment in the order of replay, beginning with a random one.

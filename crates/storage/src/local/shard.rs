@@ -325,6 +325,7 @@ fn begin(
         exchange.spares = leftovers.spares;
     }
     let shared = Shared {
+        lock_identity: directory.lock_identity()?,
         directory,
         options,
         state: Mutex::new(state),
@@ -357,6 +358,8 @@ fn begin(
 fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest>) -> Result<(), Error> {
     let path = directory.manifest_path();
     let mut stored = manifest.store(directory);
+    // Without hints the next opening takes longer.
+    let is_any_hint = |name: Name, _: &Manifest| matches!(name, Name::Hint(_));
     for give_way in [is_cheap_to_lose as fn(Name, &Manifest) -> bool, is_any_hint] {
         if !stored.as_ref().is_err_and(NotStored::is_for_want_of_room) {
             break;
@@ -392,9 +395,4 @@ fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
         Name::Hint(id) => !is_sealed(id),
         _ => false,
     }
-}
-
-/// Whether the file is a hint; without hints the next opening takes longer.
-const fn is_any_hint(name: Name, _: &Manifest) -> bool {
-    matches!(name, Name::Hint(_))
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::descriptors::Descriptors;
 use super::directory::{Directory, is_full};
+use super::filesystem::FileIdentity;
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
 use super::pool::{Pool, Stepped, WakeFlag};
@@ -24,6 +25,8 @@ use crate::{Error, Pressure};
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) directory: Directory,
+    /// The file of the lock that this process holds.
+    pub(super) lock_identity: FileIdentity,
     pub(super) options: LocalOptions,
     pub(super) state: Mutex<State>,
     pub(super) manifest: Mutex<Manifest>,

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
-use rustix::io::{Errno, pwritev};
+use rustix::io::{Errno, pwritev, retry_on_intr};
 #[cfg(target_os = "linux")]
 use rustix::io::{ReadWriteFlags, preadv2};
 use rustix::process::{Resource, getrlimit};
 
-use super::{File, Filesystem, Lock, OpenDirectory};
+use super::{File, FileIdentity, Filesystem, Lock, OpenDirectory};
 
 #[cfg(target_os = "linux")]
 mod write_back;
@@ -99,6 +99,11 @@ impl Filesystem for RealFilesystem {
         Ok(fs::metadata(path)?.nlink())
     }
 
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        let metadata = fs::metadata(path)?;
+        Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -164,7 +169,8 @@ impl File for fs::File {
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        Ok(fallocate(self, FallocateFlags::empty(), 0, bytes)?)
+        // tmpfs reports a signal meanwhile.
+        Ok(retry_on_intr(|| fallocate(self, FallocateFlags::empty(), 0, bytes))?)
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

@@ -31,12 +31,38 @@ async fn a_directory_that_is_removed_under_the_store_is_noticed() {
     lease.shard().submit(send(1)).await.unwrap();
     disk.paths().iter().for_each(|path| disk.remove_file(path));
     store.current().shared().keeper_wake.wake();
-    assert!(
-        matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("MANIFEST is missing"))
-    );
+    assert!(matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("LOCK is missing")));
     assert!(lease.shard().submit(send(2)).await.is_err());
     store.close();
     assert_eq!(disk.paths(), Vec::<std::path::PathBuf>::new(), "nothing is written in its place");
+}
+
+/// As when a restored backup is moved to the place of the directory in use: its manifest is a good one.
+#[tokio::test]
+async fn a_directory_that_is_replaced_under_the_store_is_noticed() {
+    let disk = SimulatedDisk::new();
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options()).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let lock = std::path::Path::new(DIRECTORY).join("LOCK");
+    disk.remove_file(&lock);
+    disk.mount().create(&lock).unwrap();
+    store.current().shared().keeper_wake.wake();
+    assert!(
+        matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("replaced by another one"))
+    );
+    assert!(lease.shard().submit(send(2)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_removed_under_the_store_is_noticed() {
+    let disk = SimulatedDisk::new();
+    let store = LocalStore::open_on(disk.mount(), DIRECTORY, options()).unwrap();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    disk.remove_file(&std::path::Path::new(DIRECTORY).join("MANIFEST"));
+    store.current().shared().keeper_wake.wake();
+    assert!(
+        matches!(lease.lost().await, Error::InDoubt { reason } if reason.contains("MANIFEST is missing"))
+    );
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Hints that are made without reading their segments.
 
 use super::*;
-use crate::local::directory::Directory;
 use crate::local::format::{Kind, RecordHeader, Shadows};
 use crate::local::hint::{HintBuilder, Listing, Subject};
 use crate::local::keeper;
@@ -11,8 +10,7 @@ use crate::local::state::Placed;
 
 /// A store without threads with the next segments prepared.
 fn open_prepared(disk: &SimulatedDisk) -> (LocalShard, Workers) {
-    disk.mount().create_directory(std::path::Path::new(DIRECTORY)).unwrap();
-    let directory = Directory { path: DIRECTORY.into(), filesystem: disk.mount() };
+    let directory = new_directory(disk, &options());
     let opened = LocalShard::open_stepped(directory, options(), ScrubDamageSender::default()).unwrap();
     opened.1.shared.pool.lock().prepared_target = PREPARED_SEGMENTS;
     for _ in 0..PREPARED_SEGMENTS {

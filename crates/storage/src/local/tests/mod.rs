@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::directory::Directory;
 use super::filesystem::{Filesystem, SimulatedDisk};
+use super::store::take_directory;
 use super::{LocalOptions, LocalStore};
 use crate::samples::{QUEUE, body, complete, head, send, value};
 use crate::{Batch, Error, Key, PartitionId, Shard, ShardId, Space};
@@ -41,6 +43,11 @@ const DIRECTORY: &str = "/data";
 /// Small limits, so that a few dozen messages fill several segments.
 fn options() -> LocalOptions {
     LocalOptions { segment_bytes: 8 << 10, ..LocalOptions::default() }
+}
+
+/// A new directory for [`super::shard::LocalShard`], with the file of its lock.
+fn new_directory(disk: &SimulatedDisk, options: &LocalOptions) -> Directory {
+    take_directory(disk.mount(), Path::new(DIRECTORY), options).unwrap().0
 }
 
 /// Another disk with the same files, all of them durable.

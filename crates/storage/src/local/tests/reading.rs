@@ -3,15 +3,13 @@
 
 use super::*;
 use crate::Read;
-use crate::local::directory::Directory;
 use crate::local::shard::{LocalShard, ScrubDamageSender, Workers};
 use crate::local::{File, RealFilesystem, reader};
 
 /// A store with messages 1 to `count`, whose bodies have 300 bytes, followed by a large one.
 fn filled(disk: &SimulatedDisk, count: u64) -> (LocalShard, Workers) {
-    disk.mount().create_directory(std::path::Path::new(DIRECTORY)).unwrap();
-    let directory = Directory { path: DIRECTORY.into(), filesystem: disk.mount() };
     let options = LocalOptions { segment_bytes: 4 << 20, ..options() };
+    let directory = new_directory(disk, &options);
     let (shard, mut workers) =
         LocalShard::open_stepped(directory, options, ScrubDamageSender::default()).unwrap();
     for number in 1..=count {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::local::ScrubDamage;
 use crate::local::scrub::Scrubber;
+use crate::local::{Call, Event, ScrubDamage};
 
 /// Options for scrubbing almost without pauses.
 fn eager() -> LocalOptions {
@@ -130,4 +130,28 @@ async fn no_dead_segment_is_kept_by_the_scrubber() {
             && current.shared().state().segments.in_order().count() <= 4
     })
     .await;
+}
+
+const EIO: i32 = 5;
+const EMFILE: i32 = 24;
+
+/// The failures of the reads of segments, one after another, and whether they are reported as damage.
+#[tokio::test]
+async fn a_read_that_fails_for_a_while_is_no_damage() {
+    for (failures, is_damage) in
+        [(vec![EIO], false), (vec![EIO; 2], false), (vec![EIO; 3], true), (vec![EMFILE; 9], false)]
+    {
+        let disk = SimulatedDisk::new();
+        let (store, _shard) = filled(&disk, by_hand()).await;
+        for errno in &failures {
+            disk.plan(Some(Call::Read), ".segment", 0, Event::Fail(*errno));
+        }
+        let mut scrubber = Scrubber::default();
+        for _ in &failures {
+            scrubber.step(store.current().shared());
+        }
+        assert_eq!(disk.faults_left(), 0);
+        let found = scrub(&store, &mut scrubber);
+        assert_eq!(found.len(), usize::from(is_damage), "{failures:?}: {found:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
-use super::super::{File, Filesystem, Lock, OpenDirectory};
+use super::super::{File, FileIdentity, Filesystem, Lock, OpenDirectory};
 use super::inode::{Change, SeededRandom};
 use super::names::NameChange;
 use super::plan::{Call, Event};
@@ -152,6 +152,12 @@ impl Filesystem for Mount {
         let (disk, late) = self.enter(Call::Links, path)?;
         let inode = disk.names.files.get(path).ok_or(io::ErrorKind::NotFound)?;
         done(disk.names.files.values().filter(|other| *other == inode).count() as u64, late)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        let (disk, late) = self.enter(Call::Identity, path)?;
+        let inode = disk.names.files.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
+        done(FileIdentity { device: 0, inode }, late)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

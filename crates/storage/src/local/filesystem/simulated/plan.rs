@@ -25,6 +25,8 @@ pub enum Call {
     Link,
     /// Query of a file's number of names.
     Links,
+    /// Query of a file's identity.
+    Identity,
     /// Removal of a file.
     Remove,
     /// Query of the disk's free bytes.

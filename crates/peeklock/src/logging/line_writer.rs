@@ -1,5 +1,6 @@
-//! Writes standard error in a thread of its own, so that the broker does not wait for a reader that has stopped (a paused
-//! terminal, a hanging supervisor). Lines that find no space in the buffer are lost and counted.
+//! Writes lines in a thread of its own, so that the broker does not wait for a disk, or for a reader of standard error that
+//! has stopped (a paused terminal, a hanging supervisor). Lines that find no space in the buffer, or can't be written, are
+//! lost and counted.
 //!
 //! `tracing-appender` has such a writer, but limits the number of lines instead of bytes, loses lines of a reader that is only slow,
 //! and panics if the thread can't be started.
@@ -15,20 +16,15 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Size of the buffer for lines that wait to be written, in bytes; the last line may exceed it.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Longest wait of a line for space in the buffer, so that a reader that is only slow loses none. After one wait in vain, no line waits
-/// until the thread has written some.
-const SPACE_WAIT_MAX: Duration = Duration::from_millis(100);
-
 /// Longest wait for the last lines at the end of the process.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// Handle for adding lines; cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct Output(Arc<Shared>);
+pub(crate) struct LineWriter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// [`SPACE_WAIT_MAX`], except in tests.
     space_wait_max: Duration,
     waiting: Mutex<Waiting>,
     /// Notified when lines were added.
@@ -48,34 +44,45 @@ struct Waiting {
     lost: u64,
 }
 
-impl Output {
-    /// Starts the thread that writes to `target`.
+impl LineWriter {
+    /// Starts the thread `name`, which writes to `target`. A line waits for space in the buffer for `space_wait_max` at most, so
+    /// that a reader that is only slow loses none; after one wait in vain, no line waits until the thread has written some.
     ///
     /// # Errors
     /// The thread can't be started.
-    pub(super) fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::start_waiting(target, SPACE_WAIT_MAX)
-    }
-
-    fn start_waiting(target: impl Write + Send + 'static, space_wait_max: Duration) -> io::Result<Self> {
+    pub(crate) fn start(
+        name: &str,
+        target: impl Write + Send + 'static,
+        space_wait_max: Duration,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             space_wait_max,
             waiting: Mutex::default(),
             added: Condvar::new(),
             taken: Condvar::new(),
         });
-        let output = Self(Arc::clone(&shared));
-        thread::Builder::new().name("log".to_owned()).spawn(move || shared.run(target))?;
-        Ok(output)
+        let writer = Self(Arc::clone(&shared));
+        thread::Builder::new().name(name.to_owned()).spawn(move || shared.run(target))?;
+        Ok(writer)
+    }
+
+    /// Adds one or more whole lines; false if there is no space.
+    pub(crate) fn put(&self, lines: &[u8]) -> bool {
+        self.0.put(lines)
+    }
+
+    /// Counts lines that are lost.
+    pub(crate) fn add_lost(&self, lines: u64) {
+        self.0.lock().lost += lines;
     }
 
     /// Returns the number of lines lost since the last call.
-    pub(super) fn take_lost(&self) -> u64 {
+    pub(crate) fn take_lost(&self) -> u64 {
         mem::take(&mut self.0.lock().lost)
     }
 
     /// Waits until everything is written, for [`FLUSH_MAX`] at most.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let is_under_way = |waiting: &mut Waiting| waiting.is_writing || !waiting.bytes.is_empty();
         drop(self.0.taken.wait_timeout_while(self.0.lock(), FLUSH_MAX, is_under_way));
     }
@@ -86,8 +93,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one or more whole lines, or counts them as lost.
-    fn put(&self, lines: &[u8]) {
+    fn put(&self, lines: &[u8]) -> bool {
         let mut waiting = self.lock();
         if waiting.is_full() && !waiting.is_stalled {
             let is_needed = |waiting: &mut Waiting| waiting.is_full() && !waiting.is_stalled;
@@ -96,16 +102,17 @@ impl Shared {
             waiting.is_stalled = waiting.is_full();
         }
         if waiting.is_stalled {
-            waiting.lost += 1;
-            return;
+            return false;
         }
         waiting.bytes.extend_from_slice(lines);
         drop(waiting);
         self.added.notify_one();
+        true
     }
 
     fn run(&self, mut target: impl Write) {
         let mut lines = Vec::new();
+        let mut is_torn = false;
         loop {
             let is_idle = |waiting: &mut Waiting| waiting.bytes.is_empty();
             let waiting = self.added.wait_while(self.lock(), is_idle);
@@ -115,13 +122,39 @@ impl Shared {
             waiting.is_stalled = false;
             drop(waiting);
             self.taken.notify_all();
-            // A failure can't be reported anywhere.
-            let _ = target.write_all(&lines);
+            if is_torn {
+                // The next line must not continue an incomplete one.
+                is_torn = target.write_all(b"\n").is_err();
+            }
+            let unwritten = write(&mut target, &lines);
+            if !unwritten.is_empty() {
+                is_torn |= is_incomplete(lines.strip_suffix(unwritten).unwrap_or_default());
+            }
+            let mut waiting = self.lock();
+            waiting.lost += unwritten.iter().filter(|byte| **byte == b'\n').count() as u64;
+            waiting.is_writing = false;
+            drop(waiting);
             lines.clear();
-            self.lock().is_writing = false;
             self.taken.notify_all();
         }
     }
+}
+
+/// Writes as much as possible; returns the rest.
+fn write<'a>(target: &mut impl Write, mut lines: &'a [u8]) -> &'a [u8] {
+    while !lines.is_empty() {
+        match target.write(lines) {
+            Ok(written @ 1..) => lines = lines.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
+        }
+    }
+    lines
+}
+
+/// Whether the last line has no end.
+fn is_incomplete(lines: &[u8]) -> bool {
+    lines.last().is_some_and(|byte| *byte != b'\n')
 }
 
 impl Waiting {
@@ -130,9 +163,11 @@ impl Waiting {
     }
 }
 
-impl Write for &Output {
+impl Write for &LineWriter {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        self.0.put(lines);
+        if !self.put(lines) {
+            self.add_lost(1);
+        }
         Ok(lines.len())
     }
 
@@ -141,7 +176,7 @@ impl Write for &Output {
     }
 }
 
-impl<'a> MakeWriter<'a> for Output {
+impl<'a> MakeWriter<'a> for LineWriter {
     type Writer = &'a Self;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -173,14 +208,14 @@ mod tests {
         }
     }
 
-    fn put(mut output: &Output, text: &str) {
+    fn put(mut output: &LineWriter, text: &str) {
         output.write_all(text.as_bytes()).unwrap();
     }
 
     #[test]
     fn a_reader_that_stops_costs_lines() {
         let ((allow, allowed), (taken, takes)) = (channel(), channel());
-        let output = Output::start_waiting(Reader { allowed, taken }, Duration::ZERO).unwrap();
+        let output = LineWriter::start("log", Reader { allowed, taken }, Duration::ZERO).unwrap();
         let line = "x".repeat(1 << 16);
         put(&output, &line);
         // The thread is writing this line, so none of the others is taken.
@@ -203,7 +238,7 @@ mod tests {
     #[test]
     fn a_reader_that_is_slower_than_the_log_misses_nothing() {
         let ((allow, allowed), (taken, takes)) = (channel(), channel());
-        let output = Output::start_waiting(Reader { allowed, taken }, Duration::from_secs(60)).unwrap();
+        let output = LineWriter::start("log", Reader { allowed, taken }, Duration::from_secs(60)).unwrap();
         let reading = thread::spawn(move || {
             let mut bytes = 0;
             while bytes < 100 << 16 {
@@ -216,5 +251,42 @@ mod tests {
         output.flush();
         reading.join().unwrap();
         assert_eq!(output.take_lost(), 0);
+    }
+
+    /// Writes as many bytes as the test allows, and fails in between.
+    struct Disk {
+        allowed: Receiver<usize>,
+        contents: Sender<Vec<u8>>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let allowed = self.allowed.recv().map_err(io::Error::other)?;
+            let some = bytes.get(..allowed.min(bytes.len())).unwrap_or_default();
+            self.contents.send(some.to_owned()).map_err(io::Error::other)?;
+            if some.is_empty() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(some.len()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_can_not_be_written_are_counted_and_no_line_continues_an_incomplete_one() {
+        let ((allow, allowed), (contents, written)) = (channel(), channel());
+        let writer = LineWriter::start("log", Disk { allowed, contents }, Duration::ZERO).unwrap();
+        let next = |bytes: usize| {
+            allow.send(bytes).unwrap();
+            written.recv().unwrap()
+        };
+        put(&writer, "one\ntwo\nthree\n");
+        assert_eq!(next(6), b"one\ntw");
+        assert_eq!(next(0), b"");
+        put(&writer, "four\n");
+        assert_eq!(next(9), b"\n");
+        assert_eq!(next(9), b"four\n");
+        writer.flush();
+        assert_eq!(writer.take_lost(), 2);
     }
 }

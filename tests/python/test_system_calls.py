@@ -1,0 +1,61 @@
+"""System calls that fail in the real daemon, injected by strace (Debian: `strace`)."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+
+import pytest
+
+from daemon import Daemon, binary
+
+PATIENCE_SECS = 60
+
+AMQP_HEADER = b"AMQP\x03\x01\x00\x00"
+
+
+@pytest.fixture
+def failing(tmp_path, monkeypatch):
+    """Makes daemons run under strace: `failing("accept4", "ECONNABORTED", "2+")`; strace counts the calls of each thread."""
+    strace = ["strace", "-f", "-qq", "-o", str(tmp_path / "calls")]
+    if shutil.which("strace") is None or subprocess.run([*strace, "true"]).returncode != 0:
+        pytest.skip("strace is not installed or not permitted: failing system calls are not tested")
+
+    def inject(calls: str, error: str, when: str):
+        command = [*strace, "-e", f"trace={calls}", "-e", f"inject={calls}:error={error}:when={when}", str(binary())]
+        wrapper = tmp_path / "peeklock"
+        wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        wrapper.chmod(0o700)
+        monkeypatch.setenv("PEEKLOCK_BIN", str(wrapper))
+
+    return inject
+
+
+@pytest.mark.parametrize("first", range(1, 6))
+def test_a_start_that_is_refused_a_thread_ends_with_the_reason(failing, first):
+    """As at the limit of a container's processes (`pids.max`, `--pids-limit`)."""
+    failing("clone,clone3", "EAGAIN", f"{first}+")
+    daemon = Daemon("# nothing declared")
+    daemon.launch()
+    assert daemon.process.wait(PATIENCE_SECS) in (1, 3)
+    assert "Resource temporarily unavailable" in daemon.log.read_text()
+    daemon.close()
+
+
+def test_a_connection_that_is_aborted_before_it_is_accepted_closes_no_other(failing):
+    failing("accept4", "ECONNABORTED", "1+2")
+    daemon = Daemon("# nothing declared").start()
+    with socket.create_connection(("127.0.0.1", daemon.amqp_port), timeout=PATIENCE_SECS) as silent:
+        for _ in range(5):
+            url = f"http://127.0.0.1:{daemon.amqp_port}/health"
+            assert urllib.request.urlopen(url, timeout=PATIENCE_SECS).status == 200
+        assert "a connection could not be accepted" in daemon.log.read_text()
+        silent.sendall(AMQP_HEADER)
+        assert silent.recv(len(AMQP_HEADER)) == AMQP_HEADER
+    os.kill(json.loads(daemon.ready.read_text())["pid"], signal.SIGTERM)
+    daemon.process.wait(PATIENCE_SECS)
+    daemon.close()
