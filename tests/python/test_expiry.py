@@ -4,7 +4,8 @@ import asyncio
 import datetime
 
 import pytest
-from azure.servicebus import ServiceBusMessage
+from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
+from azure.servicebus.exceptions import MessageNotFoundError
 
 from bus import DEAD_LETTER, Bus, bodies, body, nothing, one, told_end, until
 from daemon import entities_text
@@ -122,26 +123,25 @@ async def test_lock_loss_after_its_time_dead_letters_it(bus, queues, traveller):
     assert await bus.peek(queue) == []
 
 
-async def test_a_deferred_message_never_expires(bus, queues, traveller):
-    """S-36."""
+async def test_a_deferred_message_expires_only_when_it_is_requested(bus, queues, traveller):
+    """S-36; azure-sdk-for-net 30252."""
     queue = queues.take("dead_letter_on_expiry")
     await bus.send(queue, ServiceBusMessage(b"set aside", time_to_live=BRIEF))
     receiver = await bus.open_receiver(queue)
     message = await one(receiver)
     await receiver.defer_message(message)
-    await expire(bus, queue, traveller)
-    assert await nothing(receiver)
-    assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
-    (found,) = await receiver.receive_deferred_messages(message.sequence_number)
-    assert body(found) == b"set aside"
-    # Nor when its lock ends, in either way.
-    await receiver.abandon_message(found)
+    # Its lock ends after its time-to-live, and it is deferred again.
     await receiver.receive_deferred_messages(message.sequence_number)
     traveller.advance(minutes=2)
     assert await nothing(receiver)
-    (found,) = await receiver.receive_deferred_messages(message.sequence_number)
-    await receiver.complete_message(found)
+    (seen,) = await bus.peek(queue)
+    assert seen.state == ServiceBusMessageState.DEFERRED
     assert await bus.peek(queue, sub_queue=DEAD_LETTER) == []
+    with pytest.raises(MessageNotFoundError):
+        await receiver.receive_deferred_messages(message.sequence_number)
+    assert await bus.peek(queue) == []
+    (dead,) = await bus.peek(queue, sub_queue=DEAD_LETTER)
+    assert (body(dead), dead.dead_letter_reason) == (b"set aside", "TTLExpiredException")
 
 
 async def test_the_default_applies_when_a_message_sets_none(bus, queues, traveller):

@@ -96,8 +96,8 @@ impl Record {
         self.scheduled_enqueue_time().unwrap_or(self.enqueued_at).plus_ms(self.time_to_live_ms)
     }
 
-    /// When it must be removed as expired: only active messages of the main queue expire, never deferred (S-36), scheduled
-    /// (S-9) and dead-lettered ones.
+    /// When it must be removed as expired: only active messages of the main queue expire by themselves, never deferred
+    /// (S-36), scheduled (S-9) and dead-lettered ones.
     pub(crate) fn expiry(&self) -> Timestamp {
         if self.packed & ((1 << PLACE_BITS) - 1) == 0 {
             self.enqueued_at.plus_ms(self.time_to_live_ms)

@@ -1,5 +1,11 @@
-//! `ReceiveDeferred`: by number, all or none (S-40, S-41). Deferred messages do not expire (S-36).
+//! `ReceiveDeferred`: by number, all or none (S-40, S-41).
+//!
+//! Deferred messages don't expire by themselves (S-36). One that is requested after its time-to-live expires then, and is
+//! not found: "once they are expired and you try to receive them, they will be moved to the DLQ at that time"
+//! (azure-sdk-for-net 30252, confirmed by the service's team). It is dropped if the queue does not dead-letter expired
+//! messages.
 
+use super::super::queue::Queue;
 use super::super::record::Record;
 use super::super::step::Step;
 use super::check_numbers;
@@ -19,7 +25,7 @@ impl Step<'_> {
         bytes_max: usize,
     ) {
         self.count_visits(numbers.len());
-        let received = self.find_deferred(numbers, source, receiver, bytes_max).map(|records| {
+        let received = self.find_deferred(numbers, (source, receiver), bytes_max).map(|records| {
             let take = |(number, record): &_| self.take_deferred(source.queue, *number, record, mode);
             records.iter().map(take).collect()
         });
@@ -27,26 +33,22 @@ impl Step<'_> {
     }
 
     fn find_deferred(
-        &self,
+        &mut self,
         numbers: &[SequenceNumber],
-        source: QueuePath,
-        receiver: Option<ReceiverId>,
+        (source, receiver): (QueuePath, Option<ReceiverId>),
         bytes_max: usize,
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
-        let queue = self.readable(source.queue)?;
+        self.readable(source.queue)?;
         let session = self.session_for_deferred(source, receiver)?;
-        let messages = queue.messages.get(source.sub_queue);
-        let deferred = |shown: &SequenceNumber| match named(*shown, |number| messages.get(number)) {
-            Some((number, record))
-                if record.state() == MessageState::Deferred
-                    && !messages.is_locked(number)
-                    && session.as_ref().is_none_or(|session| record.is_of_session(session)) =>
-            {
-                Ok((number, record.clone()))
-            }
-            _ if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),
-            _ => Err(Refusal::MessageNotFound(shown.0)),
+        if source.sub_queue == SubQueue::Main {
+            self.expire_deferred(numbers, source, session.as_ref());
+        }
+        let queue = self.readable(source.queue)?;
+        let deferred = |shown: &SequenceNumber| match deferred(queue, source, session.as_ref(), *shown) {
+            Some((number, record)) => Ok((number, record.clone())),
+            None if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),
+            None => Err(Refusal::MessageNotFound(shown.0)),
         };
         let records: Vec<_> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
         let bytes: u64 = records.iter().map(|(_, record)| u64::from(record.content_bytes())).sum();
@@ -59,6 +61,23 @@ impl Step<'_> {
             return Err(Refusal::MemoryShort);
         }
         Ok(records)
+    }
+
+    /// Ends the requested messages that have expired.
+    fn expire_deferred(
+        &mut self,
+        numbers: &[SequenceNumber],
+        source: QueuePath,
+        session: Option<&SessionId>,
+    ) {
+        let Some(queue) = self.state().queue(source.queue) else { return };
+        let requested = numbers.iter().filter_map(|shown| deferred(queue, source, session, *shown));
+        let is_over = |(_, record): &(SequenceNumber, &Record)| record.expires_at() <= self.now;
+        let expired: Vec<_> =
+            requested.filter(is_over).map(|(number, record)| (number, record.clone())).collect();
+        for (number, record) in expired {
+            self.expire(source.queue, number, record, None);
+        }
     }
 
     /// The session whose messages may be received; `None` for any, if there are no sessions.
@@ -83,4 +102,19 @@ impl Step<'_> {
         let view = record.view(queue, number);
         (view, Some(self.lock(queue, number, record.sub_queue(), (None, mode))))
     }
+}
+
+/// The deferred message with a number as shown to clients, unless it is locked or of another session than `session`.
+fn deferred<'a>(
+    queue: &'a Queue,
+    source: QueuePath,
+    session: Option<&SessionId>,
+    shown: SequenceNumber,
+) -> Option<(SequenceNumber, &'a Record)> {
+    let messages = queue.messages.get(source.sub_queue);
+    let (number, record) = named(shown, |number| messages.get(number))?;
+    let is_available = record.state() == MessageState::Deferred
+        && !messages.is_locked(number)
+        && session.is_none_or(|session| record.is_of_session(session));
+    is_available.then_some((number, record))
 }

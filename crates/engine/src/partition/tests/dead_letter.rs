@@ -78,12 +78,16 @@ fn its_time_to_live_is_not_observed() {
 }
 
 #[test]
-fn it_can_be_deferred_inside_the_dead_letter_queue() {
-    let mut rig = with_one_dead_letter(options());
+fn it_can_be_deferred_inside_the_dead_letter_queue_and_never_expires_there() {
+    let mut rig = Rig::new(options());
+    rig.send(with_ttl("x", 1000));
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, dead_letter("test")).unwrap();
     let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
     rig.settle(token, defer()).unwrap();
     assert!(rig.take_one_from(SubQueue::DeadLetter).is_none());
     rig.restart();
+    rig.advance(5000);
     let numbers = vec![SequenceNumber(1)];
     let mode = ReceiveMode::PeekLock;
     let main = Command::ReceiveDeferred {

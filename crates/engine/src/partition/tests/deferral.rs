@@ -51,20 +51,54 @@ fn s40_s41_s43_the_number_stays_valid_for_anyone_across_a_restart() {
 }
 
 #[test]
-fn s36_they_do_not_expire() {
+fn s36_they_do_not_expire_by_themselves() {
     let options = QueueOptions { dead_lettering_on_message_expiration: true, ..options() };
     let mut rig = with_deferred(options, 1, &with_ttl("a", 1000));
     let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
     rig.credit(receiver, 5, false);
-    rig.advance(5000);
-    assert_eq!(rig.counts(), (1, 0, 0));
     let token = retrieve(&mut rig, 1);
-    rig.settle(token, abandon()).unwrap();
-    let token = retrieve(&mut rig, 1);
-    rig.settle(token, Settlement::Release).unwrap();
-    retrieve(&mut rig, 1);
     rig.advance(LOCK_MS);
+    assert_eq!(rig.settle(token, abandon()), Err(Refusal::MessageLockLost));
     assert_eq!(rig.counts(), (1, 0, 0));
+    rig.restart();
+    assert_eq!(rig.counts(), (1, 0, 0));
+}
+
+#[test]
+fn a_request_ends_the_expired_ones_and_finds_none() {
+    for dead_lettering in [false, true] {
+        let options = QueueOptions { dead_lettering_on_message_expiration: dead_lettering, ..options() };
+        let mut rig = with_deferred(options, 2, &with_ttl("a", 1000));
+        let token = retrieve(&mut rig, 2);
+        rig.advance(1000);
+        let unlocked = rig.receive_deferred(&[2], ReceiveMode::PeekLock);
+        assert_eq!(unlocked, Err(Refusal::MessageNotFound(2)), "locked");
+        assert_eq!(rig.counts(), (2, 0, 0));
+        rig.settle(token, Settlement::Complete).unwrap();
+        let expired = rig.receive_deferred(&[1], ReceiveMode::ReceiveAndDelete);
+        assert_eq!(expired, Err(Refusal::MessageNotFound(1)));
+        assert_eq!(rig.counts(), (0, u64::from(dead_lettering), 0));
+        rig.restart();
+        assert_eq!(rig.counts(), (0, u64::from(dead_lettering), 0));
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_for_an_expired_message_leaves_the_others_deferred() {
+    let mut rig = with_deferred(options(), 2, &message("a"));
+    rig.send(with_ttl("brief", 1000));
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, defer()).unwrap();
+    rig.advance(1000);
+    for numbers in [&[1, 3, 3][..], &[]] {
+        let refused = rig.receive_deferred(numbers, ReceiveMode::PeekLock);
+        assert!(matches!(refused, Err(Refusal::InvalidArgument(_))), "{refused:?}");
+    }
+    assert_eq!(rig.counts(), (3, 0, 0), "a malformed request ends nothing");
+    let refused = rig.receive_deferred(&[1, 3, 2], ReceiveMode::PeekLock);
+    assert_eq!(refused, Err(Refusal::MessageNotFound(3)));
+    assert_eq!(rig.counts(), (2, 0, 0));
+    assert_eq!(rig.receive_deferred(&[1, 2], ReceiveMode::PeekLock).unwrap().len(), 2);
 }
 
 #[test]

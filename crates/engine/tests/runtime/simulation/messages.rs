@@ -275,6 +275,7 @@ impl World {
 
     pub(super) fn taken(&mut self, taken: Taken, mode: ReceiveMode, result: Result<Vec<Received>, Refusal>) {
         let Taken { address, sub_queue, content, number, session } = taken;
+        let may_expire = sub_queue == SubQueue::Main && self.updates.may_expire(address.queue);
         let auditor = self.auditor(address.queue);
         let takes = mode == ReceiveMode::ReceiveAndDelete;
         match result {
@@ -295,7 +296,9 @@ impl World {
                     });
                 }
             }
-            Err(Refusal::MessageNotFound(_)) => panic!("{content} was deferred and is not found"),
+            Err(Refusal::MessageNotFound(_)) if !may_expire => {
+                panic!("{content} was deferred and is not found")
+            }
             // It may have been deleted although its response then could not be sent.
             Err(Refusal::StorageFull | Refusal::Unavailable) => {}
             Err(_) if takes => auditor.did_not_leave(&content),

@@ -1,5 +1,7 @@
 //! Options of queues change while they contain messages: no message is lost, and an answered update is in effect.
 
+use std::collections::BTreeSet;
+
 use peeklock_engine::runtime::ChangeError;
 use peeklock_engine::{EntityStatus, Kept, QueueId, QueueOptions, Refusal};
 use peeklock_storage::Error;
@@ -25,12 +27,14 @@ pub(super) struct Updates {
     under_way: Option<Update>,
     /// Queues in the order of their updates, each with its status if that is certain; other queues have their first options.
     known: Vec<(QueueId, Option<EntityStatus>)>,
+    /// Queues that limited the life of messages for some time, also before a restart.
+    limited: BTreeSet<QueueId>,
 }
 
 impl Updates {
     /// A start resets all queues to their first options.
     pub(super) fn restarted(&mut self) {
-        *self = Self::default();
+        *self = Self { limited: std::mem::take(&mut self.limited), ..Self::default() };
     }
 
     /// The status of a queue, if it is certain for everything that was submitted and not answered yet.
@@ -47,6 +51,11 @@ impl Updates {
             (Err(Refusal::EntityDisabled), Some(status)) => !status.allows_send(),
             (Err(_), Some(_)) => true,
         }
+    }
+
+    /// Whether a deferred message may have expired when it was requested.
+    pub(super) fn may_expire(&self, queue: QueueId) -> bool {
+        self.limited.contains(&queue)
     }
 
     /// Whether a receiver may have been closed because of the status.
@@ -84,6 +93,9 @@ impl World {
         let update = async move { namespace.update(QUEUES[index], options).await.map(|_| ()) };
         let (queue, answer) = (address.queue, tokio::spawn(update));
         self.updates.known.push((queue, None));
+        if life_ms.is_some() {
+            self.updates.limited.insert(queue);
+        }
         self.updates.under_way = Some(Update { queue, status, answer });
     }
 

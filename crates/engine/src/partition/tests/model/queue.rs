@@ -168,11 +168,18 @@ impl Queue {
                 && session.as_ref().is_none_or(|session| message.is_of(session))
         };
         let mut received = Vec::new();
-        let found: Vec<Option<u64>> = numbers
+        let mut found: Vec<Option<u64>> = numbers
             .iter()
             .map(|shown| self.named(turn, *shown, Rule::ReceivingTakesTheNumberThatWasShown))
             .map(|named| named.filter(|number| is_there(&self.messages[number])))
             .collect();
+        if sub_queue == SubQueue::Main && turn.keeps(Rule::RequestedDeferredExpire) {
+            for number in &mut found {
+                if let Some(over) = number.take_if(|number| self.messages[number].is_over(turn.now)) {
+                    self.expire(over);
+                }
+            }
+        }
         let missing = numbers.iter().zip(&found).find(|(_, found)| found.is_none()).map(|(shown, _)| shown);
         for number in found.into_iter().flatten() {
             if missing.is_some() && turn.keeps(Rule::ReceivingDeferredIsAllOrNothing) {

@@ -62,8 +62,10 @@ rules! {
         EndOfLockExpires,
         /// Expiry takes precedence over the maximum delivery count (§4.1).
         ExpiryComesBeforeTheMaximum,
-        /// Deferred messages don't expire (S-36).
+        /// Deferred messages don't expire by themselves (S-36).
         DeferredNeverExpire,
+        /// They expire when they are requested (azure-sdk-for-net 30252).
+        RequestedDeferredExpire,
         /// Dead letters don't expire (§9).
         DeadLettersNeverExpire,
         /// The queue's time to live limits the message's (S-13).
