@@ -163,6 +163,15 @@ impl Queue {
         }
     }
 
+    /// Ends those of the requested messages that have expired; they are not found any more.
+    pub(super) fn expire_found(&mut self, turn: &Turn, found: &mut [Option<u64>]) {
+        for number in found {
+            if let Some(over) = number.take_if(|number| self.messages[number].is_over(turn.now)) {
+                self.expire(over);
+            }
+        }
+    }
+
     pub(super) fn expire(&mut self, number: u64) {
         if self.options.dead_lettering_on_message_expiration {
             self.bury(number, reason("TTLExpiredException", "The message expired and was dead lettered."));

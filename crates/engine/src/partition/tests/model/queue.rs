@@ -174,11 +174,7 @@ impl Queue {
             .map(|named| named.filter(|number| is_there(&self.messages[number])))
             .collect();
         if sub_queue == SubQueue::Main && turn.keeps(Rule::RequestedDeferredExpire) {
-            for number in &mut found {
-                if let Some(over) = number.take_if(|number| self.messages[number].is_over(turn.now)) {
-                    self.expire(over);
-                }
-            }
+            self.expire_found(turn, &mut found);
         }
         let missing = numbers.iter().zip(&found).find(|(_, found)| found.is_none()).map(|(shown, _)| shown);
         for number in found.into_iter().flatten() {
