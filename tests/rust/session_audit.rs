@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the session starts with what was left")]
+    #[should_panic(expected = "the session starts with the remaining message")]
     fn a_message_left_out_is_found_out() {
         let mut audit = SessionAudit::default();
         audit.restarted(["a".to_owned(), "b".to_owned()]);
