@@ -301,7 +301,7 @@ mod auditing {
     }
 
     #[test]
-    #[should_panic(expected = "what it completed as well")]
+    #[should_panic(expected = "although the message that it completed is, too")]
     fn a_completion_that_is_missing_is_found_out() {
         journal(Known::Asked).restarted(&Shown { tokens: tokens("first:0"), ..whole() });
     }
