@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -84,7 +85,7 @@ impl<H: Serve> Ports<H> {
                 Ok(accepted) => accepted,
                 Err(failure) => {
                     tracing::warn!(error = %failure, "a connection could not be accepted");
-                    if is_for_want_of_resources(&failure) {
+                    if lacks_resources(&failure) {
                         self.unauthenticated.evict_oldest();
                     }
                     tokio::time::sleep(ACCEPT_RETRY).await;
@@ -212,9 +213,9 @@ impl<H: Serve> Ports<H> {
 
 /// Whether the system has too few descriptors or too little memory for another connection. Other errors are of the connection
 /// that was to be accepted.
-fn is_for_want_of_resources(error: &io::Error) -> bool {
-    const RESOURCE_ERRNOS: [i32; 4] = [12, 23, 24, 105];
-    error.raw_os_error().is_some_and(|code| RESOURCE_ERRNOS.contains(&code))
+fn lacks_resources(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS))
 }
 
 impl<H> std::fmt::Debug for Ports<H> {

@@ -39,18 +39,20 @@ impl Step<'_> {
         bytes_max: usize,
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
-        self.readable(source.queue)?;
+        let queue = self.readable(source.queue)?;
         let session = self.session_for_deferred(source, receiver)?;
+        let look_up = |shown: &SequenceNumber| deferred(queue, source, session.as_ref(), *shown);
+        let mut found: Vec<_> = numbers.iter().map(look_up).collect();
         if source.sub_queue == SubQueue::Main {
-            self.expire_deferred(numbers, source, session.as_ref());
+            self.expire_found(source.queue, &mut found);
         }
         let queue = self.readable(source.queue)?;
-        let deferred = |shown: &SequenceNumber| match deferred(queue, source, session.as_ref(), *shown) {
-            Some((number, record)) => Ok((number, record.clone())),
+        let or_refusal = |(shown, found): (&SequenceNumber, Option<_>)| match found {
+            Some(found) => Ok(found),
             None if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),
             None => Err(Refusal::MessageNotFound(shown.0)),
         };
-        let records: Vec<_> = numbers.iter().map(deferred).collect::<Result<_, _>>()?;
+        let records: Vec<_> = numbers.iter().zip(found).map(or_refusal).collect::<Result<_, _>>()?;
         let bytes: u64 = records.iter().map(|(_, record)| u64::from(record.content_bytes())).sum();
         if records.len() > 1 && bytes > RECEIVE_DEFERRED_BYTES_MAX as u64 {
             return Err(Refusal::InvalidArgument(format!(
@@ -63,20 +65,12 @@ impl Step<'_> {
         Ok(records)
     }
 
-    /// Ends the requested messages that have expired.
-    fn expire_deferred(
-        &mut self,
-        numbers: &[SequenceNumber],
-        source: QueuePath,
-        session: Option<&SessionId>,
-    ) {
-        let Some(queue) = self.state().queue(source.queue) else { return };
-        let requested = numbers.iter().filter_map(|shown| deferred(queue, source, session, *shown));
-        let is_over = |(_, record): &(SequenceNumber, &Record)| record.expires_at() <= self.now;
-        let expired: Vec<_> =
-            requested.filter(is_over).map(|(number, record)| (number, record.clone())).collect();
-        for (number, record) in expired {
-            self.expire(source.queue, number, record, None);
+    /// Ends those of the requested messages that have expired; they are not found any more.
+    fn expire_found(&mut self, queue: QueueId, found: &mut [Option<(SequenceNumber, Record)>]) {
+        for found in found {
+            if let Some((number, record)) = found.take_if(|(_, record)| record.expires_at() <= self.now) {
+                self.expire(queue, number, record, None);
+            }
         }
     }
 
@@ -105,16 +99,16 @@ impl Step<'_> {
 }
 
 /// The deferred message with a number as shown to clients, unless it is locked or of another session than `session`.
-fn deferred<'a>(
-    queue: &'a Queue,
+fn deferred(
+    queue: &Queue,
     source: QueuePath,
     session: Option<&SessionId>,
     shown: SequenceNumber,
-) -> Option<(SequenceNumber, &'a Record)> {
+) -> Option<(SequenceNumber, Record)> {
     let messages = queue.messages.get(source.sub_queue);
     let (number, record) = named(shown, |number| messages.get(number))?;
     let is_available = record.state() == MessageState::Deferred
         && !messages.is_locked(number)
         && session.is_none_or(|session| record.is_of_session(session));
-    is_available.then_some((number, record))
+    is_available.then(|| (number, record.clone()))
 }

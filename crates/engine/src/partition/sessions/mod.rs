@@ -61,13 +61,15 @@ impl Sessions {
 
     /// Sessions in the order of their keys, from `key` on.
     pub(super) fn from(&self, key: Option<&str>) -> impl Iterator<Item = &Session> {
-        let from = key.map_or(Bound::Unbounded, Bound::Included);
-        self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
+        self.range(key.map_or(Bound::Unbounded, Bound::Included))
     }
 
     /// Sessions in the order of their keys, behind `key`.
     pub(super) fn after(&self, key: Option<&str>) -> impl Iterator<Item = &Session> {
-        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.range(key.map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
+    fn range(&self, from: Bound<&str>) -> impl Iterator<Item = &Session> {
         self.by_id.range::<str, _>((from, Bound::Unbounded)).map(|(_, session)| session)
     }
 
