@@ -4,7 +4,7 @@
 #   ./test.sh                 everything, in the order below
 #   ./test.sh lint            formatting, clippy, documentation
 #   ./test.sh rust            unit, property, simulation, licence and structure tests
-#   ./test.sh build           the daemon, as released
+#   ./test.sh build           the daemon as released: static where musl-gcc is installed
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
 #   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
 #   ./test.sh sdk             the same: build, python, js, go, java
@@ -24,6 +24,11 @@ export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
 target="${CARGO_TARGET_DIR:-$PWD/target}"
 logs="$target/test-logs"
 venv="$target/python"
+
+# Static binaries are released, so these are tested where they can be built. Before anything runs: rustup may change the toolchain.
+musl="$(uname -m)-unknown-linux-musl"
+command -v musl-gcc >/dev/null && rustup target add "$musl" >/dev/null 2>&1 || musl=""
+daemon="$(realpath -m "${PEEKLOCK_BIN:-$target${musl:+/$musl}/release/peeklock}")"
 mkdir -p "$logs"
 
 stage_lint() {
@@ -55,20 +60,23 @@ stage_build() {
     if built_ahead build; then
         cat "$logs/ahead-build.log"
     else
-        cargo build --locked --release -p peeklock
+        build_daemon
     fi
+}
+
+build_daemon() {
+    cargo build --locked --release ${musl:+--target "$musl"} -p peeklock
 }
 
 # Builds the files of later stages, one after the other and only while processors are idle: most tests wait for disks, clocks and peers.
 # A failed build is repeated by its stage, which then reports the error.
 build_ahead() {
-    local stage triple
-    triple="$(uname -m)-unknown-linux-musl"
+    local stage
     renice -n 19 -p "$BASHPID" >/dev/null
-    for stage in build image count; do
+    for stage in build packages count; do
         case "$stage" in
-            build) cargo build --locked --release -p peeklock ;;
-            image) [ -n "$musl" ] && cargo build --locked --release --target "$triple" -p peeklock ;;
+            build) build_daemon ;;
+            packages) tests/packages/tools.sh "$target/tools" python3 ;;
             count) has_valgrind && cargo bench --locked -p peeklock-tests --bench instructions --no-run ;;
         esac >"$logs/ahead-$stage.log" 2>&1
         echo $? >"$logs/ahead-$stage.status"
@@ -77,11 +85,7 @@ build_ahead() {
 
 # Starts `build_ahead` as a process group that ends with this process.
 start_ahead() {
-    local musl=""
     rm -f "$logs"/ahead-*
-    # Before anything runs: rustup changes the toolchain.
-    command -v buildah >/dev/null && command -v musl-gcc >/dev/null &&
-        rustup target add "$(uname -m)-unknown-linux-musl" >/dev/null 2>&1 && musl=1
     set -m
     build_ahead </dev/null &
     ahead=$!
@@ -126,6 +130,7 @@ stage_image() {
 
 stage_packages() {
     prepare_python || return 1
+    built_ahead packages
     tests/packages.sh "$target/packages" "$venv/bin/python" ${PEEKLOCK_BIN:+"$daemon"}
     local status=$?
     [ "$status" -eq 77 ] || return "$status"
@@ -207,7 +212,6 @@ for name in "${@:-all}"; do
     esac
 done
 
-daemon="$(realpath -m "${PEEKLOCK_BIN:-$target/release/peeklock}")"
 # Only for a full run: named stages run without it.
 [ "${*:-all}" != all ] || start_ahead
 status=0

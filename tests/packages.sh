@@ -122,42 +122,10 @@ check_rpm() {
     pass "the .rpm holds the files with their owners"
 }
 
-# Uncommon tools are built from Go's module proxy, once, into target/tools: 2 minutes on two cores for helm, seconds for the other.
-helm_version=v3.18.6
-kubeconform_version=v0.8.0
-kubernetes_version=v1.30.14
-tools="${CARGO_TARGET_DIR:-$PWD/target}/tools"
-PATH="$PATH:$tools"
-
-# Go's downloads and intermediate files are large, and deleted.
-go_once() {
-    local directory="$tools/go" status=0
-    GOFLAGS=-modcacherw GOMODCACHE="$directory/modules" GOCACHE="$directory/build" GOBIN="$tools" go "$@" || status=$?
-    return "$status"
-}
-
-go_tool() {
-    command -v "$1" >/dev/null && return
-    command -v go >/dev/null || { skip "$1 is not installed, nor is go to build it"; return 1; }
-    echo "building $1 ($2)"
-    mkdir -p "$tools"
-    go_once install "$2" >"$work/out/go" 2>&1 || { skip "$1 can't be built: $(tail -1 "$work/out/go")"; return 1; }
-}
-
-# Kubernetes' own description of its objects, as schemas for kubeconform.
-kubernetes_schemas() {
-    local schemas="$tools/kubernetes-$kubernetes_version" module
-    [ -e "$schemas/statefulset-apps-v1.json" ] && return
-    command -v go >/dev/null || { skip "kubeconform: no schemas without go"; return 1; }
-    module="$(cd "$work/out" && go_once mod download -json "k8s.io/kubernetes@$kubernetes_version" 2>/dev/null |
-        sed -n 's/.*"Dir": "\(.*\)".*/\1/p')"
-    [ -n "$module" ] || { skip "kubeconform: k8s.io/kubernetes can't be downloaded"; return 1; }
-    mkdir -p "$schemas"
-    "$python" tests/packages/schemas.py "$module/api/openapi-spec/swagger.json" "$schemas"
-}
+. tests/packages/tools.sh
 
 check_chart() {
-    go_tool helm "helm.sh/helm/v3/cmd/helm@$helm_version" || return 0
+    helm_tool || return 0
     local chart=packaging/helm/peeklock rendered="$work/out/chart.yaml"
     helm lint --strict --quiet --set allowDefaultKey=true "$chart" || fail "helm lint"
     ! helm template broker "$chart" --kube-version 1.30.0 >/dev/null 2>"$work/out/refusal" || fail "a chart without keys is rendered"
@@ -182,7 +150,7 @@ PYTHON
 }
 
 check_objects() {
-    go_tool kubeconform "github.com/yannh/kubeconform/cmd/kubeconform@$kubeconform_version" || return 0
+    kubeconform_tool || return 0
     kubernetes_schemas || return 0
     # ServiceMonitor is defined by the Prometheus operator.
     local check=(kubeconform -strict -summary -skip ServiceMonitor
