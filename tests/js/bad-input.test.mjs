@@ -13,7 +13,7 @@ const LARGEST = Long.MAX_VALUE;
 const number = (n) => Long.fromNumber(n);
 const noRenewal = { maxAutoLockRenewalDurationInMs: 0 };
 /** No retries: they would hide faults of the broker, and slow down expected errors. */
-const impatient = { retryOptions: { maxRetries: 0, timeoutInMs: 10_000 } };
+const impatient = { retryOptions: { maxRetries: 0, retryDelayInMs: 1_000, timeoutInMs: 10_000 } };
 
 /** The SDK's error for a refusal by the broker, by its code and text. */
 const refused = (promise, code, text = /./) => assert.rejects(promise, { name: "ServiceBusError", code, message: text });

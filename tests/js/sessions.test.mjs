@@ -75,7 +75,8 @@ describe("sessions", { concurrency: 12 }, () => {
   }, { options: impatient }));
 
   it("a client that goes while it waits gets nothing", withQueue(async (client, queue) => {
-    const gone = daemon.client();
+    // Its accept of a session fails only after this time, although it is closed.
+    const gone = daemon.client({ retryOptions: { maxRetries: 0, timeoutInMs: 8_000 } });
     // Connected first: a client that is closed while it connects continues and waits.
     await gone.acceptSession(daemon.queue("session"), "s");
     const waiting = assert.rejects(gone.acceptNextSession(queue));
