@@ -1,8 +1,6 @@
 """Two brokers on three PostgreSQL servers, with a proxy on every link, and the faults of all of them."""
 
 import contextlib
-import glob
-import os
 import pathlib
 import random
 import tempfile
@@ -11,12 +9,12 @@ import urllib.error
 import urllib.request
 
 import postgres
+import wall_clock
 from daemon import CONNECTION_STRING, Daemon, entities_text
 from nemesis import LinkFaults, Step, broken
 from postgres import Server, Trio
 from proxies import Link, Node, Proxies
 
-FAKETIME = (os.environ.get("FAKETIME_LIBRARY", ""), "/usr/lib/*/faketime/libfaketimeMT.so.1")
 #: Size of a step of the wall clock of a broker's machine.
 CLOCK_STEP_SECS = 2
 #: Longer than a lease.
@@ -31,28 +29,22 @@ class Broker:
         self.links = [self._link(proxies, server) for server in trio.servers]
         self.ports = (postgres.free_port(), postgres.free_port())
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-clock-")
-        self._clock = pathlib.Path(self._directory.name) / "off"
-        self.set_clock(0)
+        self._clock = wall_clock.WallClock(pathlib.Path(self._directory.name), "+0")
+        self.has_wrong_clock = not wall_clock.missing()
         url = trio.url(database, [link.address for link in self.links])
-        environment = {"PEEKLOCK_STORAGE_URL": url, "PEEKLOCK_NODE": name} | self._wrong_clock()
+        environment = {"PEEKLOCK_STORAGE_URL": url, "PEEKLOCK_NODE": name}
+        program = None
+        if self.has_wrong_clock:
+            environment |= self._clock.environment
+            program = wall_clock.program()
         listen = tuple(f"127.0.0.1:{port}" for port in self.ports)
-        self.daemon = Daemon(config, environment=environment, listen=listen)
+        self.daemon = Daemon(config, environment=environment, listen=listen, program=program)
 
     def _link(self, proxies: Proxies, server: Server) -> Link:
         return proxies.link(f"{self.name} to {server.name}", lambda: ("127.0.0.1", server.port))
 
-    def _wrong_clock(self) -> dict:
-        found = [path for library in FAKETIME for path in glob.glob(library)]
-        self.has_wrong_clock = bool(found)
-        if not found:
-            return {}
-        variables = {"LD_PRELOAD": found[0], "FAKETIME_TIMESTAMP_FILE": str(self._clock)}
-        return variables | {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-
     def set_clock(self, off_secs: int):
-        partial = self._clock.with_suffix(".partial")
-        partial.write_text(f"{off_secs:+d}\n")
-        partial.rename(self._clock)
+        self._clock.set_off(f"{off_secs:+d}")
 
     @property
     def node(self) -> Node:

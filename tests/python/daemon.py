@@ -186,11 +186,13 @@ class Daemon:
         also_listen: list[str] = [],
         environment: dict = {},
         listen: tuple[str, str] = ("127.0.0.1:0", "127.0.0.1:0"),
+        program: pathlib.Path | None = None,
     ):
         """With additional variables, if given. With `emulator`, the text of a Config.json, the daemon has its entities instead of those of `config`.
 
-        `listen` are the addresses of AMQP and HTTP.
+        `listen` are the addresses of AMQP and HTTP, `program` is another binary than the one under test.
         """
+        self.program = program or binary()
         self._directory = tempfile.TemporaryDirectory(prefix="peeklock-python-")
         self.path = pathlib.Path(self._directory.name)
         self.config = self.path / "peeklock.toml"
@@ -234,7 +236,7 @@ class Daemon:
     def _spawn(self) -> subprocess.Popen:
         # The file of a killed daemon would be mistaken for the new one's.
         self.ready.unlink(missing_ok=True)
-        command = [binary(), "serve", "--config", self.config, "--data-dir", self.path / "data"]
+        command = [self.program, "serve", "--config", self.config, "--data-dir", self.path / "data"]
         command += ["--amqp", self.listen[0], "--http", self.listen[1], "--ready-file", self.ready]
         command += ["--also-listen", ",".join(self.also_listen)] if self.also_listen else []
         command += ["--time-travel"] if self.time_travel else []

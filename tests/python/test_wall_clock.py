@@ -5,17 +5,15 @@ and is not affected.
 """
 
 import datetime
-import glob
-import os
 import time
 
 import pytest
 from azure.servicebus import ServiceBusMessage
 
+import wall_clock
 from bus import Bus, bodies, body, one
 from daemon import Daemon
 
-LIBRARIES = (os.environ.get("FAKETIME_LIBRARY", ""), "/usr/lib/*/faketime/libfaketimeMT.so.1")
 PATIENCE_SECS = 60
 MINUTES = datetime.timedelta(minutes=5)
 
@@ -26,19 +24,11 @@ name = "one"
 
 
 class Machine:
-    """A daemon, and the file with the offset of its wall clock."""
+    """A daemon and its wall clock."""
 
-    def __init__(self, library: str, directory, off: str):
-        self.file = directory / "off"
-        self.set_off(off)
-        environment = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(self.file)}
-        environment |= {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        self.daemon = Daemon(CONFIG, environment=environment).start()
-
-    def set_off(self, off: str):
-        partial = self.file.with_suffix(".partial")
-        partial.write_text(off + "\n")
-        partial.rename(self.file)
+    def __init__(self, directory, off: str):
+        self.clock = wall_clock.WallClock(directory, off)
+        self.daemon = Daemon(CONFIG, environment=self.clock.environment, program=wall_clock.program()).start()
 
     def wait_for(self, text: str):
         deadline = time.monotonic() + PATIENCE_SECS
@@ -49,13 +39,12 @@ class Machine:
 
 @pytest.fixture
 def start_machine(tmp_path):
-    found = [path for library in LIBRARIES for path in glob.glob(library)]
-    if not found:
-        pytest.skip("libfaketime is not installed: the wall clock of a real daemon is not tested")
+    if reason := wall_clock.missing():
+        pytest.skip(f"{reason}: the wall clock of a real daemon is not tested")
     machines = []
 
     def start(off: str) -> Machine:
-        machines.append(Machine(found[0], tmp_path, off))
+        machines.append(Machine(tmp_path, off))
         return machines[-1]
 
     yield start
@@ -72,11 +61,11 @@ async def test_an_hour_forth_and_back_leaves_no_trace(start_machine, flavour):
     machine = start_machine("+0")
     async with Bus(flavour, machine.daemon.connection_string) as bus:
         await bus.send("one", ServiceBusMessage(b"before"))
-        machine.set_off("+1h")
+        machine.clock.set_off("+1h")
         machine.wait_for("the wall clock differs from the broker's time")
         receiver = await bus.open_receiver("one")
         message = await one(receiver)
-        machine.set_off("+0")
+        machine.clock.set_off("+0")
         machine.wait_for("the wall clock agrees with the broker's time again")
         if "stepped forward" in machine.daemon.log.read_text():
             pytest.skip("the machine is too slow: the jump lasted for longer than a start allows")
@@ -88,7 +77,7 @@ async def test_an_hour_forth_and_back_leaves_no_trace(start_machine, flavour):
 async def test_a_start_ten_years_ahead_is_corrected(start_machine, flavour):
     machine = start_machine("+3650d")
     async with Bus(flavour, machine.daemon.connection_string) as bus:
-        machine.set_off("+0")
+        machine.clock.set_off("+0")
         machine.wait_for("the broker's time was set back to the wall clock")
         await bus.send("one", ServiceBusMessage(b"after", time_to_live=datetime.timedelta(hours=1)))
         receiver = await bus.open_receiver("one")
