@@ -6,7 +6,8 @@
 #   ./test.sh rust            unit, property, simulation, licence and structure tests
 #   ./test.sh build           the daemon as released: static where musl-gcc is installed
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
-#   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed
+#   ./test.sh go java         the official Go and Java SDKs, where Go 1.24 or Maven and a JDK 17 are installed; with Java also Camel and
+#                             Spring Cloud Azure
 #   ./test.sh sdk             the same: build, python, js, go, java
 #   ./test.sh cluster         brokers on PostgreSQL while brokers, servers and links fail, by PEEKLOCK_NEMESIS_SEED for
 #                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing
@@ -155,8 +156,24 @@ stage_java() {
         echo "skipped: Maven or a JDK is not installed"
         return 0
     }
+    maven java test && stage_java_frameworks
+}
+
+# Frameworks on the Java SDK, apart from it: without their artefacts the stage still passes.
+stage_java_frameworks() {
+    local log="$logs/java-frameworks.log"
+    maven java-frameworks -Pframeworks -Dtest='CamelTest,SpringAzureTest' test | tee "$log"
+    [ "${PIPESTATUS[0]}" -ne 0 ] || return 0
+    grep -q "Could not resolve dependencies" "$log" || return 1
+    echo "skipped: the artefacts of Camel and Spring Cloud Azure can't be downloaded"
+}
+
+# Maven in tests/java, with the output in a directory of this name.
+maven() {
+    local output="$1"
+    shift
     (cd tests/java && PEEKLOCK_BIN="$daemon" mvn --batch-mode --no-transfer-progress \
-        -Dpeeklock.output="$target/java" -Dmaven.repo.local="$target/maven" test)
+        -Dpeeklock.output="$target/$output" -Dmaven.repo.local="$target/maven" "$@")
 }
 
 stage_cluster() {
