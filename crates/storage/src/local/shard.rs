@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 use super::backup::PinnedPlan;
-use super::directory::{Directory, Name, unavailable};
+use super::directory::{Directory, Name, failed, unavailable};
 use super::leftovers::tidy_leftovers;
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
@@ -283,7 +283,7 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new()
         .name(format!("store-{name}"))
         .spawn(move || run(&alarm.0))
-        .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })
+        .map_err(|error| failed("can't start a thread", &error))
 }
 
 /// Kills the handle when its thread panics.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
 use super::descriptors::Descriptors;
-use super::directory::{Directory, is_full};
+use super::directory::{Directory, failed, is_full};
 use super::filesystem::FileIdentity;
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
@@ -123,8 +123,11 @@ impl Shared {
                 Ok(())
             }
             Err(NotStored::Unchanged(error)) => {
-                let reason = format!("can't write the manifest: {error}");
-                Err(if is_full(&error) { Error::Full { reason } } else { Error::Unavailable { reason } })
+                let what = "can't write the manifest";
+                Err(match is_full(&error) {
+                    true => Error::Full { reason: format!("{what}: {error}") },
+                    false => failed(what, &error),
+                })
             }
             Err(NotStored::InDoubt(error)) => {
                 self.fail_in_doubt("replacing", &self.directory.manifest_path(), &error);
