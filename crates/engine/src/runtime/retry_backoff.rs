@@ -60,7 +60,9 @@ mod tests {
             reason: "test".to_owned(),
         };
         let unavailable = Error::Unavailable { reason: "test".to_owned() };
+        let exhausted = Error::Exhausted { reason: "test".to_owned() };
         assert!(!backoff.allows_for(&unreadable) && backoff.allows_for(&unavailable));
+        assert!(backoff.allows_for(&exhausted));
         assert!(RetryBackoff::default().allows_for(&unreadable));
         let mut worn = RetryBackoff { pauses: u32::MAX };
         assert_eq!(worn.next_pause_ms(), 5_000);
