@@ -29,7 +29,7 @@ pub use member::{Contact, Ended, Member, Membership};
 pub use node::{News, Node, Placement};
 pub use settings::Settings;
 pub use table::{
-    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, Session, Standing, Status, TableError,
-    Take, Version,
+    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, SeenLease, Session, Standing, Status,
+    TableError, Version,
 };
 pub use tenure::{Elapsed, Tenure};

@@ -10,7 +10,8 @@ use peeklock_storage::ShardId;
 use tokio::sync::watch;
 
 use crate::{
-    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, Standing, Status, TableError, Version,
+    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, SeenLease, Standing, Status, TableError,
+    Version,
 };
 
 /// The contents of the table, without a network. Each call is one step.
@@ -36,13 +37,16 @@ impl Rows {
         let mut held = Vec::new();
         for (shard, (lease, renewed_at)) in &mut self.leases {
             let is_own = lease.holder.as_ref() == Some(&own);
-            let takes = renewal.takes.iter().any(|take| (take.shard, take.seen) == (*shard, lease.version));
-            if is_own && renewal.releases.contains(shard) {
+            let seen = SeenLease { shard: *shard, version: lease.version };
+            if is_own && renewal.releases.contains(&seen) {
                 (lease.holder, lease.wanted) = (None, wanted_of(renewal, *shard));
+            } else if is_own && renewal.releases.iter().any(|release| release.shard == *shard) {
+                held.push(*shard);
+                continue;
             } else if is_own {
                 lease.wanted = wanted_of(renewal, *shard);
                 held.push(*shard);
-            } else if takes {
+            } else if renewal.takes.contains(&seen) {
                 (lease.holder, lease.wanted) = (Some(own.clone()), None);
                 held.push(*shard);
             } else {

@@ -38,13 +38,14 @@ pub struct NodeInfo {
     pub release: String,
 }
 
-/// A lease to be taken, in the version that was seen.
+/// A lease to be taken or released, only if it still has the version that the node has seen: a request that arrives
+/// late does not change a lease that has changed since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Take {
+pub struct SeenLease {
     /// The shard.
     pub shard: ShardId,
-    /// The lease is taken only if this is still its version.
-    pub seen: Version,
+    /// The version.
+    pub version: Version,
 }
 
 /// A node's request to the table, in one round trip.
@@ -55,11 +56,11 @@ pub struct Renewal {
     /// Whether it takes leases at all: a node that is stopping does not, so others need not wait for it.
     pub accepts: bool,
     /// The leases to take. Leases of its own session are not taken again.
-    pub takes: Vec<Take>,
+    pub takes: Vec<SeenLease>,
     /// The nodes that are to get leases of this node once it releases them.
     pub wanted: Vec<(ShardId, NodeName)>,
-    /// Leases to release. They are not renewed.
-    pub releases: Vec<ShardId>,
+    /// Leases to release. They are not renewed. One that has another version is kept and returned with it.
+    pub releases: Vec<SeenLease>,
     /// The number of shards, whose ids start at 0: missing leases are created.
     pub shards: u32,
     /// The time for which others must see the node silent; for people, to show when a lease ends.
@@ -95,9 +96,9 @@ pub struct Lease {
 /// The table's answer to a [`Renewal`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// The leases that the node holds, renewed or taken by this request. A lease missing here is lost.
+    /// The leases that the node holds after this request. A lease missing here is lost.
     pub held: Vec<ShardId>,
-    /// All leases. Those of other nodes may be slightly older than [`Self::held`].
+    /// All leases, held ones in the version that this request made. Others may be slightly older than [`Self::held`].
     pub leases: Vec<Lease>,
     /// All nodes that sent a request within the last minutes.
     pub nodes: Vec<Live>,

@@ -1,7 +1,9 @@
 //! Error conditions over AMQP, as symbols: those of AMQP 1.0 that the table uses, and those of Service Bus.
 #![allow(missing_docs)] // reason: each constant is named like its symbol
 
+pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
 pub const DECODE_ERROR: &str = "amqp:decode-error";
+pub const DETACH_FORCED: &str = "amqp:link:detach-forced";
 pub const INTERNAL_ERROR: &str = "amqp:internal-error";
 pub const INVALID_FIELD: &str = "amqp:invalid-field";
 pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";

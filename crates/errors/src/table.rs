@@ -2,11 +2,11 @@
 //! mapping; spec: AMQP 1.0. Sub-codes are azure-sdk-for-net's constants.
 
 use crate::condition::{
-    ARGUMENT_ERROR, ARGUMENT_OUT_OF_RANGE, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED,
-    INTERNAL_ERROR, INVALID_FIELD, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED,
-    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
-    SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID,
-    UNAUTHORIZED_ACCESS,
+    ARGUMENT_ERROR, ARGUMENT_OUT_OF_RANGE, CONNECTION_FORCED, DECODE_ERROR, DETACH_FORCED,
+    ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, INTERNAL_ERROR, INVALID_FIELD, MESSAGE_LOCK_LOST,
+    MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
+    TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT, TRANSACTION_UNKNOWN_ID, UNAUTHORIZED_ACCESS,
 };
 use crate::{Amqp, Http, NO_SUB_CODE, Row};
 
@@ -155,6 +155,11 @@ table! {
         NO_AMQP, http(401, NO_SUB_CODE), FINAL;
     GrantEnded "the token, key or rule that authorized an open link expired or was changed"
         amqp(UNAUTHORIZED_ACCESS, 401), NO_HTTP, FINAL;
+    // P: ServiceBusConnectionError, retried, as J and N.
+    LinkIdle "a link was not used for `amqp.link_idle_time_out`"
+        amqp(DETACH_FORCED, 408), NO_HTTP, RETRYABLE;
+    NoLinks "a connection had no link for `amqp.no_link_time_out`, or none in its first minute"
+        amqp(CONNECTION_FORCED, 408), NO_HTTP, RETRYABLE;
     TokenMissing "the request has no token"
         amqp(UNAUTHORIZED_ACCESS, 401), http(401, 40102), FINAL;
     TokenSignature "the signature of the token is wrong, or its issuer is not accepted"

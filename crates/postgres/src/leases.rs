@@ -13,8 +13,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use peeklock_cluster::{
-    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, Session as NodeSession, Standing, Status,
-    TableError, Version,
+    Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, SeenLease, Session as NodeSession,
+    Standing, Status, TableError, Version,
 };
 use peeklock_storage::ShardId;
 use tokio::sync::{Mutex, watch};
@@ -43,7 +43,10 @@ const RENEW: &str = "with beat as (
 ), released as (
   update lease set node = null, session = null, version = lease.version + 1, until = clock_timestamp(),
     wanted = (select w.node from unnest($11::int[], $12::text[]) as w (shard, node) where w.shard = lease.shard)
-  where node = $1 and session = $2 and shard = any($10)
+  where node = $1 and session = $2 and (shard, version) in (select * from unnest($10::int[], $13::bigint[]))
+), kept as (
+  select * from lease where node = $1 and session = $2 and shard = any($10)
+    and not (shard, version) in (select * from unnest($10, $13))
 ), renewed as (
   update lease set version = lease.version + 1, until = clock_timestamp() + $7::float8 * interval '1 second',
     wanted = (select w.node from unnest($11::int[], $12::text[]) as w (shard, node) where w.shard = lease.shard)
@@ -55,12 +58,14 @@ const RENEW: &str = "with beat as (
   update lease set node = $1, session = $2, version = lease.version + 1,
     until = clock_timestamp() + $7::float8 * interval '1 second', wanted = null
   from free where lease.shard = free.shard returning lease.*
+), held as (
+  select * from renewed union all select * from taken union all select * from kept
 )
 select 'held', shard, version, node, session, wanted,
-  null::text, null::text, null::bigint, null::boolean, null::boolean from renewed
-union all select 'held', shard, version, node, session, wanted, null, null, null, null, null from taken
+  null::text, null::text, null::bigint, null::boolean, null::boolean from held
 union all select 'lease', shard, version, node, session, wanted, null, null, null, null, null from created
 union all select 'lease', shard, version, node, session, wanted, null, null, null, null, null from lease
+  where shard not in (select shard from held)
 union all select 'node', null, null, id, session, null, address, version, beats, accepts and not drained, drained
   from node where beat > clock_timestamp() - interval '5 minutes'";
 
@@ -160,9 +165,8 @@ impl Connected {
     async fn renew(&self, renewal: &Renewal) -> Result<Standing, Failure> {
         let NodeInfo { name, session, address, release } = &renewal.node;
         let shards = i32::try_from(renewal.shards).unwrap_or(i32::MAX);
-        let take_shards: Vec<i32> = renewal.takes.iter().map(|take| id(take.shard)).collect();
-        let take_versions: Vec<i64> = renewal.takes.iter().map(|take| take.seen.0.cast_signed()).collect();
-        let releases: Vec<i32> = renewal.releases.iter().map(|shard| id(*shard)).collect();
+        let (take_shards, take_versions) = columns(&renewal.takes);
+        let (releases, release_versions) = columns(&renewal.releases);
         let (wanted_shards, wanted_nodes): (Vec<i32>, Vec<&str>) =
             renewal.wanted.iter().map(|(shard, node)| (id(*shard), node.0.as_str())).unzip();
         let rows = self
@@ -182,13 +186,18 @@ impl Connected {
                     &releases,
                     &wanted_shards,
                     &wanted_nodes,
+                    &release_versions,
                 ],
             )
             .await?;
         let mut standing = Standing::default();
         for row in &rows {
             match row.try_get::<_, &str>(0)? {
-                "held" => standing.held.push(lease(row)?.shard),
+                "held" => {
+                    let lease = lease(row)?;
+                    standing.held.push(lease.shard);
+                    standing.leases.push(lease);
+                }
                 "lease" => standing.leases.push(lease(row)?),
                 _ => standing.nodes.push(node(row)?),
             }
@@ -228,6 +237,10 @@ impl Connected {
         self.tell().await?;
         Ok(found)
     }
+}
+
+fn columns(leases: &[SeenLease]) -> (Vec<i32>, Vec<i64>) {
+    leases.iter().map(|lease| (id(lease.shard), lease.version.0.cast_signed())).unzip()
 }
 
 fn id(shard: ShardId) -> i32 {

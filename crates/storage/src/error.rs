@@ -62,6 +62,13 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
+    /// The system lacks file descriptors, memory or threads, which says nothing about the store. Otherwise as
+    /// [`Self::Unavailable`].
+    #[error("a system resource is exhausted: {reason}")]
+    Exhausted {
+        /// The failed operation and the system's error.
+        reason: String,
+    },
     /// No room for this batch. Nothing of it was applied; the handle stays usable and recovers with space.
     #[error("no space left: {reason}")]
     Full {
@@ -92,6 +99,6 @@ impl Error {
     /// Whether the same request may succeed later without intervention.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. })
+        matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. } | Self::Exhausted { .. })
     }
 }

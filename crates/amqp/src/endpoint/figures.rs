@@ -20,6 +20,11 @@ pub struct LinkFigures<'a> {
 }
 
 impl Connection {
+    /// The links with a name, at most one in each direction.
+    pub fn links_named(&self, name: &str) -> impl Iterator<Item = LinkId> {
+        self.links.ids_named(name)
+    }
+
     /// A snapshot of a link; `None` if the link no longer exists.
     #[must_use]
     pub fn link_figures(&self, link: LinkId) -> Option<LinkFigures<'_>> {

@@ -159,6 +159,12 @@ impl Links {
         self.names(role).get(name).copied()
     }
 
+    /// The ids of the links with a name, at most one in each direction.
+    pub(super) fn ids_named(&self, name: &str) -> impl Iterator<Item = LinkId> {
+        let keys = [&self.senders, &self.receivers].map(|names| names.get(name).copied());
+        keys.into_iter().flatten().filter_map(|key| Some(self.table.get(key)?.id))
+    }
+
     /// Removes the link from the ids and names that the upper layer can find.
     pub(super) fn retire(&mut self, key: usize) {
         let Some(link) = self.table.get(key) else { return };

@@ -15,6 +15,8 @@ pub struct DialectConfig {
     pub authorization_time_out_ms: u64,
     /// Limits of transactions.
     pub transactions: TransactionLimits,
+    /// When unused links and connections end; default never.
+    pub idle: IdleLimits,
     /// The tier of the namespace; the lowest has no transactions.
     pub tier: Tier,
     /// The namespace's name in error messages; default `peeklock`.
@@ -29,6 +31,7 @@ impl Default for DialectConfig {
             plain_enabled: true,
             authorization_time_out_ms: 20_000,
             transactions: TransactionLimits::default(),
+            idle: IdleLimits::default(),
             tier: Tier::Premium,
             namespace: "peeklock".to_owned(),
             seed: None,
@@ -52,4 +55,13 @@ impl Default for TransactionLimits {
     fn default() -> Self {
         Self { time_out_ms: 120_000, messages_max: 100, open_max: 1_000 }
     }
+}
+
+/// Limits of the time for which links and connections may be unused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IdleLimits {
+    /// A link to an entity that is not used for this time is detached, in milliseconds; ten minutes in Service Bus.
+    pub link_ms: Option<u64>,
+    /// A connection without a link for this time is closed, in milliseconds; five minutes in Service Bus.
+    pub no_link_ms: Option<u64>,
 }

@@ -9,7 +9,9 @@ use peeklock_message::InvalidMessage;
 pub use peeklock_errors::condition;
 
 use super::clock_text;
+use super::idle::time_span;
 use crate::RefusalMetrics;
+use crate::endpoint::LinkId;
 use crate::wire::performative::Error;
 use crate::wire::{Value, loggable};
 
@@ -46,6 +48,31 @@ pub enum Fault {
         right: &'static str,
         /// The address the link is attached to.
         uri: String,
+    },
+    /// A link that was not used for too long. Service Bus's own wording (azure-sdk-for-net 26824, azure-sdk-for-java
+    /// 34588), without the number of the connection in the name.
+    #[error(
+        "The link '{name}' is force detached. Code: {code}(link{number}). Details: {component}.IdleTimerExpired: Idle timeout: {}.", time_span(*limit_ms), number = link.0
+    )]
+    LinkIdle {
+        /// The name of the link.
+        name: String,
+        /// The name of its kind.
+        code: &'static str,
+        /// The name of its part of the service.
+        component: &'static str,
+        /// The link.
+        link: LinkId,
+        /// The limit.
+        limit_ms: u64,
+    },
+    /// A connection that had no link for too long. Service Bus's own wording (azure-sdk-for-python 36677).
+    #[error(
+        "The connection was closed by container 'peeklock' because it did not have any active links in the past {limit_ms} milliseconds."
+    )]
+    NoLinks {
+        /// The limit.
+        limit_ms: u64,
     },
     /// A token that grants nothing.
     #[error(transparent)]
@@ -152,6 +179,8 @@ impl Fault {
             Self::EntityNotFound { .. } => ErrorKind::EntityNotFound,
             Self::Unauthorized { .. } => ErrorKind::RightMissing,
             Self::GrantEnded { .. } => ErrorKind::GrantEnded,
+            Self::LinkIdle { .. } => ErrorKind::LinkIdle,
+            Self::NoLinks { .. } => ErrorKind::NoLinks,
             Self::MalformedMessage(_) => ErrorKind::MalformedMessage,
             Self::Argument(_) => ErrorKind::InvalidArgument,
             Self::DeleteCount { .. } => ErrorKind::CountOutOfRange,

@@ -17,6 +17,7 @@ mod entities;
 mod envelope;
 mod errors;
 mod holds;
+mod idle;
 mod links;
 mod lock_token;
 mod management;
@@ -51,7 +52,7 @@ use std::task::{Context, Poll};
 use peeklock_access::Failures;
 use peeklock_budget::throttle::{Bucket, Throttles};
 use peeklock_connections::Register;
-use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle, Response};
+use peeklock_engine::runtime::{Mailbox, Output, PartitionHandle};
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Timestamp};
 use peeklock_message::copy_blocks::CopyBlocks;
 use peeklock_message::{delivery, rule_properties, submission};
@@ -61,7 +62,7 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 
 pub use bus::ServiceBus;
-pub use config::{CAPABILITIES, DialectConfig, TransactionLimits};
+pub use config::{CAPABILITIES, DialectConfig, IdleLimits, TransactionLimits};
 pub use entities::{Entities, Hold};
 pub use errors::{Fault, condition};
 pub use transactions::{JointStep, Place};
@@ -77,6 +78,7 @@ use early::EarlyRequests;
 use entities::Entity;
 use errors::Tracker;
 use holds::Held;
+use idle::IdleWatch;
 use links::{Completions, Link, ReplyTo, ResponseLink};
 use outbox::Outbox;
 use pending::Pending;
@@ -147,6 +149,7 @@ pub struct ConnectionHandler {
     reading: Option<(NowMs, Timestamp)>,
     /// The latest time to check for deliveries that have waited too long to be sent.
     withdrawal_due: Option<NowMs>,
+    idle: IdleWatch,
     throttles: Throttles,
     bucket: Option<Bucket>,
     register: Register,
@@ -157,7 +160,7 @@ pub struct ConnectionHandler {
 impl ConnectionHandler {
     fn new(bus: &ServiceBus, peer: Peer, mailbox: Mailbox) -> Self {
         let ServiceBus { entities, access, config, failures, throttles, register, metrics } = bus.clone();
-        let authorization = Authorization::new(access);
+        let (authorization, idle) = (Authorization::new(access), IdleWatch::new(config.idle));
         let random = match config.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             // Ids need not be secret: a fixed seed when the system has no randomness is harmless.
@@ -200,6 +203,7 @@ impl ConnectionHandler {
             now: 0,
             reading: None,
             withdrawal_due: None,
+            idle,
             bucket: throttles.connection(),
             throttles,
             register,
@@ -231,33 +235,6 @@ impl ConnectionHandler {
     /// Submits a command whose answer is not needed.
     fn tell(&mut self, partition: &PartitionHandle, command: Command) {
         self.outbox.add(partition, None, command);
-    }
-
-    fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
-        let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else {
-            return;
-        };
-        match pending {
-            Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
-            Pending::Open { link, opening } => self.receiver_opened(link, *opening, response, connection),
-            Pending::Settle { link, first, count, reply } => {
-                self.settled(link, first, count, &reply, response, connection);
-            }
-            Pending::Removal { link, receiver, count } => {
-                self.removed(link, receiver, count, response, connection);
-            }
-            Pending::Create { link, creating } => self.created(link, *creating, response, connection),
-            Pending::Unsubscribe { link } => self.unsubscribed(link, response, connection),
-            Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
-            Pending::Provisional(asked) => self.provisional(*asked, response, connection),
-            Pending::Commit(committing) => self.committed(*committing, response, connection),
-            Pending::Management { reply_to, finish, bytes, answer_bytes } => {
-                self.request_finished(bytes);
-                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
-                let result = finish(response, &mut self.encoder);
-                self.respond(&reply_to, &result, connection);
-            }
-        }
     }
 
     fn request_started(&mut self, bytes: usize) {
@@ -305,6 +282,7 @@ impl ConnectionHandler {
 impl Application for ConnectionHandler {
     fn handle_event(&mut self, event: Event, connection: &mut Connection, now: NowMs) {
         self.now = now;
+        self.idle.note(&event, now);
         if let Some(event) = self.in_order(event) {
             self.handle(event, connection);
         }
@@ -339,6 +317,7 @@ impl Application for ConnectionHandler {
         self.expire_transactions(now);
         self.withdraw_late(connection, now);
         self.cut_closing(connection, now);
+        self.end_idle(connection, now);
     }
 
     fn poll_deadline(&self) -> Option<NowMs> {
@@ -349,6 +328,7 @@ impl Application for ConnectionHandler {
             self.transactions.deadline(),
             self.withdrawal_due,
             self.watched.deadline(),
+            self.idle.deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -1,12 +1,13 @@
 //! Commands whose answers are outstanding.
 
 use peeklock_engine::ReceiverId;
+use peeklock_engine::runtime::Response;
 
 use super::attach::Opening;
 use super::holds::Creating;
 use super::transactions::{Asked, Committing};
-use super::{ReplyTo, management};
-use crate::endpoint::{IncomingId, LinkId};
+use super::{ConnectionHandler, ReplyTo, management};
+use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
 
 /// A command whose answer is outstanding.
@@ -31,4 +32,34 @@ pub(super) enum Pending {
     Commit(Box<Committing>),
     /// A management request.
     Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
+}
+
+impl ConnectionHandler {
+    /// Handles the answer to a command.
+    pub(super) fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
+        let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else {
+            return;
+        };
+        match pending {
+            Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
+            Pending::Open { link, opening } => self.receiver_opened(link, *opening, response, connection),
+            Pending::Settle { link, first, count, reply } => {
+                self.settled(link, first, count, &reply, response, connection);
+            }
+            Pending::Removal { link, receiver, count } => {
+                self.removed(link, receiver, count, response, connection);
+            }
+            Pending::Create { link, creating } => self.created(link, *creating, response, connection),
+            Pending::Unsubscribe { link } => self.unsubscribed(link, response, connection),
+            Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
+            Pending::Provisional(asked) => self.provisional(*asked, response, connection),
+            Pending::Commit(committing) => self.committed(*committing, response, connection),
+            Pending::Management { reply_to, finish, bytes, answer_bytes } => {
+                self.request_finished(bytes);
+                self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
+                let result = finish(response, &mut self.encoder);
+                self.respond(&reply_to, &result, connection);
+            }
+        }
+    }
 }

@@ -61,6 +61,7 @@ impl ConnectionHandler {
             self.busy.push(delivery.receiver);
         }
         let (link, settled) = (receiver.link, receiver.deletes);
+        self.idle.used(link, self.now);
         let origin = receiver.entity.origin();
         let payload = self.encoder.encode(received, DeliveryFormat::Link, origin).unwrap_or_else(|error| {
             // The message was checked when it was sent; if it is unreadable now, its stored bytes are sent as they are.

@@ -22,6 +22,9 @@ use crate::endpoint::{Connection, IncomingId};
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
 
+/// The property with the name of a link that the request is about: the request is a use of that link.
+const ASSOCIATED_LINK: &str = "associated-link-name";
+
 /// Responses that may wait for a peer to read them, per link.
 const RESPONSES_WAITING_MAX: u64 = 1024;
 
@@ -109,6 +112,11 @@ impl ConnectionHandler {
         }
         self.check_waiting(&reply_to, connection)?;
         accept(delivery, connection);
+        if let Some(name) = request.property(ASSOCIATED_LINK) {
+            for link in connection.links_named(name) {
+                self.idle.used(link, self.now);
+            }
+        }
         // Earlier settlements of the peer come first.
         self.submit_completions();
         match self.prepare(request, target, txn_id) {
@@ -243,6 +251,7 @@ impl ConnectionHandler {
         let tag = number_tag(self.responses);
         if let Some(link) = self.response_links.get_mut(index) {
             link.sent += 1;
+            self.idle.used(link.link, self.now);
             connection.send(link.link, envelope::outgoing(payload, tag));
         }
     }

@@ -5,6 +5,7 @@ mod browsing;
 mod early;
 mod entities;
 pub(super) mod harness;
+mod idle;
 mod leaving;
 mod links;
 mod missing;

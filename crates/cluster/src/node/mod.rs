@@ -8,7 +8,7 @@ use std::time::Duration;
 use peeklock_storage::ShardId;
 
 pub use self::placement::Placement;
-use crate::{Lease, Live, NodeInfo, NodeName, Renewal, Session, Settings, Standing, TableError, Take};
+use crate::{Lease, Live, NodeInfo, NodeName, Renewal, SeenLease, Session, Settings, Standing, TableError};
 
 /// An event that follows from an answer of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct Node {
     /// When the pending request was sent.
     asked_at: Option<Duration>,
     /// The leases that this request was to take.
-    asked_takes: Vec<Take>,
+    asked_takes: Vec<SeenLease>,
     /// The table may have changed since that request was sent.
     is_hinted: bool,
     due: Duration,
@@ -102,7 +102,7 @@ impl Node {
 
     /// Gives up the leases that were not renewed for [`Settings::give_up_after`]: another node that reaches the table has
     /// probably taken them, and the clients of this one get no answers. A lease that nobody has taken is gained again by
-    /// the next answer. It is not released, because such a request could arrive after that.
+    /// the next answer.
     pub fn give_up(&mut self, now: Duration) -> Vec<News> {
         if now.saturating_sub(self.renewed_at) < self.settings.give_up_after {
             return Vec::new();
@@ -129,13 +129,15 @@ impl Node {
             Own::HandingOver(to) | Own::Releasing(Some(to)) => Some((*shard, to.clone())),
             Own::Held | Own::Releasing(None) => None,
         });
-        let releases = self.own.iter().filter(|(_, own)| matches!(own, Own::Releasing(_)));
+        let releases = self.leases.iter().filter(|(shard, _)| self.is_releasing(shard));
         Renewal {
             node: self.info.clone(),
             accepts: self.accepts,
             takes: self.asked_takes.clone(),
             wanted: wanted.collect(),
-            releases: releases.map(|(shard, _)| *shard).collect(),
+            releases: releases
+                .map(|(shard, seen)| SeenLease { shard: *shard, version: seen.what.version })
+                .collect(),
             shards: self.settings.shards,
             silent_after: self.settings.silent_after,
         }
@@ -198,6 +200,10 @@ impl Node {
         accepting.map(|seen| &seen.what.info.name)
     }
 
+    fn is_releasing(&self, shard: &ShardId) -> bool {
+        matches!(self.own.get(shard), Some(Own::Releasing(_)))
+    }
+
     fn is_recent(&self, since: Duration, now: Duration) -> bool {
         now.saturating_sub(since) < self.settings.silent_after
     }
@@ -207,7 +213,7 @@ impl Node {
     }
 
     /// The leases to take, in the observed versions.
-    fn takes(&self, now: Duration) -> Vec<Take> {
+    fn takes(&self, now: Duration) -> Vec<SeenLease> {
         if !self.takes_anything() {
             return Vec::new();
         }
@@ -215,7 +221,7 @@ impl Node {
         let free = self.leases.iter().filter(|(shard, seen)| {
             !self.own.contains_key(shard) && self.may_take(placed.get(shard), seen, now)
         });
-        free.map(|(shard, seen)| Take { shard: *shard, seen: seen.what.version }).collect()
+        free.map(|(shard, seen)| SeenLease { shard: *shard, version: seen.what.version }).collect()
     }
 
     /// Whether to take a lease that belongs to `belongs_to`. That node has precedence, but not for ever: it may see a

@@ -223,8 +223,8 @@ fn a_lease_of_an_earlier_run_of_a_node_is_taken_only_after_silence() {
         silent_after: ms(6_000),
     };
     rows.renew(ms(0), &renewal(1, Vec::new()));
-    let seen = rows.renew(ms(0), &renewal(1, Vec::new())).leases[0].version;
-    let held = rows.renew(ms(0), &renewal(1, vec![Take { shard: ShardId(0), seen }])).held;
+    let version = rows.renew(ms(0), &renewal(1, Vec::new())).leases[0].version;
+    let held = rows.renew(ms(0), &renewal(1, vec![SeenLease { shard: ShardId(0), version }])).held;
     assert_eq!(held, [ShardId(0)]);
     let mut node = Node::new(info(0, 2), Settings::default(), ms(0));
     let first = node.ask(ms(0));
@@ -232,6 +232,47 @@ fn a_lease_of_an_earlier_run_of_a_node_is_taken_only_after_silence() {
     assert_eq!(node.answered(ms(10), Ok(rows.renew(ms(5), &first))), []);
     assert!(node.ask(ms(6_000)).takes.is_empty(), "seen for too short a time");
     assert_eq!(node.ask(ms(6_010)).takes.len(), 1);
+}
+
+/// A node with the lease of the only shard.
+fn holder(rows: &mut Rows) -> Node {
+    let mut node = Node::new(info(0, 1), Settings::default(), ms(0));
+    for _ in 0..2 {
+        exchange(&mut node, rows, ms(0));
+    }
+    assert!(node.has(ShardId(0)));
+    node
+}
+
+fn exchange(node: &mut Node, rows: &mut Rows, now: Duration) -> Vec<News> {
+    let asked = node.ask(now);
+    let standing = rows.renew(now, &asked);
+    node.answered(now, Ok(standing))
+}
+
+#[test]
+fn a_release_that_arrives_late_does_not_free_a_lease_gained_again() {
+    let mut rows = Rows::default();
+    let mut node = holder(&mut rows);
+    node.release(ShardId(0), ms(10));
+    let late = node.ask(ms(10));
+    assert_eq!(exchange(&mut node, &mut rows, ms(3_000)), [News::Released(ShardId(0))]);
+    let gained = exchange(&mut node, &mut rows, ms(3_500));
+    assert!(matches!(gained[..], [News::Gained(ShardId(0), _)]), "{gained:?}");
+    rows.renew(ms(3_600), &late);
+    assert_eq!(rows.holder(ShardId(0)), Some(&name(0)));
+}
+
+#[test]
+fn a_lease_is_released_though_the_answer_to_its_last_renewal_was_lost() {
+    let mut rows = Rows::default();
+    let mut node = holder(&mut rows);
+    rows.renew(ms(10), &node.ask(ms(10)));
+    node.release(ShardId(0), ms(20));
+    assert_eq!(exchange(&mut node, &mut rows, ms(3_000)), [], "the lease has another version");
+    assert_eq!(node.due(), ms(3_000));
+    assert_eq!(exchange(&mut node, &mut rows, ms(3_000)), [News::Released(ShardId(0))]);
+    assert_eq!(rows.holder(ShardId(0)), None);
 }
 
 #[test]

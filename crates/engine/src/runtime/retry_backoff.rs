@@ -23,7 +23,8 @@ impl RetryBackoff {
     /// Whether a request that failed with this error is repeated. Reading a message is given up after some pauses; a store
     /// that can't be reached is retried without end, since that says nothing about the message.
     pub(super) fn allows_for(self, error: &Error) -> bool {
-        matches!(error, Error::Unavailable { .. }) || error.is_transient() && !self.is_over()
+        matches!(error, Error::Unavailable { .. } | Error::Exhausted { .. })
+            || error.is_transient() && !self.is_over()
     }
 
     /// Whether reading a single message is given up.
@@ -59,7 +60,9 @@ mod tests {
             reason: "test".to_owned(),
         };
         let unavailable = Error::Unavailable { reason: "test".to_owned() };
+        let exhausted = Error::Exhausted { reason: "test".to_owned() };
         assert!(!backoff.allows_for(&unreadable) && backoff.allows_for(&unavailable));
+        assert!(backoff.allows_for(&exhausted));
         assert!(RetryBackoff::default().allows_for(&unreadable));
         let mut worn = RetryBackoff { pauses: u32::MAX };
         assert_eq!(worn.next_pause_ms(), 5_000);

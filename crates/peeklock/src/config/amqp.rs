@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 
 use peeklock_amqp::endpoint;
-use peeklock_amqp::servicebus::CAPABILITIES;
 use peeklock_amqp::servicebus::sasl::MECHANISMS;
+use peeklock_amqp::servicebus::{CAPABILITIES, IdleLimits};
 
 use super::table::Table;
-use super::{AuthorizationConfig, ListenAddress};
+use super::{AuthorizationConfig, ListenAddress, duration};
 
 const SECOND_MS: u64 = 1_000;
 /// Below 5 s the .NET SDK refuses to connect.
@@ -27,6 +27,8 @@ pub(crate) struct AmqpConfig {
     pub(crate) sasl_optional: bool,
     /// A connection silent for this long is closed.
     pub(crate) idle_time_out_ms: u64,
+    /// When unused links and connections without links end.
+    pub(crate) idle: IdleLimits,
     /// A connection that is not opened by then is closed.
     pub(crate) open_time_out_ms: u64,
     /// How long connections may take to finish when the broker stops.
@@ -49,6 +51,7 @@ impl Default for AmqpConfig {
         Self {
             sasl_optional: true,
             idle_time_out_ms: endpoint.idle_time_out_ms.map_or(*IDLE_TIME_OUT_MS.end(), u64::from),
+            idle: IdleLimits::default(),
             open_time_out_ms: endpoint.open_time_out_ms,
             drain_time_out_ms: 2 * SECOND_MS,
             frame_bytes_max: u64::from(endpoint.max_frame_size),
@@ -94,6 +97,10 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
     let config = AmqpConfig {
         sasl_optional: table.boolean("sasl_optional", default.sasl_optional),
         idle_time_out_ms: table.duration_ms("idle_time_out", default.idle_time_out_ms, &IDLE_TIME_OUT_MS),
+        idle: IdleLimits {
+            link_ms: open_duration_ms(&mut table, "link_idle_time_out"),
+            no_link_ms: open_duration_ms(&mut table, "no_link_time_out"),
+        },
         open_time_out_ms: table.duration_ms("open_time_out", default.open_time_out_ms, &OPEN_TIME_OUT_MS),
         drain_time_out_ms: table.duration_ms("drain_time_out", default.drain_time_out_ms, &DRAIN_TIME_OUT_MS),
         frame_bytes_max: table.size_bytes("frame_size_max", default.frame_bytes_max, &FRAME_BYTES),
@@ -110,4 +117,10 @@ pub(crate) fn read(mut table: Table<'_, '_>) -> (Option<ListenAddress>, AmqpConf
     table.misplaced("plain_enabled", "passwords are verified now; write it under [authorization]");
     table.finish();
     (listen, config)
+}
+
+/// A duration of a second or more that may be unlimited, which is the default.
+fn open_duration_ms(table: &mut Table<'_, '_>, key: &'static str) -> Option<u64> {
+    let parse = |text: &str| duration::parse_open(text, SECOND_MS, || duration::too_short(text, SECOND_MS));
+    table.text(key, "\"unlimited\"", parse).flatten()
 }

@@ -148,7 +148,7 @@ impl ServeError {
     fn is_failure_of_system(&self) -> bool {
         match self {
             Self::Store { error, .. } | Self::Start(StartError::Storage(error)) => {
-                matches!(error, storage::Error::InDoubt { .. })
+                matches!(error, storage::Error::InDoubt { .. } | storage::Error::Exhausted { .. })
             }
             Self::Start(StartError::Refused { refusal, .. }) => {
                 matches!(refusal, Refusal::Unavailable | Refusal::StorageFull)
@@ -217,6 +217,7 @@ mod tests {
             (refused(Refusal::StorageFull), Exit::Failure),
             (refused(Refusal::SessionRequired), Exit::Usage),
             (store(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
+            (store(storage::Error::Exhausted { reason: reason() }), Exit::Failure),
             (store(storage::Error::Unavailable { reason: reason() }), Exit::Data),
         ] {
             assert_eq!(error.exit(), exit, "{error}");

@@ -223,6 +223,8 @@ impl ConnectionState {
         let metrics = self.metrics.clone();
         let response = self.answer(request).await;
         metrics.note(route, response.status(), started_at.elapsed());
+        // The next request may have arrived already: without this, pipelined requests would be answered in one turn.
+        tokio::task::yield_now().await;
         response
     }
 
@@ -300,5 +302,53 @@ impl ConnectionState {
             }
             Err(websocket::Refused { status, reason }) => (status, reason).into_response(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use peeklock_net::{UnauthenticatedConnections, UnauthenticatedLimits};
+    use tokio::io::AsyncWriteExt;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::config::{Config, ServeArgs};
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const REQUESTS: usize = 200;
+
+    fn http(router: Router) -> Arc<Http> {
+        let config = Config::resolve(ServeArgs::default()).unwrap();
+        Http::new(router, Arc::new(Pages::new(&config)), 1, &Monitoring::default())
+    }
+
+    /// Each turn of a task that only yields is one turn of the connection at most.
+    #[tokio::test]
+    async fn other_tasks_have_their_turn_between_pipelined_requests() {
+        let answered = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&answered);
+        let router = Router::new().fallback(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { "answer" }
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let limits = UnauthenticatedLimits { total_max: 1, per_address_max: 1 };
+        let unauthenticated = UnauthenticatedConnections::new(limits).arrive(address.ip());
+        let peer = Peer { address, encrypted: false, certificate: None };
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        client.write_all(&REQUEST.repeat(REQUESTS)).await.unwrap();
+        let http = http(router);
+        let serving =
+            tokio::spawn(async move { http.serve(server, BytesMut::new(), peer, unauthenticated).await });
+        let (mut before, mut most) = (0, 0);
+        while before < REQUESTS && !serving.is_finished() {
+            yield_now().await;
+            let now = answered.load(Ordering::Relaxed);
+            most = most.max(now - before);
+            before = now;
+        }
+        assert_eq!((before, most), (REQUESTS, 1));
     }
 }

@@ -36,7 +36,7 @@ const STATE_BYTES_MIN: u64 = 64 * MIB;
 
 /// Divisor: while a store opens, data that is needed again soon may take this part of the available memory; the state
 /// of the same messages takes two to three times as much.
-const WARM_PART_OF_MACHINE: u64 = 8;
+const STARTUP_CACHE_PART_OF_MACHINE: u64 = 8;
 
 /// Memory limits of the process: for messages in transit, and for the state of everything stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,8 +115,8 @@ struct Asked {
 }
 
 /// Maximum size in bytes of data that an opening store keeps until all of it is scanned.
-pub(super) fn warm_bytes_max() -> usize {
-    usize::try_from(available_bytes(Path::new("/")) / WARM_PART_OF_MACHINE).unwrap_or(usize::MAX)
+pub(super) fn startup_cache_bytes_max() -> usize {
+    usize::try_from(available_bytes(Path::new("/")) / STARTUP_CACHE_PART_OF_MACHINE).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

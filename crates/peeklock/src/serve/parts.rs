@@ -117,6 +117,7 @@ pub(super) fn service_bus(
         plain_enabled,
         authorization_time_out_ms: time_out_ms,
         transactions,
+        idle: config.amqp.idle,
         tier: config.namespace.tier,
         ..DialectConfig::default()
     };

@@ -17,7 +17,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 
 use super::error::ServeError;
-use super::memory::warm_bytes_max;
+use super::memory::startup_cache_bytes_max;
 use crate::config::{Config, StorageConfig, StorageEngine};
 use crate::control::Control;
 use crate::database::{self, Replicated};
@@ -107,7 +107,10 @@ impl OpenStore {
     /// Opens the directory, outside the async threads: if the caller is dropped, it does not wait for the opening.
     async fn open_directory(config: &Config) -> Result<Self, ServeError> {
         let directory = config.data_dir.clone();
-        let options = LocalOptions { warm_bytes_max: warm_bytes_max(), ..local_options(&config.storage) };
+        let options = LocalOptions {
+            startup_cache_bytes_max: startup_cache_bytes_max(),
+            ..local_options(&config.storage)
+        };
         let open = move || {
             let store = LocalStore::open(&directory, options)?;
             let lease = store.acquire_now(SHARD)?;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use rustix::process::Signal;
@@ -132,19 +133,45 @@ fn a_stop_does_not_wait_for_a_store_that_is_being_opened() {
     assert!(log.contains("stopped") && !log.contains("ready;"), "{log}");
 }
 
-#[test]
-fn a_limit_of_the_size_of_files_is_named() {
-    let home = Home::new();
+/// The command line of a daemon with a limit of the shell's `ulimit`.
+fn limited(home: &Home, limit: &str) -> Command {
     let command = home.command();
-    let mut limited = std::process::Command::new("sh");
-    limited.args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\""]).arg(command.get_program());
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\"")).arg(command.get_program());
     limited.args(command.get_args()).current_dir(home.path("."));
     for (name, _) in command.get_envs() {
         limited.env_remove(name);
     }
-    let output = limited.output().unwrap();
+    limited
+}
+
+#[test]
+fn a_limit_of_the_size_of_files_is_named() {
+    let home = Home::new();
+    let output = limited(&home, "-f 1").output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(errors(&output).contains("File too large"), "{output:?}");
+}
+
+#[test]
+fn a_store_that_does_not_open_for_want_of_descriptors_exits_with_1() {
+    let home = Home::new();
+    let mut refusals = 0;
+    for descriptors in 8.. {
+        let mut command = limited(&home, &format!("-n {descriptors}"));
+        command.arg("--ready-file").arg(home.path("ready.json")).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let is_up = || home.path("ready.json").exists();
+        wait_for(|| (is_up() || child.try_wait().unwrap().is_some()).then_some(()));
+        child.kill().unwrap();
+        let output = child.wait_with_output().unwrap();
+        if is_up() {
+            break;
+        }
+        refusals += usize::from(errors(&output).contains("data directory"));
+        assert_eq!(output.status.code(), Some(1), "{descriptors}: {output:?}");
+    }
+    assert!(refusals > 0, "the store is opened with as few as the rest needs");
 }
 
 fn make_pipe(path: &Path) {

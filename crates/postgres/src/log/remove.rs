@@ -1,5 +1,7 @@
 //! Removals: rows of bodies, and records before a checkpoint.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use peeklock_storage::cluster::RecordPlace;
 use peeklock_storage::{Epoch, Error, ShardId};
 use tokio_postgres::Statement;
@@ -33,6 +35,9 @@ pub(super) struct Remover {
     session: Session,
     drop: Statement,
     trim: Statement,
+    /// Where the next trim begins: this session has removed the records before. PostgreSQL would visit the index entries
+    /// of these again as long as a transaction of another client can see them.
+    trimmed_to: AtomicI64,
 }
 
 impl Purpose for Remover {
@@ -41,7 +46,7 @@ impl Purpose for Remover {
             let client = session.client();
             session.ask(async { tokio::try_join!(client.prepare(DROP), client.prepare(TRIM)) }).await?
         };
-        Ok(Self { session, drop, trim })
+        Ok(Self { session, drop, trim, trimmed_to: AtomicI64::new(0) })
     }
 
     fn session(&self) -> &Session {
@@ -68,15 +73,15 @@ impl Remover {
 
     pub(super) async fn trim(&self, shard: ShardId, epoch: Epoch, before: RecordPlace) -> Result<(), Error> {
         let (shard, stored_epoch, before) = (sql_shard(shard), sql(epoch.0)?, sql(before.0)?);
-        let mut from = 0_i64;
         loop {
+            let from = self.trimmed_to.load(Ordering::Relaxed);
             let answer = self.session.query_one(&self.trim, &[&shard, &stored_epoch, &before, &from]).await;
             let row = answer.map_err(Failure::of_change)?;
             check(row.try_get(0), epoch)?;
             match row.try_get::<_, Option<i64>>(1).ok().flatten() {
-                Some(last) => from = last + 1,
+                Some(last) => self.trimmed_to.fetch_max(last + 1, Ordering::Relaxed),
                 None => return Ok(()),
-            }
+            };
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peeklock_cluster::{
-    Elapsed, Ended, LeaseTable, Member, Membership, NodeInfo, NodeName, Renewal, Session, Settings, Take,
-    Version,
+    Elapsed, Ended, Lease, LeaseTable, Member, Membership, NodeInfo, NodeName, Renewal, SeenLease, Session,
+    Settings, Standing, Version,
 };
 use peeklock_postgres::PostgresLeases;
 use peeklock_storage::ShardId;
@@ -36,8 +36,14 @@ fn renewal(name: &str, session: u64) -> Renewal {
     }
 }
 
-fn takes(seen: &[(u32, u64)]) -> Vec<Take> {
-    seen.iter().map(|(shard, version)| Take { shard: ShardId(*shard), seen: Version(*version) }).collect()
+fn seen(leases: &[(u32, u64)]) -> Vec<SeenLease> {
+    let seen =
+        |(shard, version): &(u32, u64)| SeenLease { shard: ShardId(*shard), version: Version(*version) };
+    leases.iter().map(seen).collect()
+}
+
+fn lease(standing: &Standing, shard: ShardId) -> &Lease {
+    standing.leases.iter().find(|lease| lease.shard == shard).unwrap()
 }
 
 fn shards(held: &[ShardId]) -> Vec<u32> {
@@ -71,31 +77,50 @@ async fn leases_are_created_taken_renewed_and_released_each_by_one_holder() {
     let other = PostgresLeases::new(trio.database("leases"));
     let first = table.renew(renewal("a", a)).await.unwrap();
     assert_eq!((first.held.len(), first.leases.len()), (0, 3), "created, and told at once");
-    let taken = table.renew(Renewal { takes: takes(&[(0, 1), (1, 1)]), ..renewal("a", a) }).await.unwrap();
+    let taken = table.renew(Renewal { takes: seen(&[(0, 1), (1, 1)]), ..renewal("a", a) }).await.unwrap();
     assert_eq!(shards(&taken.held), [0, 1]);
     // The lease already taken has another version by now.
-    let late = other.renew(Renewal { takes: takes(&[(1, 1), (2, 1)]), ..renewal("b", b) }).await.unwrap();
+    let late = other.renew(Renewal { takes: seen(&[(1, 1), (2, 1)]), ..renewal("b", b) }).await.unwrap();
     assert_eq!(shards(&late.held), [2]);
-    let stale = other.renew(Renewal { takes: takes(&[(0, 1)]), ..renewal("b", b) }).await.unwrap();
+    let stale = other.renew(Renewal { takes: seen(&[(0, 1)]), ..renewal("b", b) }).await.unwrap();
     assert_eq!(shards(&stale.held), [2]);
-    let holder = |shard: usize| stale.leases[shard].holder.clone();
-    assert_eq!(holder(0), Some((NodeName("a".to_owned()), Session(a))));
+    assert_eq!(lease(&stale, SHARD).holder, Some((NodeName("a".to_owned()), Session(a))));
     let names: Vec<&str> = stale.nodes.iter().map(|live| live.info.name.0.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    let release =
-        Renewal { releases: vec![SHARD], wanted: vec![(SHARD, NodeName("b".to_owned()))], ..renewal("a", a) };
+    let release = Renewal {
+        releases: seen(&[(0, 2)]),
+        wanted: vec![(SHARD, NodeName("b".to_owned()))],
+        ..renewal("a", a)
+    };
     assert_eq!(shards(&table.renew(release).await.unwrap().held), [1]);
-    let seen = other.renew(renewal("b", b)).await.unwrap();
-    let freed = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap();
+    let standing = other.renew(renewal("b", b)).await.unwrap();
+    let freed = lease(&standing, SHARD);
     assert_eq!((freed.holder.clone(), freed.wanted.clone()), (None, Some(NodeName("b".to_owned()))));
-    let take = vec![Take { shard: SHARD, seen: freed.version }];
+    let take = vec![SeenLease { shard: SHARD, version: freed.version }];
     let held = other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held;
     assert_eq!(shards(&held), [0, 2]);
     // A node that was seen silent for long enough loses its lease, and learns it from the next answer.
-    let version = seen.leases.iter().find(|lease| lease.shard == ShardId(1)).unwrap().version;
-    let take = vec![Take { shard: ShardId(1), seen: version }];
+    let take = vec![SeenLease { shard: ShardId(1), version: lease(&standing, ShardId(1)).version }];
     assert_eq!(other.renew(Renewal { takes: take, ..renewal("b", b) }).await.unwrap().held.len(), 3);
     assert!(table.renew(renewal("a", a)).await.unwrap().held.is_empty());
+}
+
+#[tokio::test]
+async fn a_release_that_arrives_late_does_not_free_a_lease_gained_again() {
+    let Some(trio) = Trio::shared() else { return };
+    let table = PostgresLeases::new(trio.database("late_releases"));
+    table.renew(renewal("a", 1)).await.unwrap();
+    let taken = table.renew(Renewal { takes: seen(&[(0, 1)]), ..renewal("a", 1) }).await.unwrap();
+    assert_eq!(lease(&taken, SHARD).version, Version(2), "the version that the request made");
+    let release = Renewal { releases: seen(&[(0, 2)]), ..renewal("a", 1) };
+    assert!(table.renew(release.clone()).await.unwrap().held.is_empty());
+    table.renew(Renewal { takes: seen(&[(0, 3)]), ..renewal("a", 1) }).await.unwrap();
+    // A lease with another version is neither released nor renewed; the answer has its version.
+    let late = table.renew(release).await.unwrap();
+    assert_eq!((shards(&late.held), lease(&late, SHARD).version), (vec![0], Version(4)));
+    assert_eq!(late.leases.len(), 3, "each lease once");
+    let release = Renewal { releases: seen(&[(0, 4)]), ..renewal("a", 1) };
+    assert!(table.renew(release).await.unwrap().held.is_empty());
 }
 
 #[tokio::test]
@@ -104,9 +129,9 @@ async fn of_many_who_take_one_lease_at_once_one_has_it() {
     let tables: Vec<PostgresLeases> = (0..6).map(|_| PostgresLeases::new(trio.database("races"))).collect();
     let mut seen = tables[0].renew(renewal("n0", 0)).await.unwrap();
     for round in 0..20 {
-        let version = seen.leases.iter().find(|lease| lease.shard == SHARD).unwrap().version;
+        let version = lease(&seen, SHARD).version;
         let takers = tables.iter().enumerate().map(|(node, table)| {
-            let take = vec![Take { shard: SHARD, seen: version }];
+            let take = vec![SeenLease { shard: SHARD, version }];
             // Each round uses another session, which holds no leases yet.
             let renewal = Renewal { takes: take, ..renewal(&format!("n{node}"), round * 10 + node as u64) };
             table.renew(renewal)
@@ -157,8 +182,8 @@ async fn a_release_is_told_to_those_who_wait() {
     let other = PostgresLeases::new(trio.database("hints"));
     let waiting = other.changed();
     other.renew(renewal("b", 2)).await.unwrap();
-    table.renew(Renewal { takes: takes(&[(0, 1)]), ..renewal("a", 1) }).await.unwrap();
-    table.renew(Renewal { releases: vec![SHARD], ..renewal("a", 1) }).await.unwrap();
+    table.renew(Renewal { takes: seen(&[(0, 1)]), ..renewal("a", 1) }).await.unwrap();
+    table.renew(Renewal { releases: seen(&[(0, 2)]), ..renewal("a", 1) }).await.unwrap();
     timeout(Duration::from_secs(30), waiting).await.expect("told");
     let waiting = other.changed();
     table.leave(info("a", 1)).await.unwrap();

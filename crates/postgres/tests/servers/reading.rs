@@ -121,3 +121,24 @@ async fn a_long_log_is_trimmed_in_steps() {
     log.trim(Epoch(1), RecordPlace(3400)).await.unwrap();
     assert_eq!(all(&log).await.len(), 102);
 }
+
+/// Index entries of removed rows stay while a transaction of another client can see them; they are not visited again.
+#[tokio::test]
+async fn a_trim_begins_where_the_last_one_of_its_session_ended() {
+    let Some(trio) = Trio::shared() else { return };
+    let log = log(trio.database("trims"));
+    own(&log, 1).await;
+    for place in 2..=9 {
+        log.append(record(place, 1, "x", "")).await.unwrap();
+    }
+    log.trim(Epoch(1), RecordPlace(5)).await.unwrap();
+    // A row that a trim from the beginning would remove.
+    trio.primary.sql("insert into trims.log select 0, 3, 1, 1, 'x'");
+    log.trim(Epoch(1), RecordPlace(8)).await.unwrap();
+    let places = || trio.primary.sql("select string_agg(place::text, ' ' order by place) from trims.log");
+    assert_eq!(places(), "1 3 8 9");
+    // Another session may be that of another server, with records that the first one had removed.
+    log.open().await.unwrap();
+    log.trim(Epoch(1), RecordPlace(8)).await.unwrap();
+    assert_eq!(places(), "1 8 9");
+}

@@ -152,10 +152,11 @@ pub(super) fn report(loaded: &Loaded) -> Report {
     let used_bytes = |id: u32| {
         let sealed =
             loaded.manifest.segments.iter().find(|listed| listed.id == id)?.seal.map(|seal| seal.end);
-        let rolled = loaded.rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal.end);
+        let unsealed =
+            loaded.unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal.end);
         let active =
             loaded.active.as_ref().filter(|active| active.segment.id == id).map(|active| active.offset);
-        sealed.or(rolled).or(active)
+        sealed.or(unsealed).or(active)
     };
     let torn = loaded.torn.as_ref().map(|torn| TornTail { segment: torn.segment, offset: torn.offset });
     Report {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::descriptors::Handle;
+use super::directory::{failed, is_full};
 use super::filesystem::File;
 use super::format::{
     FRAME_ALIGNMENT, FRAME_HEADER_BYTES, Kind, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, Shadows,
@@ -346,9 +347,9 @@ fn replace(manifest: &mut Manifest, choice: &Choice, copy: Option<Listed>) {
 }
 
 fn room_or_trouble(error: &io::Error) -> Error {
-    match super::directory::is_full(error) {
+    match is_full(error) {
         true => Error::Full { reason: format!("no room to clean: {error}") },
-        false => Error::Unavailable { reason: format!("can't clean: {error}") },
+        false => failed("can't clean", error),
     }
 }
 

@@ -1,9 +1,12 @@
 //! A data directory: its file names, its file system, and errors with the file's name.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
+use rustix::io::Errno;
+
+use super::descriptors::is_out_of_descriptors;
 use super::filesystem::{File, FileIdentity, Filesystem};
 use crate::{Error, Place};
 
@@ -172,7 +175,22 @@ pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
 
 /// The error for a file that can't be used for a reason other than its contents.
 pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
-    Error::Unavailable { reason: format!("{}: {error}", path.display()) }
+    failed(path.display(), error)
+}
+
+/// The error for an operation that failed for a reason other than stored contents.
+pub(super) fn failed(what: impl fmt::Display, error: &io::Error) -> Error {
+    let reason = format!("{what}: {error}");
+    match is_out_of_resources(error) {
+        true => Error::Exhausted { reason },
+        false => Error::Unavailable { reason },
+    }
+}
+
+/// Whether the system lacks descriptors, memory or threads.
+fn is_out_of_resources(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    is_out_of_descriptors(error) || errno.is_some_and(|errno| matches!(errno, Errno::NOMEM | Errno::AGAIN))
 }
 
 /// The error for a file in a format of a later version.

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::filesystem::FileIdentity;
 use super::format::SEGMENT_HEADER_BYTES;
 use super::handover;
 use super::manifest::Manifest;
@@ -36,11 +37,11 @@ const FREE: &str = "dead segments can't be freed yet";
 const RESERVE: &str = "no room can be reserved for the next manifest";
 const ROOM: &str = "the free space of the disk can't be determined";
 /// Values kept by opening are dropped when no scan has used any for this long.
-const WARM_MS_MAX: u64 = 60_000;
+const STARTUP_CACHE_MS_MAX: u64 = 60_000;
 
 /// Runs until stopped.
 pub(super) fn run(shared: &Shared) {
-    let mut warm_used = Instant::now();
+    let mut cache_used = Instant::now();
     let mut supplier = Supplier::default();
     let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
@@ -50,11 +51,11 @@ pub(super) fn run(shared: &Shared) {
             shared.read_buffers.clear();
         }
         tidy(shared, &mut supplier, &mut rest);
-        let mut warm = shared.warm();
-        if warm.take_used() {
-            warm_used = Instant::now();
-        } else if warm_used.elapsed() > Duration::from_millis(WARM_MS_MAX) {
-            warm.clear();
+        let mut startup_cache = shared.startup_cache();
+        if startup_cache.take_used() {
+            cache_used = Instant::now();
+        } else if cache_used.elapsed() > Duration::from_millis(STARTUP_CACHE_MS_MAX) {
+            startup_cache.clear();
         }
     }
 }
@@ -74,7 +75,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     if shared.fatal_error.get().is_some() {
         return;
     }
-    let has_sealed = seal_rolled(shared);
+    let has_sealed = seal_full(shared);
     free_dead(shared);
     recycle(shared);
     let is_supplied = supplier.supply(shared);
@@ -104,13 +105,16 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
 fn notice_removal(shared: &Shared) {
     let directory = &shared.directory;
     let (lock, manifest) = (directory.lock_path(), directory.manifest_path());
-    let identity = |path| directory.filesystem.identity(path);
-    let is_missing = |path| identity(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    let what = if is_missing(&lock) {
+    let (lock_found, manifest_found) =
+        (directory.filesystem.identity(&lock), directory.filesystem.identity(&manifest));
+    let is_missing = |found: &io::Result<FileIdentity>| {
+        found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let what = if is_missing(&lock_found) {
         format!("removed or moved while it was in use: {} is missing", lock.display())
-    } else if is_missing(&manifest) {
+    } else if is_missing(&manifest_found) {
         format!("removed or moved while it was in use: {} is missing", manifest.display())
-    } else if identity(&lock).is_ok_and(|found| found != shared.lock_identity) {
+    } else if lock_found.is_ok_and(|found| found != shared.lock_identity) {
         format!("replaced by another one while it was in use: {} is another file", lock.display())
     } else {
         return;
@@ -279,25 +283,26 @@ fn report_supply(shared: &Shared, reason: Option<String>) {
 }
 
 /// Records full segments as sealed in the manifest; returns true if there were any.
-pub(super) fn seal_rolled(shared: &Shared) -> bool {
-    let rolled: Vec<FullSegment> = shared.pool.lock().rolled.iter().copied().collect();
-    if rolled.is_empty() {
+pub(super) fn seal_full(shared: &Shared) -> bool {
+    let unsealed: Vec<FullSegment> = shared.pool.lock().unsealed.iter().copied().collect();
+    if unsealed.is_empty() {
         return false;
     }
-    let sealed = shared.update_manifest(|manifest| rolled.iter().for_each(|rolled| seal(manifest, *rolled)));
+    let sealed =
+        shared.update_manifest(|manifest| unsealed.iter().for_each(|unsealed| seal(manifest, *unsealed)));
     if let Err(error) = sealed {
         shared.warnings.warn(SEAL, &error);
         return false;
     }
     shared.warnings.end(SEAL);
     let mut exchange = shared.pool.lock();
-    exchange.rolled.drain(..rolled.len());
-    exchange.hints_due.extend(rolled.iter().copied());
+    exchange.unsealed.drain(..unsealed.len());
+    exchange.hints_due.extend(unsealed.iter().copied());
     drop(exchange);
     let mut state = shared.state();
-    for rolled in rolled {
-        if let Some(segment) = state.segments.get_mut(rolled.id) {
-            segment.sealed_end = Some(rolled.seal.end);
+    for unsealed in unsealed {
+        if let Some(segment) = state.segments.get_mut(unsealed.id) {
+            segment.sealed_end = Some(unsealed.seal.end);
             segment.file.file.release();
         }
     }
@@ -306,11 +311,11 @@ pub(super) fn seal_rolled(shared: &Shared) -> bool {
     true
 }
 
-fn seal(manifest: &mut Manifest, rolled: FullSegment) {
-    if let Some(listed) = manifest.segments.iter_mut().find(|listed| listed.id == rolled.id) {
-        listed.seal = Some(rolled.seal);
+fn seal(manifest: &mut Manifest, unsealed: FullSegment) {
+    if let Some(listed) = manifest.segments.iter_mut().find(|listed| listed.id == unsealed.id) {
+        listed.seal = Some(unsealed.seal);
     }
-    manifest.sealed_sequence = manifest.sealed_sequence.max(rolled.seal.next_sequence - 1);
+    manifest.sealed_sequence = manifest.sealed_sequence.max(unsealed.seal.next_sequence - 1);
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

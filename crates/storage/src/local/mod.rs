@@ -206,13 +206,13 @@ mod segments;
 mod shard;
 mod shared;
 mod slice;
+mod startup_cache;
 mod state;
 #[cfg(any(test, feature = "testing"))]
 mod stepped;
 mod store;
 mod survey;
 mod walk;
-mod warm;
 mod warnings;
 mod writer;
 

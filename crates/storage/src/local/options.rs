@@ -40,7 +40,7 @@ pub struct LocalOptions {
     /// Most bytes of the values that opening keeps for the first scan of each partition; a scan reads other values from
     /// the segments, including everything between them. The values of a waiting message take about 28 bytes. Default
     /// 256 MiB.
-    pub warm_bytes_max: usize,
+    pub startup_cache_bytes_max: usize,
     /// The counters used by its threads.
     pub metrics: StorageMetrics,
 }
@@ -56,7 +56,7 @@ impl Default for LocalOptions {
             clean_bytes_per_second: 128 << 20,
             scrub_interval: Some(Duration::from_secs(7 * 24 * 3600)),
             scrub_bytes_per_second: 16 << 20,
-            warm_bytes_max: 256 << 20,
+            startup_cache_bytes_max: 256 << 20,
             metrics: StorageMetrics::default(),
         }
     }

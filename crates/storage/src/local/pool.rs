@@ -64,7 +64,8 @@ pub(super) struct Exchange {
     /// Number of the last round that the keeper began, and of the last one it finished.
     pub(super) rounds_begun: u64,
     pub(super) rounds_done: u64,
-    pub(super) rolled: VecDeque<FullSegment>,
+    /// Full segments whose seal is not in the manifest yet.
+    pub(super) unsealed: VecDeque<FullSegment>,
     /// Sealed segments without a hint yet.
     pub(super) hints_due: VecDeque<FullSegment>,
     /// Listings of some of them, and of segments that will be added to them soon.

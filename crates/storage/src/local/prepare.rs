@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::descriptors::Handle;
-use super::directory::is_full;
+use super::directory::{failed, is_full};
 use super::filesystem::File;
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::keeper::FILL_BYTES;
@@ -31,7 +31,7 @@ pub(super) fn prepare(
     let result = prepare_file(shared, id, capacity, zeroed);
     let segment = result.map_err(|error| match is_full(&error) {
         true => Error::Full { reason: format!("can't prepare a segment: {error}") },
-        false => Error::Unavailable { reason: format!("can't prepare a segment: {error}") },
+        false => failed("can't prepare a segment", &error),
     })?;
     let segment = Arc::new(segment);
     let replaced: Vec<_> = match replaces_queue {

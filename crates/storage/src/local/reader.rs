@@ -107,7 +107,7 @@ fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Re
             false => !shared.is_stopping(),
         };
         match result {
-            Err(error @ Error::Unavailable { .. }) if is_patient => {
+            Err(error @ (Error::Unavailable { .. } | Error::Exhausted { .. })) if is_patient => {
                 shared.warnings.warn(READ, &error);
                 failed += 1;
                 if !shared.stepped.is_stepped() {
@@ -203,8 +203,8 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         wanted.iter().map(|wanted| Entry { number: wanted.key.number, value: Bytes::new() }).collect();
     let mut cold = Vec::new();
     {
-        let mut warm = shared.warm();
-        let mut look_up = warm.look_up();
+        let mut startup_cache = shared.startup_cache();
+        let mut look_up = startup_cache.look_up();
         for (one, entry) in wanted.into_iter().zip(&mut entries) {
             match look_up.get(one.location) {
                 Some(value) => entry.value = value,
@@ -224,7 +224,7 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
         entries.retain(|entry| damaged.binary_search_by_key(&entry.number, |one| one.number).is_err());
     }
     if next.is_none() {
-        shared.warm().scanned(space, partition);
+        shared.startup_cache().scanned(space, partition);
     }
     Ok(Page { entries, damaged, next })
 }

@@ -17,9 +17,9 @@ use super::replay::Replay;
 use super::salvage::check_unfinished;
 use super::scan::{DamagedPut, scan};
 use super::segments::SegmentFile;
+use super::startup_cache::{StartupCache, StartupValues};
 use super::state::State;
 use super::walk::{Damage, End, find_later_frame, rewrite_last_frame};
-use super::warm::{StartupCache, StartupValues};
 use super::writer::Active;
 use crate::{Error, Space};
 
@@ -47,11 +47,11 @@ pub(super) struct Loaded {
     pub(super) descriptors: Arc<Descriptors>,
     pub(super) manifest: Manifest,
     pub(super) state: State,
-    pub(super) warm: StartupCache,
+    pub(super) startup_cache: StartupCache,
     /// The segment to continue in, `None` when there is none yet.
     pub(super) active: Option<Active>,
     /// Segments that are full but not recorded as such.
-    pub(super) rolled: Vec<FullSegment>,
+    pub(super) unsealed: Vec<FullSegment>,
     /// Empty segments after the active one.
     pub(super) prepared: Vec<Arc<SegmentFile>>,
     pub(super) torn: Option<Torn>,
@@ -68,9 +68,9 @@ impl Loaded {
             descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
             manifest: Manifest { next_id: 1, ..Manifest::default() },
             state: State::default(),
-            warm: StartupCache::default(),
+            startup_cache: StartupCache::default(),
             active: None,
-            rolled: Vec::new(),
+            unsealed: Vec::new(),
             prepared: Vec::new(),
             torn: None,
             hints_rebuilt: 0,
@@ -79,11 +79,12 @@ impl Loaded {
     }
 }
 
-/// Reads `directory`; `None` when it contains no store. Keeps at most `warm_bytes_max` of values for the first scan.
+/// Reads `directory`; `None` when it contains no store. Keeps at most `startup_cache_bytes_max` of values for the first
+/// scan.
 pub(super) fn load(
     directory: &Directory,
     mode: Mode,
-    warm_bytes_max: usize,
+    startup_cache_bytes_max: usize,
 ) -> Result<Option<Loaded>, Error> {
     check_unfinished(directory)?;
     let Some(manifest) = Manifest::load(directory)? else {
@@ -94,7 +95,7 @@ pub(super) fn load(
         }
         return Ok(None);
     };
-    load_listed(directory, mode, manifest, warm_bytes_max).map(Some)
+    load_listed(directory, mode, manifest, startup_cache_bytes_max).map(Some)
 }
 
 fn missing_manifest(directory: &Directory) -> &'static str {
@@ -109,11 +110,11 @@ pub(super) fn load_listed(
     directory: &Directory,
     mode: Mode,
     manifest: Manifest,
-    warm_bytes_max: usize,
+    startup_cache_bytes_max: usize,
 ) -> Result<Loaded, Error> {
     std::thread::scope(|scope| {
         let mut loader = Loader::open(scope, directory, mode, manifest)?;
-        loader.loaded.warm = StartupCache::with_room(warm_bytes_max);
+        loader.loaded.startup_cache = StartupCache::with_room(startup_cache_bytes_max);
         loader.load_sealed()?;
         loader.load_open()?;
         Ok(loader.finish())
@@ -156,7 +157,7 @@ impl<'scope> Loader<'scope> {
     fn finish(self) -> Loaded {
         let mut loaded = self.loaded;
         self.replay.finish(&mut loaded.state);
-        loaded.warm.expect(loaded.state.index.partitions());
+        loaded.startup_cache.expect(loaded.state.index.partitions());
         loaded
     }
 
@@ -239,7 +240,7 @@ impl<'scope> Loader<'scope> {
                 self.go_on_in(file, seal, later);
                 return Ok(());
             };
-            self.loaded.rolled.push(FullSegment { id: file.id, seal });
+            self.loaded.unsealed.push(FullSegment { id: file.id, seal });
             // A segment is skipped, and stays without frames, when the next batch is too large for it.
             for passed_over in later.iter().take(next) {
                 let seal = Seal {
@@ -247,7 +248,7 @@ impl<'scope> Loader<'scope> {
                     first_sequence: end.next_sequence,
                     next_sequence: end.next_sequence,
                 };
-                self.loaded.rolled.push(FullSegment { id: passed_over.id, seal });
+                self.loaded.unsealed.push(FullSegment { id: passed_over.id, seal });
             }
             sequence = end.next_sequence;
             rest = later.get(next..).unwrap_or_default();
@@ -332,7 +333,7 @@ impl<'scope> Loader<'scope> {
                 self.values.push(entry.placed.offset, value);
             }
         });
-        self.loaded.warm.add(id, &self.values);
+        self.loaded.startup_cache.add(id, &self.values);
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use bytes::Bytes;
 
+use super::directory::failed;
 use super::hint::Hint;
 use super::segments::Segments;
 use super::state::State;
@@ -71,8 +72,7 @@ impl<'scope> Replay<'scope> {
             thread.map(|thread| Replayer { hints, thread })
         });
         let threads = threads.into_iter().collect::<Result<_, _>>();
-        let threads = threads
-            .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })?;
+        let threads = threads.map_err(|error| failed("can't start a thread", &error))?;
         let (lend, returned) = channel();
         Ok(Self { threads, lend, returned, ahead_bytes: 0, spare: Vec::new() })
     }

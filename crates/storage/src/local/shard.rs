@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 use super::backup::PinnedPlan;
-use super::directory::{Directory, Name, unavailable};
+use super::directory::{Directory, Name, failed, unavailable};
 use super::leftovers::tidy_leftovers;
 use super::manifest::{Closed, Manifest, NotStored};
 use super::options::LocalOptions;
@@ -70,7 +70,7 @@ impl LocalShard {
         options: LocalOptions,
         scrub_damage: ScrubDamageSender,
     ) -> Result<(Arc<Shared>, Active), Error> {
-        let loaded = load(&directory, Mode::Open, options.warm_bytes_max)?;
+        let loaded = load(&directory, Mode::Open, options.startup_cache_bytes_max)?;
         let (shared, active) = begin(directory, options, scrub_damage, loaded)?;
         let shared = Arc::new(shared);
         let active = match active {
@@ -165,9 +165,9 @@ impl LocalShard {
 
     /// Records the end of the log, so that the next opening need not search for it and detects missing frames.
     pub(super) fn leave_closed(&self, active: &Active) {
-        let _sealed = keeper::seal_rolled(&self.shared);
+        let _sealed = keeper::seal_full(&self.shared);
         keeper::write_hints(&self.shared);
-        if !self.shared.pool.lock().rolled.is_empty() {
+        if !self.shared.pool.lock().unsealed.is_empty() {
             return;
         }
         let manifest_bytes =
@@ -283,7 +283,7 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new()
         .name(format!("store-{name}"))
         .spawn(move || run(&alarm.0))
-        .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") })
+        .map_err(|error| failed("can't start a thread", &error))
 }
 
 /// Kills the handle when its thread panics.
@@ -307,7 +307,7 @@ fn begin(
 ) -> Result<(Shared, Option<Active>), Error> {
     let is_new = loaded.is_none();
     let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
-    let Loaded { descriptors, mut manifest, state, warm, active, rolled, prepared, .. } = loaded;
+    let Loaded { descriptors, mut manifest, state, startup_cache, active, unsealed, prepared, .. } = loaded;
     if is_new {
         directory.sync_parents();
     }
@@ -321,7 +321,7 @@ fn begin(
     {
         let mut exchange = pool.lock();
         exchange.prepared.extend(prepared);
-        exchange.rolled.extend(rolled);
+        exchange.unsealed.extend(unsealed);
         exchange.spares = leftovers.spares;
     }
     let shared = Shared {
@@ -330,7 +330,7 @@ fn begin(
         options,
         state: Mutex::new(state),
         manifest: Mutex::new(manifest),
-        warm: Mutex::new(warm),
+        startup_cache: Mutex::new(startup_cache),
         read_buffers: ReadBuffers::default(),
         pool,
         stepped: Stepped::default(),

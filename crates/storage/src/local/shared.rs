@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
 use super::descriptors::Descriptors;
-use super::directory::{Directory, is_full};
+use super::directory::{Directory, failed, is_full};
 use super::filesystem::FileIdentity;
 use super::manifest::{Manifest, NotStored};
 use super::options::LocalOptions;
@@ -16,8 +16,8 @@ use super::pool::{Pool, Stepped, WakeFlag};
 use super::read_buffers::ReadBuffers;
 use super::scrub::ScrubDamage;
 use super::segments::SegmentFile;
+use super::startup_cache::StartupCache;
 use super::state::State;
-use super::warm::StartupCache;
 use super::warnings::Warnings;
 use crate::{Error, Pressure};
 
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) options: LocalOptions,
     pub(super) state: Mutex<State>,
     pub(super) manifest: Mutex<Manifest>,
-    pub(super) warm: Mutex<StartupCache>,
+    pub(super) startup_cache: Mutex<StartupCache>,
     pub(super) read_buffers: ReadBuffers,
     pub(super) pool: Pool,
     /// Set when a test steps the store instead of threads.
@@ -60,8 +60,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn warm(&self) -> MutexGuard<'_, StartupCache> {
-        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn startup_cache(&self) -> MutexGuard<'_, StartupCache> {
+        self.startup_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -123,8 +123,11 @@ impl Shared {
                 Ok(())
             }
             Err(NotStored::Unchanged(error)) => {
-                let reason = format!("can't write the manifest: {error}");
-                Err(if is_full(&error) { Error::Full { reason } } else { Error::Unavailable { reason } })
+                let what = "can't write the manifest";
+                Err(match is_full(&error) {
+                    true => Error::Full { reason: format!("{what}: {error}") },
+                    false => failed(what, &error),
+                })
             }
             Err(NotStored::InDoubt(error)) => {
                 self.fail_in_doubt("replacing", &self.directory.manifest_path(), &error);

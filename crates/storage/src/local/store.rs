@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 
 use super::backup::PinnedPlan;
-use super::directory::{Directory, unavailable};
+use super::directory::{Directory, failed, unavailable};
 use super::figures::StorageFigures;
 use super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::options::LocalOptions;
@@ -153,9 +153,7 @@ impl Store for LocalStore {
             // The caller may be gone; the lease is then held until the next acquisition.
             let _ = answer.send(directory.acquire(shard));
         });
-        let started = opening
-            .map(|_| ())
-            .map_err(|error| Error::Unavailable { reason: format!("can't start a thread: {error}") });
+        let started = opening.map(|_| ()).map_err(|error| failed("can't start a thread", &error));
         async move {
             started?;
             opened.await.unwrap_or_else(|_| Err(Error::Stopped { reason: "opening it failed".to_owned() }))

@@ -1,6 +1,7 @@
 //! Management requests that arrive before the link for their responses.
 
 use bytes::Bytes;
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Timestamp};
 
 use super::harness::{Harness, QUEUE, request};

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use peeklock_access::Access;
-use peeklock_engine::runtime::{MailboxReceiver, Requests};
+use peeklock_engine::runtime::{MailboxReceiver, Requests, Response};
 use peeklock_engine::{
     AcceptedSession, Delivery, Lock, LockToken, MessageView, Received, SequenceNumber, Tier, Timestamp,
 };
@@ -62,6 +62,12 @@ impl Harness {
     /// A broker whose namespace has this tier.
     pub(super) fn of_tier(tier: Tier) -> Self {
         let config = DialectConfig { tier, ..DialectConfig::default() };
+        Self::configured(Access::open(), &Peer::default(), Config::default().incoming_window, config)
+    }
+
+    /// A broker that ends unused links and connections.
+    pub(super) fn with_idle_limits(idle: IdleLimits) -> Self {
+        let config = DialectConfig { idle, ..DialectConfig::default() };
         Self::configured(Access::open(), &Peer::default(), Config::default().incoming_window, config)
     }
 

@@ -1,5 +1,6 @@
 //! Deliveries that have not begun to be sent: released when the link ends, or when they wait too long.
 
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Refusal, SettleFailure, Settlement};
 
 use super::harness::{Harness, LOCK_MS, QUEUE};

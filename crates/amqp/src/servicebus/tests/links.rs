@@ -1,3 +1,4 @@
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, Settlement, SubQueue};
 
 use super::harness::{Harness, QUEUE};

@@ -1,3 +1,4 @@
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{CreditLimit, Delivery, Lock, LockToken, Received, Refusal, SettleFailure, Settlement};
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Refusal, Timestamp};
 
 use super::harness::{Harness, QUEUE, plain_attach, request};

@@ -1,4 +1,5 @@
 use bytes::{Bytes, BytesMut};
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, SequenceNumber};
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{
     LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, SessionRequest, SettleFailure, SubQueue,
     Timestamp,

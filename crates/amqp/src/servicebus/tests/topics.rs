@@ -1,4 +1,5 @@
 use bytes::{Bytes, BytesMut};
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{PropertyValue, QueuePath, Refusal, SubQueue};
 use smallvec::SmallVec;
 

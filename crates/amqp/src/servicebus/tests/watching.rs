@@ -1,4 +1,5 @@
 use peeklock_engine::Refusal;
+use peeklock_engine::runtime::Response;
 
 use super::harness::{Harness, QUEUE, SUBSCRIPTION, message};
 use crate::endpoint::Event;

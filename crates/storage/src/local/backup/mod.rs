@@ -86,14 +86,14 @@ impl BackupPlan {
     }
 
     /// The plan for `manifest` and the state known beyond it.
-    fn cut(manifest: &Manifest, log_end: Option<Closed>, rolled: impl Fn(u32) -> Option<Seal>) -> Self {
+    fn cut(manifest: &Manifest, log_end: Option<Closed>, unsealed: impl Fn(u32) -> Option<Seal>) -> Self {
         let mut plan = Self { manifest: Manifest { closed: None, ..manifest.clone() }, open: Vec::new() };
         if let Some(end) = log_end {
             plan.manifest.sealed_sequence = end.seal.next_sequence - 1;
         }
         plan.manifest.segments.clear();
         for listed in &manifest.segments {
-            let known = rolled(listed.id).or(log_end.filter(|end| end.id == listed.id).map(|end| end.seal));
+            let known = unsealed(listed.id).or(log_end.filter(|end| end.id == listed.id).map(|end| end.seal));
             let Some(seal) = listed.seal.or(known).filter(|seal| seal.end > u64::from(SEGMENT_HEADER_BYTES))
             else {
                 continue;
@@ -164,10 +164,10 @@ impl PinnedPlan {
         let Some(loaded) = load(&directory, Mode::Check, 0)? else {
             return Err(no_store(&directory));
         };
-        let Loaded { manifest, active, rolled, .. } = &loaded;
+        let Loaded { manifest, active, unsealed, .. } = &loaded;
         let log_end = active.as_ref().map(|active| Closed { id: active.segment.id, seal: active.seal() });
-        let rolled = |id| rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal);
-        Ok(Self { plan: BackupPlan::cut(manifest, log_end, rolled), held: PinnedFiles::Directory(lock) })
+        let unsealed = |id| unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal);
+        Ok(Self { plan: BackupPlan::cut(manifest, log_end, unsealed), held: PinnedFiles::Directory(lock) })
     }
 }
 
@@ -176,8 +176,9 @@ fn try_cut(shared: &Shared) -> Option<PinnedPlan> {
     let manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
     let state = shared.state();
     let exchange = shared.pool.lock();
-    let rolled = |id| exchange.rolled.iter().find(|rolled| rolled.id == id).map(|rolled| rolled.seal);
-    let plan = BackupPlan::cut(&manifest, state.log_end, rolled);
+    let unsealed =
+        |id| exchange.unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal);
+    let plan = BackupPlan::cut(&manifest, state.log_end, unsealed);
     let files = plan.manifest.segments.iter().map(|listed| {
         let segment = state.segments.get(listed.id)?;
         Some(Arc::clone(&segment.file))

@@ -19,7 +19,7 @@ async fn acknowledged_values_exist_after_a_clean_close() {
     assert_eq!(expected.len(), 100);
     let (_store, shard) = open(&disk);
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), expected);
-    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), expected, "again, now without warm values");
+    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), expected, "again, now without the startup cache");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_closed_store_says_so_and_frees_the_directory() {
 }
 
 #[tokio::test]
-async fn warm_values_go_once_every_partition_was_scanned() {
+async fn the_startup_cache_goes_once_every_partition_was_scanned() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);
     for number in 1..=40 {
@@ -107,9 +107,9 @@ async fn warm_values_go_once_every_partition_was_scanned() {
     }
     store.close();
     let (store, shard) = open(&disk);
-    assert!(!store.current().shared().warm().is_empty());
+    assert!(!store.current().shared().startup_cache().is_empty());
     shard.scan(Space::Head, QUEUE, 0).await.unwrap();
-    assert!(store.current().shared().warm().is_empty());
+    assert!(store.current().shared().startup_cache().is_empty());
 }
 
 /// A scan finds all values, however few are kept in memory.
@@ -122,11 +122,15 @@ async fn no_more_is_kept_than_there_is_room_for() {
     }
     let before = shard.scan(Space::Head, QUEUE, 0).await.unwrap();
     store.close();
-    for (warm_bytes_max, is_empty) in [(0, true), (1 << 20, false)] {
-        let options = LocalOptions { warm_bytes_max, ..options() };
+    for (startup_cache_bytes_max, is_empty) in [(0, true), (1 << 20, false)] {
+        let options = LocalOptions { startup_cache_bytes_max, ..options() };
         let store = LocalStore::open_on(disk.mount(), DIRECTORY, options).unwrap();
         let shard = acquire(&store).unwrap();
-        assert_eq!(store.current().shared().warm().is_empty(), is_empty, "{warm_bytes_max}");
+        assert_eq!(
+            store.current().shared().startup_cache().is_empty(),
+            is_empty,
+            "{startup_cache_bytes_max}"
+        );
         assert_eq!(shard.scan(Space::Head, QUEUE, 0).await.unwrap(), before);
         store.close();
     }

@@ -29,6 +29,22 @@ async fn descriptors_do_not_grow_with_the_log() {
 }
 
 #[tokio::test]
+async fn a_store_that_does_not_open_for_want_of_descriptors_says_so() {
+    let disk = SimulatedDisk::new();
+    let (store, _) = open(&disk);
+    store.close();
+    drop(store);
+    for descriptors_max in 0.. {
+        disk.set_descriptors_max(Some(descriptors_max));
+        match try_open(&disk) {
+            Ok(_) => return assert!(descriptors_max > 0),
+            Err(Error::Exhausted { .. }) => {}
+            Err(error) => panic!("{descriptors_max}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_runs_out_of_descriptors_continues_once_there_are_some_again() {
     let disk = SimulatedDisk::new();
     let (store, shard) = open(&disk);

@@ -181,7 +181,7 @@ async fn a_copy_that_cannot_be_made_durable_is_given_up_and_its_originals_stay()
                     shard.submit(complete(number)).await.unwrap();
                 }
                 let expected = contents(&*shard, &[QUEUE]).await.unwrap();
-                let is_sealed = || store.current().shared().pool.lock().rolled.is_empty();
+                let is_sealed = || store.current().shared().pool.lock().unsealed.is_empty();
                 eventually("full segments are sealed", is_sealed).await;
                 // The next file is the copy, or a segment that the keeper prepares meanwhile.
                 let id = store.current().shared().manifest.lock().unwrap().next_id;

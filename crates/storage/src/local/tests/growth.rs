@@ -41,7 +41,7 @@ pub(super) fn settle(store: &LocalStore) {
         crate::local::keeper::write_hints(shared);
         let exchange = shared.pool.lock();
         let is_due =
-            !exchange.rolled.is_empty() || !exchange.retired.is_empty() || !exchange.hints_due.is_empty();
+            !exchange.unsealed.is_empty() || !exchange.retired.is_empty() || !exchange.hints_due.is_empty();
         // The last hint may still be in progress until another round begins.
         match idle_in_round.filter(|_| !is_busy && !is_due) {
             Some(round) if round < exchange.rounds_begun => return,

@@ -41,7 +41,7 @@ fn fill_with(shard: &LocalShard, workers: &mut Workers, first: u64, step: impl F
     let is_full = |number: &u64| {
         step(shard, *number);
         while workers.writer.step(&workers.write_requests, 2) > 0 {}
-        !shared.pool.lock().rolled.is_empty()
+        !shared.pool.lock().unsealed.is_empty()
     };
     (first..).find(is_full).expect("a segment is full some time")
 }
@@ -62,13 +62,13 @@ fn hinted(disk: &SimulatedDisk) -> Vec<String> {
 
 /// Asserts that the full segment has the same hint from its listing and by reading it, and returns that hint.
 fn hint_made_in_both_ways(disk: &SimulatedDisk, shared: &crate::local::shared::Shared) -> Vec<u8> {
-    let rolled = shared.pool.lock().rolled[0];
+    let unsealed = shared.pool.lock().unsealed[0];
     let listing =
-        shared.pool.lock().take_listing(rolled.id).expect("a listing from the segment's beginning on");
-    let file = Arc::clone(&shared.state().segments.get(rolled.id).unwrap().file);
-    keeper::write_hint(shared, &file, rolled.seal, Some(listing)).unwrap();
+        shared.pool.lock().take_listing(unsealed.id).expect("a listing from the segment's beginning on");
+    let file = Arc::clone(&shared.state().segments.get(unsealed.id).unwrap().file);
+    keeper::write_hint(shared, &file, unsealed.seal, Some(listing)).unwrap();
     let listed = hint_bytes(disk);
-    keeper::write_hint(shared, &file, rolled.seal, None).unwrap();
+    keeper::write_hint(shared, &file, unsealed.seal, None).unwrap();
     assert_eq!(listed, hint_bytes(disk));
     listed
 }
@@ -126,8 +126,8 @@ fn a_segment_that_was_not_filled_from_its_beginning_by_one_owner_has_no_listing(
     let (shard, mut workers) = open_prepared(&disk);
     fill_a_segment(&shard, &mut workers);
     let mut exchange = workers.shared.pool.lock();
-    let rolled = exchange.rolled[0];
-    assert!(exchange.take_listing(rolled.id).is_none());
+    let unsealed = exchange.unsealed[0];
+    assert!(exchange.take_listing(unsealed.id).is_none());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Transactions over several entities, and the sessions on which they are possible.
 
+use peeklock_engine::runtime::Response;
+
 use super::super::entities::{OTHER, TOPIC, Work};
 use super::super::harness::{Harness, QUEUE, SESSION_FILTER, SESSIONS, message};
 use super::acting::{condition, in_transaction};

@@ -1,5 +1,7 @@
 //! Time and size of a transaction.
 
+use peeklock_engine::runtime::Response;
+
 use super::super::harness::Harness;
 use super::acting::{condition, in_transaction};
 use crate::servicebus::*;

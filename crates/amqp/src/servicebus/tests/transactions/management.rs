@@ -2,6 +2,7 @@
 //! not.
 
 use bytes::Bytes;
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{ReceiveMode, Refusal, SequenceNumber, SettleFailure, Settlement, Timestamp};
 
 use super::super::entities::Work;

@@ -1,6 +1,7 @@
 //! Point 2: frames that follow a discharge on the connection are handled after it.
 
 use peeklock_engine::SequenceNumber;
+use peeklock_engine::runtime::Response;
 use smallvec::SmallVec;
 
 use super::super::harness::{Harness, message};

@@ -1,5 +1,6 @@
 //! Sends and settlements in a transaction.
 
+use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Property, Refusal, Settlement};
 
 use super::super::entities::{SUBSCRIPTION, Work};

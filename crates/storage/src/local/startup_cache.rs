@@ -76,7 +76,7 @@ impl StartupCache {
     /// A cursor for looking up values.
     pub(super) fn look_up(&mut self) -> LookUp<'_> {
         self.is_used = true;
-        LookUp { warm: self, segment: None, next: 0 }
+        LookUp { cache: self, segment: None, next: 0 }
     }
 
     /// Whether a value was looked up since the last call.
@@ -110,7 +110,7 @@ impl StartupCache {
 /// Finds values; fast when consecutive look-ups have increasing offsets.
 #[derive(Debug)]
 pub(super) struct LookUp<'a> {
-    warm: &'a StartupCache,
+    cache: &'a StartupCache,
     /// Position of the last value found, or of its place.
     segment: Option<(u32, &'a StartupSegment)>,
     next: usize,
@@ -122,7 +122,7 @@ impl LookUp<'_> {
         let segment = match self.segment {
             Some((id, segment)) if id == location.segment => segment,
             _ => {
-                let segment = self.warm.segments.get(&location.segment)?;
+                let segment = self.cache.segments.get(&location.segment)?;
                 (self.segment, self.next) = (Some((location.segment, segment)), 0);
                 segment
             }
@@ -166,9 +166,9 @@ mod tests {
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
             values.push(offset, value);
         }
-        let mut warm = StartupCache::with_room(1 << 20);
-        warm.add(7, &values);
-        let mut look_up = warm.look_up();
+        let mut cache = StartupCache::with_room(1 << 20);
+        cache.add(7, &values);
+        let mut look_up = cache.look_up();
         for (offset, value) in [(64, &b"one"[..]), (128, b""), (192, b"three")] {
             let len = u32::try_from(value.len()).unwrap();
             assert_eq!(look_up.get(Location::new(7, offset, len)).as_deref(), Some(value));
@@ -184,13 +184,13 @@ mod tests {
             kept in vec(btree_set(0_u32..400, 0..60), 1..4),
             asked in vec((0_usize..4, 0_u32..400), 0..200),
         ) {
-            let mut warm = StartupCache::with_room(1 << 20);
+            let mut cache = StartupCache::with_room(1 << 20);
             for (id, offsets) in kept.iter().enumerate() {
                 let mut values = StartupValues::default();
                 offsets.iter().for_each(|offset| values.push(*offset, &offset.to_le_bytes()));
-                warm.add(id as u32, &values);
+                cache.add(id as u32, &values);
             }
-            let mut look_up = warm.look_up();
+            let mut look_up = cache.look_up();
             for (id, offset) in asked {
                 let expected = kept.get(id).is_some_and(|kept| kept.contains(&offset)).then(|| offset.to_le_bytes());
                 let found = look_up.get(Location::new(id as u32, offset, 4));
