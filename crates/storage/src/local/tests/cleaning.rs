@@ -1,7 +1,6 @@
 //! Freeing dead segments without losing or reviving anything.
 
 use super::*;
-use crate::samples::Model;
 
 fn segments(store: &LocalStore) -> usize {
     store.current().shared().state().segments.in_order().count()
@@ -89,43 +88,6 @@ async fn deleted_values_do_not_return_when_their_removal_is_freed_first() {
         assert_eq!(found, [1, 1], "{how}");
         store.close();
     }
-}
-
-#[tokio::test]
-async fn a_partition_that_is_used_again_after_its_removal_keeps_its_removed_values_removed() {
-    let disk = SimulatedDisk::new();
-    let (store, shard) = open(&disk);
-    let other = |number| Key::new(Space::Body, PartitionId(9), number);
-    let mut next = 0;
-    // Values that stay keep the segments in which the removed ones are.
-    let mut fill = |batch: &mut Batch| {
-        next += 1;
-        batch.put(other(next), value(next, 700));
-    };
-    for number in 1..=40 {
-        let mut batch = send(number);
-        fill(&mut batch);
-        shard.submit(batch).await.unwrap();
-    }
-    let mut batch = Batch::new();
-    [Space::Head, Space::Body].map(|space| batch.delete_range(space, QUEUE, 0..=u64::MAX));
-    shard.submit(batch).await.unwrap();
-    for number in 1..=40 {
-        shard.submit(send(number)).await.unwrap();
-    }
-    clean_all(&store);
-    for number in 1..=40 {
-        shard.submit(complete(number)).await.unwrap();
-    }
-    for _ in 0..40 {
-        let mut batch = Batch::new();
-        fill(&mut batch);
-        shard.submit(batch).await.unwrap();
-    }
-    clean_all(&store);
-    store.close();
-    let (_store, shard) = open(&disk);
-    assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), Model::new());
 }
 
 #[tokio::test]
