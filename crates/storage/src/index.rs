@@ -9,8 +9,10 @@ use rustc_hash::FxHashMap;
 use crate::{Key, PartitionId, Space};
 
 mod chunk;
+mod removed;
 
 use chunk::Chunk;
+use removed::RemovedPartitions;
 
 /// Keys per chunk.
 const CHUNK_KEYS: u64 = 256;
@@ -57,7 +59,8 @@ impl Location {
 struct Tree {
     /// Chunks by number / [`CHUNK_KEYS`].
     chunks: BTreeMap<u64, Chunk>,
-    /// One past the highest number in any record on disk, 0 for none: keys from here on have no older version.
+    /// One past the highest number in any record on disk, 0 for none: keys from here on have no older version. The last
+    /// number if the partition had been removed as a whole before: then any key may have one.
     numbers_end: u64,
 }
 
@@ -72,6 +75,8 @@ impl Tree {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     trees: FxHashMap<(Space, PartitionId), Tree>,
+    /// Partitions without a tree because they were removed as a whole. The broker does not use them again.
+    removed: RemovedPartitions,
     /// Keys whose older versions may still exist in other segments, with the rank from which on they do. Few: keys that
     /// were overwritten or reused after removal.
     shadowed: FxHashMap<Key, u32>,
@@ -101,7 +106,7 @@ impl Index {
         location: Location,
         shadowed_since: Option<u32>,
     ) -> Option<Location> {
-        let tree = self.trees.entry((key.space, key.partition)).or_default();
+        let tree = self.tree(key.space, key.partition);
         tree.numbers_end = tree.numbers_end.max(key.number.saturating_add(1));
         let location = if shadowed_since.is_some() { location.shadowed() } else { location };
         let number = key.number / CHUNK_KEYS;
@@ -123,6 +128,15 @@ impl Index {
             None => {}
         }
         before
+    }
+
+    /// The tree of a space of a partition; created if missing.
+    fn tree(&mut self, space: Space, partition: PartitionId) -> &mut Tree {
+        let removed = &self.removed;
+        self.trees.entry((space, partition)).or_insert_with(|| {
+            let numbers_end = if removed.contains(space, partition) { u64::MAX } else { 0 };
+            Tree { numbers_end, ..Tree::default() }
+        })
     }
 
     /// Changes the location of `key` to the copy of its record, if it still is the original's.
@@ -154,8 +168,24 @@ impl Index {
         Some(before)
     }
 
-    /// Removes every key in `numbers` and passes its location to `forgotten`.
+    /// Removes every key in `numbers` and passes its location to `forgotten`. A partition from which all numbers are
+    /// removed is forgotten.
     pub(crate) fn remove_range(
+        &mut self,
+        space: Space,
+        partition: PartitionId,
+        numbers: RangeInclusive<u64>,
+        forgotten: impl FnMut(Location),
+    ) {
+        let is_whole = numbers == (0..=u64::MAX);
+        self.remove_keys(space, partition, numbers, forgotten);
+        if is_whole {
+            self.trees.remove(&(space, partition));
+            self.removed.insert(space, partition);
+        }
+    }
+
+    fn remove_keys(
         &mut self,
         space: Space,
         partition: PartitionId,
@@ -205,21 +235,26 @@ impl Index {
         })
     }
 
-    /// One past the highest number known for this space and partition.
+    /// One past the highest number known for this space and partition, the last number if it was removed as a whole.
     pub(crate) fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
-        self.trees.get(&(space, partition)).map_or(0, |tree| tree.numbers_end)
+        match self.trees.get(&(space, partition)) {
+            Some(tree) => tree.numbers_end,
+            None if self.removed.contains(space, partition) => u64::MAX,
+            None => 0,
+        }
     }
 
     /// Raises [`Index::numbers_end`] beyond `number`.
     pub(crate) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
-        let tree = self.trees.entry((space, partition)).or_default();
-        tree.numbers_end = tree.numbers_end.max(number.saturating_add(1));
+        if self.numbers_end(space, partition) <= number {
+            self.tree(space, partition).numbers_end = number.saturating_add(1);
+        }
     }
 
     /// Raises [`Index::numbers_end`] beyond a key and returns the previous value, if the key was beyond it: then it is
     /// in no record on disk.
     pub(crate) fn note_if_new(&mut self, key: Key) -> Option<u64> {
-        let tree = self.trees.entry((key.space, key.partition)).or_default();
+        let tree = self.tree(key.space, key.partition);
         let end = tree.numbers_end;
         // No end can be beyond the last number, so that number always counts as known.
         let past = key.number.checked_add(1).filter(|past| *past > end)?;
@@ -230,6 +265,7 @@ impl Index {
     /// Adds the keys of `other`, which must be of other spaces or partitions.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.trees.extend(other.trees);
+        self.removed.absorb(other.removed);
         self.shadowed.extend(other.shadowed);
         self.keys += other.keys;
     }

@@ -7,10 +7,11 @@
 //! The cache is the first to shrink when the process's memory budget gets short: it may hold a quarter of what others leave
 //! of it.
 //!
-//! A body is a slice of the buffer it arrived in and keeps that whole buffer alive. Removed bodies therefore stay charged
-//! while an older body is still cached, because it may share their buffer; once removed bodies outweigh the live ones, the
-//! live ones are copied into buffers of their own. Not charged are buffers shared with messages of other partitions: at
-//! worst one read buffer of the front end for each cached body.
+//! A body is a slice of the buffer it arrived in and keeps that whole buffer alive, also the messages of other partitions in
+//! it. Small bodies are therefore copied: otherwise a thousand bodies of some bytes each could keep a thousand read buffers
+//! of the front end. A large body is not much smaller than its buffer. Removed bodies stay charged while an older one is
+//! still cached, because it may share their buffer; once removed bodies outweigh the live ones, the live ones are copied
+//! into buffers of their own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ const SHARE_OF_FREE: usize = 4;
 
 /// The limit of all caches is what others leave of the process's budget, divided by this.
 const PART_OF_REST: usize = 4;
+
+/// Smallest body that is not copied, in bytes: a quarter of the largest read of the front end.
+const SHARED_BYTES_MIN: usize = 32 << 10;
 
 /// Bookkeeping per body in bytes, charged with it.
 const SLOT_BYTES: usize = size_of::<Slot>();
@@ -100,6 +104,7 @@ impl BodyCache {
         }
         let cost = u32::try_from(content.len() + SLOT_BYTES).unwrap_or(u32::MAX);
         self.charge(cost as usize);
+        let content = if may_share(&content) { content } else { Bytes::copy_from_slice(&content) };
         self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
     }
 
@@ -180,7 +185,7 @@ impl BodyCache {
     /// time.
     fn compact(&mut self) {
         self.slots.retain_mut(|slot| {
-            if let Some(content) = &mut slot.content {
+            if let Some(content) = slot.content.as_mut().filter(|content| may_share(content)) {
                 *content = Bytes::copy_from_slice(content);
             }
             slot.content.is_some()
@@ -204,6 +209,11 @@ impl Drop for BodyCache {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Whether a body in the cache may be a slice of a buffer with other messages.
+fn may_share(content: &[u8]) -> bool {
+    content.len() >= SHARED_BYTES_MIN
 }
 
 #[cfg(test)]
@@ -275,24 +285,38 @@ mod tests {
     }
 
     #[test]
-    fn removed_contents_are_charged_until_nothing_can_share_their_buffer() {
+    fn small_bodies_keep_nothing_of_the_buffer_in_which_they_arrived() {
         let budget = budget_of(1024 * KB);
-        let buffer = Bytes::from(vec![7; 64 * KB]);
+        let buffer = Bytes::from(vec![7; 128 * KB]);
+        let mut cache = BodyCache::new(Arc::clone(&budget));
+        cache.insert(BodyRef(1), buffer.slice(..10));
+        cache.insert(BodyRef(2), buffer.slice(10..SHARED_BYTES_MIN));
+        assert!(buffer.is_unique());
+        cache.insert(BodyRef(3), buffer.slice(..SHARED_BYTES_MIN));
+        assert!(!buffer.is_unique(), "not copied");
+        assert_eq!(cache.get(BodyRef(1)), Some(buffer.slice(..10)));
+    }
+
+    #[test]
+    fn removed_contents_are_charged_until_nothing_can_share_their_buffer() {
+        const SIZE: usize = SHARED_BYTES_MIN;
+        let budget = budget_of(1024 * SIZE);
+        let buffer = Bytes::from(vec![7; 64 * SIZE]);
         let mut cache = BodyCache::new(Arc::clone(&budget));
         for number in 0..64_usize {
-            let slice = buffer.slice(number * KB..(number + 1) * KB);
+            let slice = buffer.slice(number * SIZE..(number + 1) * SIZE);
             cache.insert(BodyRef(number as u64 + 1), slice);
         }
         for number in 2..=32 {
             cache.remove(BodyRef(number));
         }
-        assert!(budget.used_bytes() > 64 * KB, "the first content still holds the whole buffer");
+        assert!(budget.used_bytes() > 64 * SIZE, "the first content still holds the whole buffer");
         for number in 33..=64 {
             cache.remove(BodyRef(number));
         }
-        assert!(budget.used_bytes() < 40 * KB);
+        assert!(budget.used_bytes() < 40 * SIZE);
         let survivor = cache.get(BodyRef(1)).unwrap();
-        assert_eq!(survivor, buffer.slice(..KB));
+        assert_eq!(survivor, buffer.slice(..SIZE));
         drop(cache);
         assert_eq!(budget.used_bytes(), 0);
         assert!(buffer.is_unique(), "the survivor has a buffer of its own");

@@ -8,11 +8,15 @@ use rustc_hash::FxHashMap;
 use super::log::RecordPlace;
 use super::record::Position;
 
+/// Number of removed keys that `order` may always hold.
+const LEFT_BEHIND_MIN: usize = 64;
+
 /// Bodies by position in the log. The oldest are evicted first.
 #[derive(Debug)]
 pub(super) struct Cache {
     bodies: FxHashMap<RecordPlace, Bytes>,
-    /// Keys in order of insertion; some may have been removed from `bodies`.
+    /// Keys in order of insertion; some may have been removed from `bodies`, at most half of them beyond
+    /// [`LEFT_BEHIND_MIN`].
     order: VecDeque<RecordPlace>,
     bytes: usize,
     bytes_max: usize,
@@ -41,6 +45,10 @@ impl Cache {
         self.forget(place);
         while self.order.front().is_some_and(|oldest| !self.bodies.contains_key(oldest)) {
             self.order.pop_front();
+        }
+        if self.order.len() > 2 * self.bodies.len() + LEFT_BEHIND_MIN {
+            let bodies = &self.bodies;
+            self.order.retain(|place| bodies.contains_key(place));
         }
     }
 
@@ -81,5 +89,20 @@ mod tests {
         assert_eq!(cache.bytes, 90);
         (1..=7).for_each(|place| cache.remove(RecordPlace(place)));
         assert_eq!((cache.bytes, cache.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn removed_bodies_behind_one_that_stays_take_no_room() {
+        let mut cache = Cache::new(1_000_000);
+        cache.insert(RecordPlace(0), Bytes::from(vec![0; 30]));
+        for place in 1..=100_000 {
+            cache.insert(RecordPlace(place), Bytes::from(vec![0; 30]));
+            if let Some(older) = place.checked_sub(10).filter(|older| *older > 0) {
+                cache.remove(RecordPlace(older));
+            }
+            assert!(cache.order.len() <= 2 * cache.bodies.len() + LEFT_BEHIND_MIN, "{}", cache.order.len());
+        }
+        assert!(cache.get(Position { place: RecordPlace(0), offset: 0 }, 30).is_some());
+        assert_eq!(cache.bytes, 11 * 30);
     }
 }

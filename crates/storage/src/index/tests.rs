@@ -110,3 +110,49 @@ fn a_number_beyond_all_others_is_new_once() {
     assert_eq!(index.note_if_new(Key::new(Space::Body, QUEUE, 0)), Some(0), "each space has its own");
     assert_eq!(index.note_if_new(key(u64::MAX)), None, "nothing can lie beyond the last number");
 }
+
+#[test]
+fn partitions_that_were_removed_as_a_whole_take_no_memory() {
+    const REMOVED: u64 = 10_000;
+    const KEPT: [u64; 2] = [100, 7_000];
+    let mut index = Index::default();
+    let remove =
+        |index: &mut Index, id| index.remove_range(Space::Head, PartitionId(id), 0..=u64::MAX, |_| {});
+    for id in 1..=REMOVED {
+        let key = Key::new(Space::Head, PartitionId(id), id % 300);
+        assert_eq!(index.note_if_new(key), Some(0), "partition {id} is new");
+        index.insert(key, Location::new(1, 0, 10), None);
+        if !KEPT.contains(&id) {
+            remove(&mut index, id);
+        }
+    }
+    assert_eq!((index.trees.len(), index.removed.runs()), (2, 3));
+    KEPT.into_iter().rev().for_each(|id| remove(&mut index, id));
+    assert_eq!((index.trees.len(), index.removed.runs(), index.len()), (0, 1, 0));
+    // Not used by the broker: any key may have an older version.
+    let key = Key::new(Space::Head, PartitionId(5), 1_000);
+    assert_eq!((index.note_if_new(key), index.numbers_end(Space::Head, PartitionId(5))), (None, u64::MAX));
+    assert_eq!(index.numbers_end(Space::Body, PartitionId(5)), 0, "the other space was not removed");
+    assert_eq!(index.numbers_end(Space::Head, PartitionId(REMOVED + 1)), 0);
+}
+
+proptest! {
+    #[test]
+    fn removed_partitions_agree_with_a_set(ids in prop::collection::vec((0..3usize, 0..40u64), 0..100)) {
+        let mut removed = RemovedPartitions::default();
+        let mut model = std::collections::BTreeSet::new();
+        for (space, id) in ids {
+            removed.insert(Space::ALL[space], PartitionId(id));
+            model.insert((Space::ALL[space], PartitionId(id)));
+        }
+        for space in Space::ALL {
+            for id in (0..42).map(PartitionId) {
+                prop_assert_eq!(removed.contains(space, id), model.contains(&(space, id)));
+            }
+        }
+        let is_first = |(space, PartitionId(id)): &&(Space, PartitionId)| {
+            id.checked_sub(1).is_none_or(|before| !model.contains(&(*space, PartitionId(before))))
+        };
+        prop_assert_eq!(removed.runs(), model.iter().filter(is_first).count());
+    }
+}

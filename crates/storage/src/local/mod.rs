@@ -100,6 +100,8 @@
 //!   older version, so its removal shadows only the segment that the index points at.
 //! * A key that was overwritten, or put again after its removal, is marked in the index with the rank from which on
 //!   versions may exist; its removal is kept while any segment from that rank on exists.
+//! * A partition from which all numbers are removed at once takes no memory afterwards: the broker never uses it again. If it
+//!   is used again, any of its keys may have older versions.
 //! * *Ranks* are positions in the order of replay. A segment filled by commits has one rank, its id. The cleaner
 //!   replaces a run of adjacent segments by one copy that covers all their ranks and has their position: every record
 //!   newer than the copied ones is newer than the whole run. So copies need no ordering against commits, the writer is

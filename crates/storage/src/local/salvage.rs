@@ -99,10 +99,13 @@ impl Salvage {
         partitions.into_iter().flat_map(keys).collect()
     }
 
-    /// One past the highest number found in a partition's space, 0 for none.
+    /// One past the highest number found in a partition's space, 0 for none and after its removal as a whole.
     #[must_use]
     pub fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
-        self.survey.state.index.numbers_end(space, partition)
+        match self.survey.state.index.numbers_end(space, partition) {
+            u64::MAX => 0,
+            end => end,
+        }
     }
 
     /// The value of a live key; [`Error::Corrupt`] if it is damaged, `None` if the key does not exist.

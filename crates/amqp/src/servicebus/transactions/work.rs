@@ -20,6 +20,10 @@ use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
 use crate::wire::performative::DeliveryState;
 
+/// Smallest content that is not copied when it becomes part of a transaction, in bytes: it is not much smaller than the
+/// buffer in which it arrived.
+const SHARED_BYTES_MIN: usize = 32 * 1024;
+
 /// An operation that the engine is checking provisionally.
 pub(in crate::servicebus) struct Asked {
     id: TxnId,
@@ -210,7 +214,7 @@ impl ConnectionHandler {
         let operation = Operation::of(&command);
         let result = match response {
             Response::Provisional(Ok(numbers)) => {
-                let command = numbered(command, &numbers);
+                let command = with_own_contents(numbered(command, &numbers));
                 let (entity, sender) = (&entity, sender.as_deref());
                 let is_one = self.check_partition(id, (entity, sender), &command, &numbers);
                 is_one.and_then(|()| self.add_command(id, entity, sender, command)).map(|()| numbers)
@@ -265,4 +269,38 @@ fn numbered(mut command: Command, numbers: &[SequenceNumber]) -> Command {
         }
     }
     command
+}
+
+/// The command with copies of small contents: it is kept until the commit, and each content is a slice of the buffer in
+/// which it arrived, which is not counted with it.
+fn with_own_contents(mut command: Command) -> Command {
+    let own = |content: &mut Bytes| {
+        if content.len() < SHARED_BYTES_MIN {
+            *content = Bytes::copy_from_slice(content);
+        }
+    };
+    match &mut command {
+        Command::Send { messages } => messages.iter_mut().for_each(|message| own(&mut message.content)),
+        Command::SetSessionState { state: Some(state), .. } => own(state),
+        _ => {}
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_keeps_nothing_of_the_buffers_in_which_its_small_messages_arrived() {
+        let buffer = Bytes::from(vec![7; 2 * SHARED_BYTES_MIN]);
+        let message = |bytes| NewMessage { content: buffer.slice(..bytes), ..NewMessage::default() };
+        let send =
+            |bytes| with_own_contents(Command::Send { messages: SmallVec::from_iter([message(bytes)]) });
+        let kept = send(10);
+        assert!(buffer.is_unique());
+        assert_eq!(kept, Command::Send { messages: SmallVec::from_iter([message(10)]) });
+        let large = send(SHARED_BYTES_MIN);
+        assert!(!buffer.is_unique(), "not copied: {large:?}");
+    }
 }

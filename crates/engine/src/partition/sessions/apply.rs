@@ -48,9 +48,10 @@ impl State {
                 });
                 if !was_superseded {
                     let spelling = Arc::clone(session.text());
-                    let stored = state.clone();
+                    // A copy: the state is a slice of the buffer in which it arrived.
+                    let bytes = state.as_deref().map(Bytes::copy_from_slice);
                     let stored =
-                        stored.map(|bytes| StoredState { number: *number, spelling, bytes, updated_at: *at });
+                        bytes.map(|bytes| StoredState { number: *number, spelling, bytes, updated_at: *at });
                     self.set_session_state(*queue, session, stored);
                 }
             }

@@ -7,8 +7,8 @@ use super::rig::{LOCK_MS, QUEUE, Rig, abandon, defer, message, options};
 use super::rig_sessions::{of, of_with_ttl, with_sessions};
 use crate::partition::Partition;
 use crate::{
-    EntityOptions, MessageState, NewMessage, QueueOptions, ReceiverId, Refusal, Settlement, SubQueue,
-    Timestamp,
+    Command, EntityOptions, MessageState, NewMessage, QueueOptions, ReceiverId, Refusal, Settlement,
+    SubQueue, Timestamp,
 };
 
 #[test]
@@ -45,6 +45,16 @@ fn a_state_survives_its_messages_its_holder_and_restarts() {
     let receiver = rig.accept("a");
     assert_eq!(rig.state(receiver).unwrap().unwrap(), "more");
     assert_eq!(rig.store.entries(Space::Head).len(), 2);
+}
+
+#[test]
+fn a_state_keeps_nothing_of_the_buffer_in_which_it_arrived() {
+    let mut rig = Rig::new(with_sessions());
+    let receiver = rig.accept("a");
+    let buffer = Bytes::from(vec![b'x'; 64 << 10]);
+    rig.ask(Command::SetSessionState { receiver, state: Some(buffer.slice(..3)) });
+    assert_eq!(rig.state(receiver), Ok(Some(Bytes::from_static(b"xxx"))));
+    assert!(buffer.is_unique());
 }
 
 #[test]

@@ -61,10 +61,11 @@ fn partition() -> impl Strategy<Value = PartitionId> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        3 => (space(), partition(), 0..NUMBERS, 0..700usize).prop_map(|(s, p, n, l)| Op::Put(s, p, n, l)),
-        3 => (partition(), 0..700usize).prop_map(|(p, l)| Op::Append(p, l)),
-        4 => (space(), partition(), 0..NUMBERS).prop_map(|(s, p, n)| Op::Delete(s, p, n)),
-        1 => (space(), partition(), 0..NUMBERS, 0..20u64).prop_map(|(s, p, n, l)| Op::DeleteRange(s, p, n, n + l)),
+        12 => (space(), partition(), 0..NUMBERS, 0..700usize).prop_map(|(s, p, n, l)| Op::Put(s, p, n, l)),
+        12 => (partition(), 0..700usize).prop_map(|(p, l)| Op::Append(p, l)),
+        16 => (space(), partition(), 0..NUMBERS).prop_map(|(s, p, n)| Op::Delete(s, p, n)),
+        4 => (space(), partition(), 0..NUMBERS, 0..20u64).prop_map(|(s, p, n, l)| Op::DeleteRange(s, p, n, n + l)),
+        1 => (space(), partition()).prop_map(|(s, p)| Op::DeleteRange(s, p, 0, u64::MAX)),
     ]
 }
 
