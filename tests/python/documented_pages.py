@@ -197,6 +197,16 @@ PAGES = {
         saves={"python": "worker.py", "toml": "peeklock.toml"},
         steps={"python worker.py tea coffee": Step(before=MEND)},
     ),
+    "docs/frameworks.md": Page(
+        setup='cd "$REPOSITORY"',
+        steps={
+            "PEEKLOCK_BIN=target/release/peeklock tests/go-frameworks": Step(
+                skip="downloads gigabytes of modules",
+                after="bash -n tests/go-frameworks/run.sh && grep -q '^prepare_dapr()' tests/go-frameworks/run.sh"
+                " && grep -q '^prepare_keda()' tests/go-frameworks/run.sh",
+            ),
+        },
+    ),
     "docs/install.md": Page(
         files=("packaging",),
         setup=RELEASE,
