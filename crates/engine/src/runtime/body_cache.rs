@@ -7,17 +7,18 @@
 //! The cache is the first to shrink when the process's memory budget gets short: it may hold a quarter of what others leave
 //! of it.
 //!
-//! A body is a slice of the buffer it arrived in and keeps that whole buffer alive, also the messages of other partitions in
-//! it. Small bodies are therefore copied: otherwise a thousand bodies of some bytes each could keep a thousand read buffers
-//! of the front end. A large body is not much smaller than its buffer. Removed bodies stay charged while an older one is
-//! still cached, because it may share their buffer; once removed bodies outweigh the live ones, the live ones are copied
-//! into buffers of their own.
+//! A body is a slice of the buffer it arrived in and keeps that whole buffer alive, with messages of other partitions and
+//! with bodies that were removed. So bodies of a turn that are a small part of their buffer are copied, once for all of
+//! them. Of a buffer that stays, at most [`BUFFER_BYTES_MAX`] / [`PART_BYTES_MIN`] times as much is kept as is charged.
+//! Removed bodies stay charged while an older body is still cached, because it may share their buffer; once removed bodies
+//! outweigh the live ones, the live ones are copied into buffers of their own.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use peeklock_budget::{Budget, Owner, Share};
 
 use crate::BodyRef;
@@ -28,8 +29,11 @@ const SHARE_OF_FREE: usize = 4;
 /// The limit of all caches is what others leave of the process's budget, divided by this.
 const PART_OF_REST: usize = 4;
 
-/// Smallest body that is not copied, in bytes: a quarter of the largest read of the front end.
-const SHARED_BYTES_MIN: usize = 32 << 10;
+/// Largest buffer in which the front end reads messages, unless a message is larger.
+const BUFFER_BYTES_MAX: usize = 128 << 10;
+
+/// Bodies of a turn that are a smaller part of their buffer, in bytes, are copied.
+const PART_BYTES_MIN: usize = 32 << 10;
 
 /// Bookkeeping per body in bytes, charged with it.
 const SLOT_BYTES: usize = size_of::<Slot>();
@@ -80,6 +84,8 @@ pub(super) struct BodyCache {
     charged_bytes: usize,
     /// The part of it that belongs to removed bodies.
     removed_bytes: usize,
+    /// The first body since the end of the last turn.
+    fresh_from: Option<u64>,
     /// The value reported to the process's budget.
     reported: Share,
 }
@@ -94,7 +100,8 @@ struct Slot {
 impl BodyCache {
     pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
         let reported = budget.process.share(Owner::BodyCache);
-        Self { budget, slots: VecDeque::new(), charged_bytes: 0, removed_bytes: 0, reported }
+        let slots = VecDeque::new();
+        Self { budget, slots, charged_bytes: 0, removed_bytes: 0, fresh_from: None, reported }
     }
 
     /// Adds a body; one that does not have the greatest number so far is ignored.
@@ -104,7 +111,7 @@ impl BodyCache {
         }
         let cost = u32::try_from(content.len() + SLOT_BYTES).unwrap_or(u32::MAX);
         self.charge(cost as usize);
-        let content = if may_share(&content) { content } else { Bytes::copy_from_slice(&content) };
+        self.fresh_from.get_or_insert(body.0);
         self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
     }
 
@@ -127,9 +134,15 @@ impl BodyCache {
         }
     }
 
-    /// Evicts the oldest bodies until the partition is within its share. Bodies after `durable` stay, because the store
-    /// can't return them yet.
-    pub(super) fn shrink(&mut self, durable: Option<BodyRef>) {
+    /// Ends a turn: gives small bodies memory of their own, and evicts the oldest bodies until the partition is within its
+    /// share. Bodies after `durable` stay, because the store can't return them yet.
+    pub(super) fn end_turn(&mut self, durable: Option<BodyRef>) {
+        self.copy_small_parts();
+        self.shrink(durable);
+        self.report();
+    }
+
+    fn shrink(&mut self, durable: Option<BodyRef>) {
         let Some(durable) = durable else { return };
         while self.charged_bytes > self.budget.share() {
             match self.slots.front() {
@@ -140,8 +153,47 @@ impl BodyCache {
         }
     }
 
-    /// Reports the charged bytes to the process's budget; called once per turn.
-    pub(super) fn report(&mut self) {
+    /// Copies those bodies of this turn that are a small part of the buffer in which they arrived.
+    fn copy_small_parts(&mut self) {
+        let Some(first) = self.fresh_from.take() else { return };
+        let mut begin = self.slots.partition_point(|slot| slot.number < first);
+        while begin < self.slots.len() {
+            let (end, bytes) = self.part(begin);
+            if bytes < PART_BYTES_MIN {
+                self.copy(begin..end, bytes);
+            }
+            begin = end;
+        }
+    }
+
+    /// The end of the slots from `begin` on whose bodies may be in one buffer, as their addresses are close together; and
+    /// the bytes of these bodies.
+    fn part(&self, begin: usize) -> (usize, usize) {
+        let (mut end, mut bytes, mut start) = (begin, 0, None);
+        for slot in self.slots.range(begin..) {
+            if let Some(content) = &slot.content {
+                let address = content.as_ptr().addr();
+                if start.get_or_insert(address).abs_diff(address) >= BUFFER_BYTES_MAX {
+                    break;
+                }
+                bytes += content.len();
+            }
+            end += 1;
+        }
+        (end, bytes)
+    }
+
+    /// Copies bodies with this many bytes in all.
+    fn copy(&mut self, slots: Range<usize>, bytes: usize) {
+        let mut block = BytesMut::with_capacity(bytes);
+        for content in self.slots.range_mut(slots).filter_map(|slot| slot.content.as_mut()) {
+            block.extend_from_slice(content);
+            *content = block.split().freeze();
+        }
+    }
+
+    /// Reports the charged bytes to the process's budget.
+    fn report(&mut self) {
         self.reported.set(self.charged_bytes);
     }
 
@@ -185,7 +237,7 @@ impl BodyCache {
     /// time.
     fn compact(&mut self) {
         self.slots.retain_mut(|slot| {
-            if let Some(content) = slot.content.as_mut().filter(|content| may_share(content)) {
+            if let Some(content) = &mut slot.content {
                 *content = Bytes::copy_from_slice(content);
             }
             slot.content.is_some()
@@ -211,129 +263,5 @@ impl Drop for BodyCache {
     }
 }
 
-/// Whether a body in the cache may be a slice of a buffer with other messages.
-fn may_share(content: &[u8]) -> bool {
-    content.len() >= SHARED_BYTES_MIN
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KB: usize = 1024;
-
-    fn budget_of(bytes: usize) -> Arc<CacheBudget> {
-        CacheBudget::new(bytes, Budget::default())
-    }
-
-    #[test]
-    fn the_cache_gives_way_when_the_process_has_little_left() {
-        let process = Budget::new(1024 * KB);
-        let budget = CacheBudget::new(200 * KB, process.clone());
-        let mut cache = filled(&budget, 1..=150);
-        cache.shrink(Some(BodyRef(150)));
-        cache.report();
-        assert!(process.used_by(Owner::BodyCache) > 100 * KB);
-        let mut connection = process.share(Owner::Incoming);
-        connection.set(960 * KB);
-        cache.insert(BodyRef(151), content(151));
-        cache.shrink(Some(BodyRef(151)));
-        cache.report();
-        assert!(process.used_by(Owner::BodyCache) <= 16 * KB);
-        assert_eq!(cache.get(BodyRef(151)), Some(content(151)));
-    }
-
-    fn content(number: u64) -> Bytes {
-        Bytes::from(vec![u8::try_from(number % 251).unwrap(); KB])
-    }
-
-    fn filled(budget: &Arc<CacheBudget>, numbers: std::ops::RangeInclusive<u64>) -> BodyCache {
-        let mut cache = BodyCache::new(Arc::clone(budget));
-        for number in numbers {
-            cache.insert(BodyRef(number), content(number));
-        }
-        cache
-    }
-
-    #[test]
-    fn the_oldest_durable_contents_make_room() {
-        let budget = budget_of(100 * KB);
-        let mut cache = filled(&budget, 1..=200);
-        cache.shrink(Some(BodyRef(200)));
-        assert!(budget.used_bytes() <= 100 * KB);
-        assert_eq!(cache.get(BodyRef(1)), None);
-        assert_eq!(cache.get(BodyRef(200)), Some(content(200)));
-    }
-
-    #[test]
-    fn bodies_that_are_not_durable_stay_whatever_the_budget() {
-        let budget = budget_of(10 * KB);
-        let mut cache = filled(&budget, 1..=50);
-        cache.shrink(Some(BodyRef(20)));
-        assert_eq!(cache.get(BodyRef(20)), None);
-        assert!((21..=50).all(|number| cache.get(BodyRef(number)) == Some(content(number))));
-    }
-
-    #[test]
-    fn a_newcomer_finds_room_beside_a_partition_that_filled_its_share() {
-        let budget = budget_of(100 * KB);
-        let mut busy = filled(&budget, 1..=200);
-        busy.shrink(Some(BodyRef(200)));
-        let mut newcomer = filled(&budget, 1..=1);
-        newcomer.shrink(Some(BodyRef(1)));
-        assert_eq!(newcomer.get(BodyRef(1)), Some(content(1)));
-    }
-
-    #[test]
-    fn small_bodies_keep_nothing_of_the_buffer_in_which_they_arrived() {
-        let budget = budget_of(1024 * KB);
-        let buffer = Bytes::from(vec![7; 128 * KB]);
-        let mut cache = BodyCache::new(Arc::clone(&budget));
-        cache.insert(BodyRef(1), buffer.slice(..10));
-        cache.insert(BodyRef(2), buffer.slice(10..SHARED_BYTES_MIN));
-        assert!(buffer.is_unique());
-        cache.insert(BodyRef(3), buffer.slice(..SHARED_BYTES_MIN));
-        assert!(!buffer.is_unique(), "not copied");
-        assert_eq!(cache.get(BodyRef(1)), Some(buffer.slice(..10)));
-    }
-
-    #[test]
-    fn removed_contents_are_charged_until_nothing_can_share_their_buffer() {
-        const SIZE: usize = SHARED_BYTES_MIN;
-        let budget = budget_of(1024 * SIZE);
-        let buffer = Bytes::from(vec![7; 64 * SIZE]);
-        let mut cache = BodyCache::new(Arc::clone(&budget));
-        for number in 0..64_usize {
-            let slice = buffer.slice(number * SIZE..(number + 1) * SIZE);
-            cache.insert(BodyRef(number as u64 + 1), slice);
-        }
-        for number in 2..=32 {
-            cache.remove(BodyRef(number));
-        }
-        assert!(budget.used_bytes() > 64 * SIZE, "the first content still holds the whole buffer");
-        for number in 33..=64 {
-            cache.remove(BodyRef(number));
-        }
-        assert!(budget.used_bytes() < 40 * SIZE);
-        let survivor = cache.get(BodyRef(1)).unwrap();
-        assert_eq!(survivor, buffer.slice(..SIZE));
-        drop(cache);
-        assert_eq!(budget.used_bytes(), 0);
-        assert!(buffer.is_unique(), "the survivor has a buffer of its own");
-    }
-
-    #[test]
-    fn gaps_in_the_numbers_do_no_harm() {
-        let budget = budget_of(1024 * KB);
-        let mut cache = BodyCache::new(budget);
-        for number in [3, 4, 9, 1_000_000] {
-            cache.insert(BodyRef(number), content(number));
-        }
-        assert_eq!(cache.get(BodyRef(9)), Some(content(9)));
-        assert_eq!(cache.get(BodyRef(5)), None);
-        cache.remove(BodyRef(3));
-        cache.remove(BodyRef(5));
-        assert_eq!(cache.get(BodyRef(1_000_000)), Some(content(1_000_000)));
-        assert_eq!(cache.get(BodyRef(3)), None);
-    }
-}
+mod tests;

@@ -55,8 +55,7 @@ impl Actor {
         self.release();
         self.show_tallies();
         self.answer_catch_ups();
-        self.cache.shrink(self.commits.durable_body());
-        self.cache.report();
+        self.cache.end_turn(self.commits.durable_body());
         self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         let crowded = self.handled_since_yield >= TURN_REQUESTS_MAX;
         if crowded {
