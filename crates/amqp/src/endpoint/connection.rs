@@ -253,7 +253,7 @@ impl Connection {
         let open = Open {
             container_id: self.config.container_id.as_str().into(),
             hostname: self.is_client.then(|| self.hostname.clone()),
-            max_frame_size: Some(self.config.max_frame_size.max(FRAME_SIZE_FLOOR)),
+            max_frame_size: Some(self.announced_frame_size_max()),
             channel_max: Some(self.config.channel_max),
             idle_time_out_ms: self.timers.announced_idle_ms,
             offered_capabilities: self
@@ -265,6 +265,16 @@ impl Connection {
             ..Open::default()
         };
         self.outbox.frame(0, &Performative::Open(open));
+    }
+
+    /// The largest frame that we announce, in bytes: no more than the peer accepts, if that is known. Service Bus answers the
+    /// same (smallrye-reactive-messaging 987), and uamqp can't encode frames larger than those it accepts.
+    fn announced_frame_size_max(&self) -> u32 {
+        let configured = self.config.max_frame_size.max(FRAME_SIZE_FLOOR);
+        match self.phase {
+            Phase::Open => configured.min(self.peer.frame_size_max),
+            _ => configured,
+        }
     }
 
     pub(super) fn send_close(&mut self, error: Option<Error>) {

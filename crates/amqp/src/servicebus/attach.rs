@@ -44,6 +44,18 @@ pub(super) struct Opening {
 
 impl ConnectionHandler {
     pub(super) fn attach(&mut self, link: LinkId, session: u16, attach: Attach, connection: &mut Connection) {
+        if let Some(attach) = self.await_token(link, session, attach) {
+            self.answer_attach(link, session, attach, connection);
+        }
+    }
+
+    pub(super) fn answer_attach(
+        &mut self,
+        link: LinkId,
+        session: u16,
+        attach: Attach,
+        connection: &mut Connection,
+    ) {
         let result = match attach.role {
             Role::Sender => self.attach_sender(link, session, attach, connection),
             Role::Receiver => self.attach_receiver(link, session, attach, connection),

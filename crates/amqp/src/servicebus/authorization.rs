@@ -163,6 +163,11 @@ impl Authorization {
         grants.map(|grant| (grant.shown(), &*grant.principal))
     }
 
+    /// Whether the peer authenticated by SASL, so that no token is expected.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
     /// Whether the peer has presented no valid credential, though it has to.
     pub(crate) fn is_unauthenticated(&self) -> bool {
         self.identity.is_none() && self.tokens.is_empty() && self.access.is_required()

@@ -76,6 +76,7 @@ impl ConnectionHandler {
     /// Removes a link; returns its receiver, if any, which the caller has to close.
     pub(super) fn forget_link(&mut self, link: LinkId) -> Option<ReceiverId> {
         self.holds.remove(&link);
+        self.awaited.forget(link);
         match self.links.remove(&link)? {
             Link::Receiver(receiver) => Some(receiver),
             Link::Responses { .. } => {
@@ -111,6 +112,7 @@ impl ConnectionHandler {
         self.holds.clear();
         self.response_links.clear();
         self.early.clear();
+        self.awaited.clear();
         self.end_transactions();
     }
 }

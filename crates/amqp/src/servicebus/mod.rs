@@ -7,6 +7,7 @@
 mod answer;
 mod attach;
 mod authorization;
+mod awaited;
 mod browsing;
 mod bus;
 mod cbs;
@@ -73,6 +74,7 @@ use crate::server::{Application, Peer, Unanswered};
 use crate::wire::Str;
 use crate::wire::performative::{Error, Open};
 use authorization::Authorization;
+use awaited::AwaitedAttaches;
 use delivery::Encoder;
 use early::EarlyRequests;
 use entities::Entity;
@@ -83,7 +85,7 @@ use links::{Completions, Link, ReplyTo, ResponseLink};
 use outbox::Outbox;
 use pending::Pending;
 use presence::Watched;
-use receiver::{Receiver, Window};
+use receiver::Receiver;
 use refused::Late;
 use requests::Parked;
 use revocation::RevocationWatch;
@@ -138,6 +140,8 @@ pub struct ConnectionHandler {
     parked: VecDeque<Parked>,
     /// Management requests that wait for the link for their answers.
     early: EarlyRequests,
+    /// Attaches to management nodes that wait for a token.
+    awaited: AwaitedAttaches,
     /// Bytes that may wait for the peer in total, including expected answers.
     room_bytes: usize,
     encoder: Encoder,
@@ -196,6 +200,7 @@ impl ConnectionHandler {
             unanswered: Unanswered::default(),
             parked: VecDeque::new(),
             early: EarlyRequests::default(),
+            awaited: AwaitedAttaches::default(),
             room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,
@@ -273,10 +278,6 @@ impl ConnectionHandler {
             }
         }
     }
-
-    fn window(&self) -> Window {
-        Window::share(self.receivers.len(), self.room_bytes)
-    }
 }
 
 impl Application for ConnectionHandler {
@@ -313,6 +314,7 @@ impl Application for ConnectionHandler {
         self.now = now;
         self.conclude_late(connection, now);
         self.refuse_early(connection, now);
+        self.refuse_awaited(connection, now);
         self.authorization_due(connection, now);
         self.expire_transactions(now);
         self.withdraw_late(connection, now);
@@ -325,6 +327,7 @@ impl Application for ConnectionHandler {
             self.revocation.deadline(),
             self.late.deadline(),
             self.early.deadline(),
+            self.awaited.deadline(),
             self.transactions.deadline(),
             self.withdrawal_due,
             self.watched.deadline(),

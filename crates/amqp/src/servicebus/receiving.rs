@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::delivery::DeliveryFormat;
 use super::entities::Entity;
 use super::errors::Fault;
-use super::receiver::{Grant, Receiver, UNSETTLED_MAX};
+use super::receiver::{Grant, Receiver, UNSETTLED_MAX, Window};
 use super::settlement::{self, RequestedSettlement};
 use super::{
     CLOSED_RECEIVERS_MAX, COMPLETIONS_MAX, Completions, ConnectionHandler, Link, Pending, lock_token,
@@ -21,6 +21,10 @@ use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
 impl ConnectionHandler {
+    pub(super) fn window(&self) -> Window {
+        Window::share(self.receivers.len(), self.room_bytes)
+    }
+
     pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool, connection: &mut Connection) {
         if let Some(Link::Browser(_)) = self.links.get(&link) {
             return self.credit_browser(link, limit, drain, connection);

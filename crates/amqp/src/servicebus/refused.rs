@@ -139,6 +139,7 @@ impl ConnectionHandler {
                     missing.map_or(Ok(accepted), Err)
                 });
                 self.respond(&reply_to, &answer, connection);
+                self.attach_awaited(connection);
             }
         }
     }

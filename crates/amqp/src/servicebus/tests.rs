@@ -1,6 +1,7 @@
 //! The dialect between a client's endpoint and an engine whose answers the tests script.
 
 pub(super) mod authorization;
+mod awaited;
 mod browsing;
 mod early;
 mod entities;

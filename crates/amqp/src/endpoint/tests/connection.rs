@@ -155,6 +155,21 @@ fn the_open_announces_our_limits() {
     }
 }
 
+/// uamqp, the library of earlier SDKs for Python, fails to encode frames larger than those it accepts.
+#[test]
+fn no_larger_frames_are_announced_than_the_peer_accepts() {
+    for (peers, announced) in
+        [(None, 262_144), (Some(u32::MAX), 262_144), (Some(65_536), 65_536), (Some(1), 512)]
+    {
+        let mut peer = Peer::new(config());
+        peer.bytes(AMQP);
+        peer.say(Performative::Open(Open { max_frame_size: peers, ..Open::default() }));
+        let frames = peer.hear_frames();
+        let [Performative::Open(open)] = &frames[..] else { panic!("{frames:?}") };
+        assert_eq!(open.max_frame_size, Some(announced), "{peers:?}");
+    }
+}
+
 #[test]
 fn heartbeats_leave_at_half_the_peers_time_out() {
     let mut peer = Peer::new(config());

@@ -96,7 +96,7 @@ fn refuses(harness: &mut Harness, address: &str) {
 }
 
 /// The conditions with which links were ended since the last call.
-fn ended(harness: &mut Harness) -> Vec<String> {
+pub(super) fn ended(harness: &mut Harness) -> Vec<String> {
     let events = harness.events().into_iter();
     events
         .filter_map(|event| match event {
@@ -109,8 +109,15 @@ fn ended(harness: &mut Harness) -> Vec<String> {
 #[test]
 fn an_unauthenticated_connection_sees_nothing_but_cbs() {
     let mut harness = Harness::with(access(), &Peer::default());
-    for address in ["q", "nowhere", "q/$management", "t/Subscriptions/s", "", "q/$Nowhere"] {
+    for address in ["q", "nowhere", "t/Subscriptions/s", "", "q/$Nowhere"] {
         refuses(&mut harness, address);
+    }
+    for address in ["q/$management", "nowhere/$management"] {
+        for attach in [harness.sender_attach(address), harness.receiver_attach(address)] {
+            harness.attach(attach);
+            assert!(harness.refusal().is_none(), "the token may still come");
+            assert!(harness.broker.links.is_empty(), "{address}");
+        }
     }
     harness.requester("$cbs");
 }
