@@ -8,7 +8,7 @@ use bytes::Bytes;
 use peeklock_engine::runtime::{Response, Spans, Trace};
 use peeklock_engine::{
     Command, LockToken, NewMessage, QueueOptions, QueuePath, Refusal, Rule, Settlement, SubscriptionOptions,
-    TopicOptions,
+    Timestamp, TopicOptions,
 };
 use peeklock_storage::{Error, MemoryStore, ShardId, Store};
 
@@ -83,10 +83,27 @@ async fn an_unfinished_listing_ends_when_the_state_is_read_back() {
             [Response::Sent(Err(Refusal::StorageFull)), Response::Sessions(Err(Refusal::StorageFull))];
         assert!(refused.contains(&response), "{response:?}");
     }
-    let peeking: Vec<_> = (0..=LISTINGS).map(|_| browse(&mut client)).collect();
-    for peeking in peeking {
-        assert_eq!(client.response().await, (peeking, Response::Received(Ok(Vec::new()))));
+    for _ in 0..=LISTINGS {
+        let updated_after = Some(Timestamp(1));
+        client.submit(Command::ListSessions { queue: client.queue, updated_after, skip: 0, top: 10 });
     }
+    for _ in 0..=LISTINGS {
+        assert_eq!(client.response().await.1, Response::Sessions(Ok(Vec::new())));
+    }
+}
+
+#[tokio::test]
+async fn half_of_each_turn_is_for_new_requests() {
+    let (_broker, mut client) = with_many_sessions().await;
+    for _ in 0..2 * LISTINGS {
+        list(&mut client);
+    }
+    let browsing = browse(&mut client);
+    let mut listed = 0;
+    while client.response().await.0 != browsing {
+        listed += 1;
+    }
+    assert!(listed < LISTINGS, "{listed} listings were finished before");
 }
 
 #[tokio::test]

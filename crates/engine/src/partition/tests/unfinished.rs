@@ -109,21 +109,33 @@ fn with_many_undelivered() -> Large {
     Large::new(options(), Command::KeepUndelivered { messages, why })
 }
 
-/// Searches a session in the queue of undelivered messages.
-fn search() -> Command {
-    let (source, session) = (path(SubQueue::TransferDeadLetter), Some("wanted".into()));
+/// Searches a session in a queue without an index of sessions.
+fn search(sub_queue: SubQueue) -> Command {
+    let (source, session) = (path(sub_queue), Some("wanted".into()));
     Command::Peek { from: SequenceNumber(0), count_max: 10, bytes_max: usize::MAX, source, session }
 }
 
 #[test]
 fn a_session_in_a_queue_of_undelivered_messages_is_searched_in_several_calls() {
-    assert_eq!(with_many_undelivered().ask(search()), (&Reply::Received(Ok(Vec::new())), 2));
+    assert_eq!(
+        with_many_undelivered().ask(search(SubQueue::TransferDeadLetter)),
+        (&Reply::Received(Ok(Vec::new())), 2)
+    );
+}
+
+#[test]
+fn a_search_that_has_found_something_ends_with_the_call() {
+    let messages = std::iter::once(of("wanted", "x")).chain((1..ENTRIES).map(|_| message("x"))).collect();
+    let mut large = Large::new(options(), Command::Send { messages });
+    let (reply, calls) = large.ask(search(SubQueue::Main));
+    let Reply::Received(Ok(page)) = reply else { panic!("{reply:?}") };
+    assert_eq!((page.len(), calls), (1, 0));
 }
 
 #[test]
 fn a_search_ends_with_its_entity() {
     let mut large = with_many_undelivered();
-    large.handle(search());
+    large.handle(search(SubQueue::TransferDeadLetter));
     let unfinished = std::mem::take(&mut large.outputs.unfinished);
     large.handle(Command::EndEntity);
     large.outputs = Outputs { unfinished, ..Outputs::default() };
