@@ -122,11 +122,9 @@ impl Shared {
             waiting.is_stalled = false;
             drop(waiting);
             self.taken.notify_all();
-            if is_torn {
-                // The next line must not continue an incomplete one.
-                is_torn = target.write_all(b"\n").is_err();
-            }
-            let unwritten = write(&mut target, &lines);
+            // The next line must not continue an incomplete one.
+            is_torn = is_torn && target.write_all(b"\n").is_err();
+            let unwritten = if is_torn { &lines } else { write(&mut target, &lines) };
             if !unwritten.is_empty() {
                 is_torn |= is_incomplete(lines.strip_suffix(unwritten).unwrap_or_default());
             }
@@ -284,9 +282,14 @@ mod tests {
         assert_eq!(next(6), b"one\ntw");
         assert_eq!(next(0), b"");
         put(&writer, "four\n");
-        assert_eq!(next(9), b"\n");
-        assert_eq!(next(9), b"four\n");
+        // The end of the incomplete line can't be written either.
+        assert_eq!(next(0), b"");
         writer.flush();
-        assert_eq!(writer.take_lost(), 2);
+        assert_eq!(writer.take_lost(), 3);
+        put(&writer, "five\n");
+        assert_eq!(next(9), b"\n");
+        assert_eq!(next(9), b"five\n");
+        writer.flush();
+        assert_eq!(writer.take_lost(), 0);
     }
 }

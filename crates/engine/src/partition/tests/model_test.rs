@@ -66,6 +66,11 @@ fn partitioned_entities_agree_with_the_model() {
 }
 
 #[test]
+fn combined_features_agree_with_the_model() {
+    agree(Area::Combined);
+}
+
+#[test]
 fn administration_agrees_with_the_model() {
     agree_on(&administered());
 }

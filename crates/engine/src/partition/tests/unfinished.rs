@@ -8,7 +8,8 @@ use super::rig_sessions::{of, with_sessions};
 use crate::partition::unfinished::VISITS_PER_CALL_MAX;
 use crate::partition::{Outputs, Partition};
 use crate::{
-    Command, DeadLetter, Effect, QueueOptions, Refusal, Reply, RequestId, SequenceNumber, SubQueue, Timestamp,
+    Command, DeadLetter, Effect, LockToken, MessageAction, QueueOptions, ReceiveMode, Refusal, Reply,
+    RequestId, SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 
 const ENTRIES: usize = 2 * VISITS_PER_CALL_MAX + 100;
@@ -102,13 +103,67 @@ fn a_listing_ends_with_its_entity() {
     assert_eq!(large.reply(), &Reply::Sessions(Err(Refusal::EntityDeleted)));
 }
 
-#[test]
-fn a_session_in_a_queue_of_undelivered_messages_is_searched_in_several_calls() {
+fn with_many_undelivered() -> Large {
     let messages = (0..ENTRIES).map(|_| message("x")).collect();
     let why = std::sync::Arc::new(DeadLetter::default());
-    let mut large = Large::new(options(), Command::KeepUndelivered { messages, why });
-    let (source, session) = (path(SubQueue::TransferDeadLetter), Some("wanted".into()));
-    let (from, count_max, bytes_max) = (SequenceNumber(0), 10, usize::MAX);
-    let peek = Command::Peek { from, count_max, bytes_max, source, session };
-    assert_eq!(large.ask(peek), (&Reply::Received(Ok(Vec::new())), 2));
+    Large::new(options(), Command::KeepUndelivered { messages, why })
+}
+
+/// Searches a session in a queue without an index of sessions.
+fn search(sub_queue: SubQueue) -> Command {
+    let (source, session) = (path(sub_queue), Some("wanted".into()));
+    Command::Peek { from: SequenceNumber(0), count_max: 10, bytes_max: usize::MAX, source, session }
+}
+
+#[test]
+fn a_session_in_a_queue_of_undelivered_messages_is_searched_in_several_calls() {
+    assert_eq!(
+        with_many_undelivered().ask(search(SubQueue::TransferDeadLetter)),
+        (&Reply::Received(Ok(Vec::new())), 2)
+    );
+}
+
+#[test]
+fn a_search_that_has_found_something_ends_with_the_call() {
+    let messages = std::iter::once(of("wanted", "x")).chain((1..ENTRIES).map(|_| message("x"))).collect();
+    let mut large = Large::new(options(), Command::Send { messages });
+    let (reply, calls) = large.ask(search(SubQueue::Main));
+    let Reply::Received(Ok(page)) = reply else { panic!("{reply:?}") };
+    assert_eq!((page.len(), calls), (1, 0));
+}
+
+#[test]
+fn a_search_ends_with_its_entity() {
+    let mut large = with_many_undelivered();
+    large.handle(search(SubQueue::TransferDeadLetter));
+    let unfinished = std::mem::take(&mut large.outputs.unfinished);
+    large.handle(Command::EndEntity);
+    large.outputs = Outputs { unfinished, ..Outputs::default() };
+    assert!(large.resume());
+    assert_eq!(large.reply(), &Reply::Received(Err(Refusal::EntityDeleted)));
+}
+
+/// The limit on the entries that a turn visits counts them.
+#[test]
+fn entries_that_a_request_names_or_returns_are_counted() {
+    const NAMED: usize = 100;
+    let messages = (0..NAMED).map(|_| message("x")).collect();
+    let mut large = Large::new(options(), Command::Send { messages });
+    let numbers: Vec<_> = (1..=NAMED as u64).map(SequenceNumber).collect();
+    let tokens: Vec<_> = (0..NAMED as u128).map(LockToken).collect();
+    let (source, queue, mode) = (path(SubQueue::Main), QUEUE, ReceiveMode::PeekLock);
+    let (from, count_max, bytes_max) = (SequenceNumber(0), u32::MAX, usize::MAX);
+    let settlement = Settlement::Complete;
+    for command in [
+        Command::Settle { queue, tokens: tokens.clone().into(), settlement },
+        Command::RenewLocks { queue, tokens },
+        Command::ReceiveDeferred { numbers: numbers.clone(), source, mode, receiver: None, bytes_max },
+        Command::CancelScheduled { numbers: numbers.clone() },
+        Command::Peek { from, count_max, bytes_max, source, session: None },
+        Command::ActOnMessages { source, numbers, action: MessageAction::Undefer },
+        Command::DeleteMessages { source, count_max: 4000, enqueued_until: NOW, receiver: None },
+    ] {
+        large.handle(command.clone());
+        assert!(large.outputs.visits >= NAMED, "{} of {command:?}", large.outputs.visits);
+    }
 }

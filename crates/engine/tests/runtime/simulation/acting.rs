@@ -118,7 +118,7 @@ impl World {
     fn removing(&mut self, queue: QueueId, contents: Vec<String>) -> Work {
         contents.iter().for_each(|content| self.auditor(queue).leaving(content));
         let completed = contents.into_iter().map(|content| (queue, content)).collect();
-        Work { sent: Vec::new(), completed }
+        Work { completed, ..Work::default() }
     }
 
     fn shown(&mut self, queue: QueueId, number: SequenceNumber) -> SequenceNumber {

@@ -7,10 +7,15 @@ use super::forwarding::network::Node;
 use super::play_on_disk;
 use super::steps::{Act, DiskStep, ForwardStep, How, Place, Step, TopicStep};
 
+/// A transaction that sends to these queues and completes up to so many messages.
+fn transact(to: &[usize], completes: usize) -> Step {
+    let to = to.iter().copied().map(Place::Queue).collect();
+    Step::Transact { to, delay_ms: None, settles: vec![How::Complete; completes] }
+}
+
 /// The message is durable, but its topic takes part in a joint commit when the power fails, so it was not answered.
 #[test]
 fn a_message_that_was_stored_and_not_answered_may_be_there_after_a_restart() {
-    let transact = |to: &[usize], completes| Step::Transact { to: to.to_vec(), completes };
     let send = |to| Step::Send { to, flavours: vec![0], delay_ms: None };
     let commit = |batches| Step::Commit { batches, refused: None };
     play_on_disk(&[
@@ -193,7 +198,6 @@ fn a_duplicate_may_be_forgotten_too_early_by_the_lag_of_the_clock_at_a_start() {
 /// A message that matches no rule needs no commit: its response overtook those of changes that had just become durable.
 #[test]
 fn answers_leave_in_the_order_of_their_commands() {
-    let transact = |to: &[usize], completes| Step::Transact { to: to.to_vec(), completes };
     let send = |to, flavour| Step::Send { to, flavours: vec![flavour], delay_ms: None };
     let commit = |batches| Step::Commit { batches, refused: None };
     let receive =
@@ -238,7 +242,7 @@ fn a_deletion_may_take_the_message_of_a_transaction_that_went_before_it() {
         Step::FullOnce,
         commit(1),
         Step::Delete { from: Place::Queue(1), count: 1 },
-        Step::Transact { to: vec![1], completes: 0 },
+        transact(&[1], 0),
         send(Place::Queue(0)),
         send(Place::Queue(0)),
     ]);
@@ -272,7 +276,7 @@ fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
         credit,
     };
     play_on_disk(&[
-        Step::Transact { to: vec![], completes: 0 },
+        transact(&[], 0),
         send(Place::Topic, &[0, 0]),
         commit(1),
         Step::CrashBehind { behind_ms: 300_001 },
@@ -291,7 +295,7 @@ fn a_deferred_message_is_asked_for_at_the_broker_that_runs_now() {
         Step::FullOnce,
         Step::Advance { duration_ms: 60_000 },
         commit(2),
-        Step::Transact { to: vec![0], completes: 1 },
+        transact(&[0], 1),
         receive(1),
         Step::CrashBehind { behind_ms: 1 },
         Step::TakeDeferred { which: 0, mode: ReceiveMode::PeekLock },

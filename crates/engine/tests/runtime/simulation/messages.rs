@@ -204,22 +204,25 @@ impl World {
         }
     }
 
-    pub(super) fn settle(&mut self, which: usize, how: How) {
-        if self.locks.is_empty() {
-            return;
-        }
-        let held = self.locks.swap_remove(which % self.locks.len());
-        let until = self.now().plus_ms(POSTPONED_MS);
-        let auditor = self.auditor(held.address.queue);
-        let modify = Vec::new();
-        let settlement = match how {
+    pub(super) fn settlement(&self, how: How) -> Settlement {
+        let (until, modify) = (self.now().plus_ms(POSTPONED_MS), Vec::new());
+        match how {
             How::Complete => Settlement::Complete,
             How::Abandon => Settlement::Abandon { modify },
             How::Postpone => Settlement::Postpone { modify, until },
             How::Defer => Settlement::Defer { modify },
             How::DeadLetter => Settlement::DeadLetter { why: Arc::default(), modify },
             How::Release => Settlement::Release,
-        };
+        }
+    }
+
+    pub(super) fn settle(&mut self, which: usize, how: How) {
+        if self.locks.is_empty() {
+            return;
+        }
+        let held = self.locks.swap_remove(which % self.locks.len());
+        let settlement = self.settlement(how);
+        let auditor = self.auditor(held.address.queue);
         match how {
             How::Complete => auditor.leaving(&held.content),
             How::Defer | How::DeadLetter => auditor.moving(&held.content),

@@ -80,10 +80,11 @@ pub(super) enum Step {
     DeclareTemporary,
     DeleteTemporary,
     Forward(ForwardStep),
-    /// A transaction that sends one message to each of these queues and completes up to so many others.
+    /// A transaction that sends one message to each of these queues, scheduled or not, and settles up to so many others.
     Transact {
-        to: Vec<usize>,
-        completes: usize,
+        to: Vec<Place>,
+        delay_ms: Option<u64>,
+        settles: Vec<How>,
     },
     /// An administrator acts on messages that may be there.
     Act {

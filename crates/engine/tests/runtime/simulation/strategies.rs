@@ -129,9 +129,13 @@ impl Area {
                 ]
             }
             Self::Transactions => {
-                let to = prop::collection::vec(0..QUEUES.len(), 0..4);
-                let transact =
-                    (to, 0..4_usize).prop_map(|(to, completes)| Step::Transact { to, completes }).boxed();
+                let to = prop_oneof![6 => queue(), 1 => Just(Place::Sessions)];
+                let delay_ms = prop::option::weighted(0.15, 1..100_000_u64);
+                let how = prop_oneof![2 => Just(How::Complete), 1 => how()];
+                let (to, settles) = (prop::collection::vec(to, 0..4), prop::collection::vec(how, 0..4));
+                let transact = (to, delay_ms, settles)
+                    .prop_map(|(to, delay_ms, settles)| Step::Transact { to, delay_ms, settles })
+                    .boxed();
                 vec![(8, transact), (4, send(queue())), (5, receive(queue())), (3, act(queue()))]
             }
             Self::Topic => {

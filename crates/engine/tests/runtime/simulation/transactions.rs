@@ -3,28 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use peeklock_engine::{Command, NewMessage, QueueId, Refusal, Settlement};
+use peeklock_engine::{Command, NewMessage, QueueId, Refusal};
 
-use super::steps::Place;
-use super::world::{Address, Asked, QUEUES, World};
+use super::sessions::session_id;
+use super::steps::{How, Place};
+use super::world::{Address, Asked, LockedMessage, QUEUES, World};
 
 /// The operations of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) sent: Vec<(QueueId, String)>,
     pub(super) completed: Vec<(QueueId, String)>,
+    /// Messages that are settled in another way.
+    pub(super) settled: Vec<(LockedMessage, How)>,
 }
 
 impl World {
-    /// Sends to queues and completes some locked messages, in one transaction.
-    pub(super) fn transact(&mut self, to: &[usize], completes: usize) {
+    /// Sends to queues and settles some locked messages, in one transaction.
+    pub(super) fn transact(&mut self, to: &[Place], delay_ms: Option<u64>, settles: &[How]) {
         let mut transaction = self.broker.namespace.begin_transaction();
         let mut work = Work::default();
-        for index in to {
-            let Some(address) = self.find(Place::Queue(*index)) else { return };
-            let content = self.new_content("");
-            let message =
-                NewMessage { content: Bytes::copy_from_slice(content.as_bytes()), ..NewMessage::default() };
+        for place in to {
+            let Some(address) = self.find(*place) else { return };
+            let session = (*place == Place::Sessions).then(|| session_id(0, false));
+            let content = self.new_content(&session.as_ref().map_or(String::new(), |id| format!("@{id}")));
+            let message = NewMessage {
+                content: Bytes::copy_from_slice(content.as_bytes()),
+                session_id: session.map(Into::into),
+                scheduled_enqueue_time: delay_ms.map(|delay_ms| self.now().plus_ms(delay_ms)),
+                ..NewMessage::default()
+            };
             let messages = [message].into_iter().collect();
             transaction.add(&address.partition, Command::Send { messages });
             self.auditor(address.queue).sending(&content);
@@ -33,14 +41,22 @@ impl World {
             self.auditor(address.queue).order_unknown(sent);
             work.sent.push((address.queue, content));
         }
-        for _ in 0..completes {
+        for how in settles {
             let Some(which) = self.locks.iter().position(|held| held.session.is_none()) else { break };
             let held = self.locks.swap_remove(which);
-            let Address { partition, queue } = held.address;
-            let tokens = [held.token].into_iter().collect();
-            transaction.add(&partition, Command::Settle { queue, tokens, settlement: Settlement::Complete });
-            self.auditor(queue).leaving(&held.content);
-            work.completed.push((queue, held.content));
+            let (tokens, settlement) = ([held.token].into_iter().collect(), self.settlement(*how));
+            let Address { partition, queue } = held.address.clone();
+            transaction.add(&partition, Command::Settle { queue, tokens, settlement });
+            let auditor = self.auditor(queue);
+            match how {
+                How::Complete => auditor.leaving(&held.content),
+                How::Defer | How::DeadLetter => auditor.moving(&held.content),
+                How::Abandon | How::Postpone | How::Release => {}
+            }
+            match how {
+                How::Complete => work.completed.push((queue, held.content)),
+                how => work.settled.push((held, *how)),
+            }
         }
         let tag = self.ask(Asked::Commit(work));
         transaction.commit(self.mailbox(), tag);
@@ -62,6 +78,7 @@ impl World {
         for (queue, content) in work.completed {
             self.auditor(queue).left_for_good(&content);
         }
+        work.settled.into_iter().for_each(|(held, how)| self.settled(held, how, None));
     }
 
     fn did_not_happen(&mut self, work: Work) {
@@ -70,6 +87,9 @@ impl World {
         }
         for (queue, content) in work.completed {
             self.auditor(queue).did_not_leave(&content);
+        }
+        for (held, how) in work.settled {
+            self.settled(held, how, Some(&Refusal::MessageLockLost));
         }
     }
 
@@ -92,7 +112,9 @@ impl World {
         }
         // `browse` has read those responses from the mailbox itself.
         self.asked.retain(|_, asked| !matches!(asked, Asked::Other));
-        for work in doubtful {
+        for mut work in doubtful {
+            // Their outcome stays unknown, as that of other settlements without an answer.
+            work.settled.clear();
             // A message corrupted on the disk may be present without being returned.
             let is_there = |(queue, content): &(QueueId, String)| {
                 let is_rotten = self.auditors.get(queue).is_some_and(|auditor| auditor.is_rotten(content));

@@ -78,13 +78,14 @@ pub(super) enum Asked {
 }
 
 /// Where commands for a queue or subscription are sent.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct Address {
     pub(super) partition: PartitionHandle,
     pub(super) queue: QueueId,
 }
 
 /// A locked message.
+#[derive(Debug)]
 pub(super) struct LockedMessage {
     pub(super) address: Address,
     pub(super) sub_queue: SubQueue,
@@ -230,7 +231,7 @@ impl World {
             Step::DeclareTemporary => self.declare_temporary(),
             Step::DeleteTemporary => self.delete_temporary(),
             Step::Forward(step) => self.forward_step(step),
-            Step::Transact { to, completes } => self.transact(to, *completes),
+            Step::Transact { to, delay_ms, settles } => self.transact(to, *delay_ms, settles),
             Step::Act { from, sub_queue, picks, act } => self.act(*from, *sub_queue, picks, *act),
             Step::Undefer { which } => self.undefer(*which),
         }

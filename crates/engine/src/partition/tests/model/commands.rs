@@ -1,5 +1,7 @@
 //! The model's reaction to each command.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -7,9 +9,9 @@ use super::message::Message;
 use super::queue::{Taken, check};
 use super::{ENTITY, Model, Rule};
 use crate::{
-    AcceptedSession, Command, Effect, EntityOptions, LockToken, MessageState, NewMessage, QueueId,
-    QueueOptions, QueuePath, ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber, SessionRequest,
-    SettleFailure, Settlement, Timestamp,
+    AcceptedSession, Command, DeadLetter, Effect, EntityOptions, LockToken, MessageState, NewMessage,
+    QueueId, QueueOptions, QueuePath, ReceiverId, ReceiverOptions, Refusal, Reply, SequenceNumber,
+    SessionRequest, SettleFailure, Settlement, SubQueue, Timestamp,
 };
 
 const HEADER_BYTES_MAX: u64 = 65_536;
@@ -18,6 +20,7 @@ impl Model {
     pub(super) fn carry_out(&mut self, command: Command) -> Option<Reply> {
         Some(match command {
             Command::Send { messages } => Reply::Sent(self.send(messages)),
+            Command::KeepUndelivered { messages, why } => Reply::Sent(self.keep_undelivered(&messages, &why)),
             Command::CancelScheduled { numbers } => Reply::Done(self.cancel(&numbers)),
             Command::OpenReceiver { receiver, options, session } => {
                 Reply::Opened(self.open(receiver, options, session).transpose()?)
@@ -141,6 +144,30 @@ impl Model {
             self.partition_of(one).shown(self.send_one(one, original))
         };
         Ok(messages.iter().map(send).collect())
+    }
+
+    /// They are kept even if the entity is full or does not allow sending, or their size or session is refused.
+    fn keep_undelivered(
+        &mut self,
+        messages: &[NewMessage],
+        why: &Arc<DeadLetter>,
+    ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
+        if self.is_topic() {
+            return Err(Refusal::NotAllowed(""));
+        }
+        self.in_turn = self.turn_now();
+        let keep = |new: &NewMessage| {
+            let (now, partition) = (self.turn.now, self.partition_of(new));
+            let entity = self.queues.get_mut(&ENTITY).unwrap();
+            let mut message = Message::new(new, SequenceNumber(entity.next_number));
+            message.session_id = None;
+            message.view.partition = partition;
+            message.view.sub_queue = SubQueue::TransferDeadLetter;
+            message.view.dead_letter = Some(Arc::clone(why));
+            message.live(now, entity.effective(&self.turn, new.time_to_live_ms));
+            partition.shown(entity.add(message))
+        };
+        Ok(messages.iter().map(keep).collect())
     }
 
     /// Checks each message's own sizes; returns the size of all of them, in bytes.

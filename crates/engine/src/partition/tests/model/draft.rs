@@ -10,6 +10,8 @@ pub(in crate::partition::tests) const LARGE: usize = 61_440;
 #[derive(Debug, Clone)]
 pub(in crate::partition::tests) enum Move {
     Send(Vec<Draft>),
+    /// Messages that their destination refused.
+    KeepUndelivered(Vec<Draft>),
     Cancel(Vec<usize>),
     /// The requested session is used where one is required or, with `wrongly`, where none is; before, time passes without a
     /// tick.

@@ -125,6 +125,7 @@ fn common(kind: Kind) -> Weighted {
     let peek = (0..40u64, 0..12u32, 0..20usize, queue(), sub_queue(), sometimes(4, 0..4usize));
     vec![
         (20, prop::collection::vec(draft(kind), 0..4).prop_map(Move::Send).boxed()),
+        (2, prop::collection::vec(draft(kind), 0..3).prop_map(Move::KeepUndelivered).boxed()),
         (3, picks().prop_map(Move::Cancel).boxed()),
         (
             8,
@@ -248,6 +249,7 @@ fn unit(kind: Kind) -> impl Strategy<Value = Move> {
     let one = prop_oneof![
         10 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::Send),
         12 => settle,
+        3 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::KeepUndelivered),
         4 => picks().prop_map(Move::Cancel),
         states => state,
         1 => prop_oneof![Just(Move::EndEntity), (0..4usize).prop_map(Move::GetState)],
@@ -296,15 +298,17 @@ fn nearly_full((mut options, moves, seed): History) -> History {
     (options, moves, seed)
 }
 
+/// The same histories, with duplicate detection.
+fn with_duplicates((mut options, moves, seed): History) -> History {
+    match &mut options {
+        EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
+        EntityOptions::Topic(topic) => topic.requires_duplicate_detection = true,
+    }
+    (options, moves, seed)
+}
+
 /// Like [`histories_of`], with duplicate detection.
 fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> {
-    let with_duplicates = |(mut options, moves, seed): History| {
-        match &mut options {
-            EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
-            EntityOptions::Topic(topic) => topic.requires_duplicate_detection = true,
-        }
-        (options, moves, seed)
-    };
     histories_of(kind, false, units).prop_map(with_duplicates).boxed()
 }
 
@@ -335,6 +339,24 @@ fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> 
     let moves = (first, prop::collection::vec(one_move(kind, idles, units), 0..120));
     let moves = moves.prop_map(|(first, then)| [first, then].concat());
     (entity, moves, any::<u64>()).boxed()
+}
+
+/// Histories of all kinds with any combination of features.
+fn combined() -> BoxedStrategy<History> {
+    let kinds = [Kind::Queue, Kind::Sessions, Kind::Topic];
+    let flags = [false, true];
+    let mut all = Vec::new();
+    for kind in kinds {
+        for idles in flags {
+            all.extend(flags.map(|units| (1, histories_of(kind, idles, units))));
+        }
+    }
+    let add = |(history, detects, parts, is_small): (History, bool, bool, bool)| {
+        let history = if detects { with_duplicates(history) } else { history };
+        let history = if parts { partitioned(history) } else { history };
+        if is_small { nearly_full(history) } else { history }
+    };
+    (Union::new_weighted(all), any::<bool>(), any::<bool>(), prop::bool::weighted(0.3)).prop_map(add).boxed()
 }
 
 /// Histories of all kinds with occasional actions of an administrator.
@@ -381,6 +403,7 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_with_duplicates(Kind::Topic, true),
         ]
         .boxed(),
+        Area::Combined => combined(),
         Area::Partitions => prop_oneof![
             3 => histories_of(Kind::Queue, false, false),
             1 => histories_of(Kind::Sessions, false, false),

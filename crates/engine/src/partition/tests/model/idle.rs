@@ -29,9 +29,10 @@ impl Model {
     pub(super) fn use_of(&self, command: &Command) -> Option<QueueId> {
         let turn = &self.turn;
         match command {
-            Command::Send { .. } | Command::CancelScheduled { .. } | Command::DeleteSubscription { .. } => {
-                Some(QueueId(ENTITY))
-            }
+            Command::Send { .. }
+            | Command::KeepUndelivered { .. }
+            | Command::CancelScheduled { .. }
+            | Command::DeleteSubscription { .. } => Some(QueueId(ENTITY)),
             Command::Peek { source, .. } if self.is_topic() && source.queue.0 == ENTITY => None,
             Command::Peek { source, .. } => Some(source.queue).filter(|_| turn.keeps(Rule::PeekingIsUse)),
             Command::ReceiveDeferred { source, .. }
@@ -64,7 +65,6 @@ impl Model {
             | Command::CloseReceiver { .. }
             | Command::ChangeOptions { .. }
             | Command::EndEntity
-            | Command::KeepUndelivered { .. }
             | Command::Provisional(_)
             | Command::Quarantine { .. }
             | Command::List { .. }

@@ -37,6 +37,10 @@ impl Comparison {
             Move::Send(drafts) => {
                 Command::Send { messages: drafts.iter().map(|draft| self.message(draft)).collect() }
             }
+            Move::KeepUndelivered(drafts) => Command::KeepUndelivered {
+                messages: drafts.iter().map(|draft| self.message(draft)).collect(),
+                why: DeadLetter { reason: Some("refused".into()), description: None }.into(),
+            },
             Move::Cancel(picks) => {
                 let next = self.partition.state.entity.next_number.0;
                 let number = |pick: &usize| {

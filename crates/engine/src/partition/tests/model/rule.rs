@@ -19,6 +19,8 @@ pub(in crate::partition::tests) enum Area {
     Units,
     /// Any of them, partitioned.
     Partitions,
+    /// Any of them, with several of these features.
+    Combined,
 }
 
 /// Writes the list of rules once: the type, all its values, and the area in which a broken rule is noticed.
