@@ -11,7 +11,7 @@ use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Queue,
     Sessions,
     Topic,
@@ -36,7 +36,7 @@ pub(super) fn sometimes<T: std::fmt::Debug + Clone>(
     prop_oneof![10 - weight => Just(None), weight => some.prop_map(Some)]
 }
 
-fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
+pub(super) fn draft(kind: Kind) -> impl Strategy<Value = Draft> {
     let has_session = match kind {
         Kind::Queue => 0.1,
         Kind::Sessions => 0.98,
@@ -125,7 +125,6 @@ fn common(kind: Kind) -> Weighted {
     let peek = (0..40u64, 0..12u32, 0..20usize, queue(), sub_queue(), sometimes(4, 0..4usize));
     vec![
         (20, prop::collection::vec(draft(kind), 0..4).prop_map(Move::Send).boxed()),
-        (2, prop::collection::vec(draft(kind), 0..3).prop_map(Move::KeepUndelivered).boxed()),
         (3, picks().prop_map(Move::Cancel).boxed()),
         (
             8,
@@ -249,7 +248,6 @@ fn unit(kind: Kind) -> impl Strategy<Value = Move> {
     let one = prop_oneof![
         10 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::Send),
         12 => settle,
-        3 => prop::collection::vec(draft(kind), 1..3).prop_map(Move::KeepUndelivered),
         4 => picks().prop_map(Move::Cancel),
         states => state,
         1 => prop_oneof![Just(Move::EndEntity), (0..4usize).prop_map(Move::GetState)],
@@ -291,7 +289,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
 pub(in crate::partition::tests) type History = (EntityOptions, Vec<Move>, u64);
 
 /// The same histories, in a queue with little room.
-fn nearly_full((mut options, moves, seed): History) -> History {
+pub(super) fn nearly_full((mut options, moves, seed): History) -> History {
     if let EntityOptions::Queue(queue) = &mut options {
         queue.max_size_bytes = queue.max_size_bytes.min(FULL_BYTES);
     }
@@ -299,7 +297,7 @@ fn nearly_full((mut options, moves, seed): History) -> History {
 }
 
 /// The same histories, with duplicate detection.
-fn with_duplicates((mut options, moves, seed): History) -> History {
+pub(super) fn with_duplicates((mut options, moves, seed): History) -> History {
     match &mut options {
         EntityOptions::Queue(queue) => queue.requires_duplicate_detection = true,
         EntityOptions::Topic(topic) => topic.requires_duplicate_detection = true,
@@ -313,7 +311,7 @@ fn histories_with_duplicates(kind: Kind, units: bool) -> BoxedStrategy<History> 
 }
 
 /// The same histories, in a partitioned entity. Most batches have one key.
-fn partitioned((mut options, mut moves, seed): History) -> History {
+pub(super) fn partitioned((mut options, mut moves, seed): History) -> History {
     match &mut options {
         EntityOptions::Queue(queue) => queue.kept.enable_partitioning = true,
         EntityOptions::Topic(topic) => topic.kept.enable_partitioning = true,
@@ -328,7 +326,7 @@ fn partitioned((mut options, mut moves, seed): History) -> History {
     (options, moves, seed)
 }
 
-fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
+pub(super) fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> {
     let entity = options(idles).prop_map(move |options| match kind {
         Kind::Queue => options.queue(false).into(),
         Kind::Sessions => options.queue(true).into(),
@@ -341,22 +339,12 @@ fn histories_of(kind: Kind, idles: bool, units: bool) -> BoxedStrategy<History> 
     (entity, moves, any::<u64>()).boxed()
 }
 
-/// Histories of all kinds with any combination of features.
-fn combined() -> BoxedStrategy<History> {
-    let kinds = [Kind::Queue, Kind::Sessions, Kind::Topic];
-    let flags = [false, true];
-    let mut all = Vec::new();
-    for kind in kinds {
-        for idles in flags {
-            all.extend(flags.map(|units| (1, histories_of(kind, idles, units))));
-        }
+/// The same histories, with other moves at these positions.
+pub(super) fn with_others(((options, mut moves, seed), others): (History, Vec<(usize, Move)>)) -> History {
+    for (at, other) in others {
+        moves.insert(at.min(moves.len()), other);
     }
-    let add = |(history, detects, parts, is_small): (History, bool, bool, bool)| {
-        let history = if detects { with_duplicates(history) } else { history };
-        let history = if parts { partitioned(history) } else { history };
-        if is_small { nearly_full(history) } else { history }
-    };
-    (Union::new_weighted(all), any::<bool>(), any::<bool>(), prop::bool::weighted(0.3)).prop_map(add).boxed()
+    (options, moves, seed)
 }
 
 /// Histories of all kinds with occasional actions of an administrator.
@@ -368,13 +356,7 @@ pub(in crate::partition::tests) fn administered() -> BoxedStrategy<History> {
         1 => histories_of(Kind::Queue, false, false).prop_map(partitioned),
     ];
     let acts = prop::collection::vec((0..120usize, act()), 0..20);
-    let join = |((options, mut moves, seed), acts): (History, Vec<(usize, Move)>)| {
-        for (at, act) in acts {
-            moves.insert(at.min(moves.len()), act);
-        }
-        (options, moves, seed)
-    };
-    (kinds, acts).prop_map(join).boxed()
+    (kinds, acts).prop_map(with_others).boxed()
 }
 
 pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<History> {
@@ -403,7 +385,7 @@ pub(in crate::partition::tests) fn histories(area: Area) -> BoxedStrategy<Histor
             1 => histories_with_duplicates(Kind::Topic, true),
         ]
         .boxed(),
-        Area::Combined => combined(),
+        Area::Combined => super::combined::histories(),
         Area::Partitions => prop_oneof![
             3 => histories_of(Kind::Queue, false, false),
             1 => histories_of(Kind::Sessions, false, false),

@@ -8,10 +8,12 @@
 //! - `status` has the operations that a status forbids.
 //! - `units` are commands that take effect as a whole or not at all.
 //! - [`Rule`] lists the rules that can be broken.
-//! - [`histories`] generates random histories of moves (`draft`); [`comparison`] lets partition and model carry out one,
-//!   converting each move to a command (`moves`); `stored` is the partition's store.
+//! - [`histories`] generates random histories of moves (`draft`), `combined` those with several features; [`comparison`]
+//!   lets partition and model carry out one, converting each move to a command (`moves`); `stored` is the partition's
+//!   store.
 
 mod acting;
+mod combined;
 mod commands;
 pub(super) mod comparison;
 mod draft;
