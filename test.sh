@@ -102,6 +102,13 @@ built_ahead() {
     [ "$(cat "$logs/ahead-$1.status" 2>/dev/null)" = 0 ]
 }
 
+has_daemon() {
+    [ -x "$daemon" ] || {
+        echo "no daemon at $daemon: run ./test.sh build, or set PEEKLOCK_BIN" >&2
+        return 1
+    }
+}
+
 # A virtual environment with the packages of the Python suite.
 prepare_python() {
     if [ ! -x "$venv/bin/python" ]; then
@@ -119,7 +126,7 @@ prepare_js() {
 }
 
 stage_python() {
-    prepare_python && prepare_js && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
+    has_daemon && prepare_python && prepare_js && (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest)
 }
 
 stage_image() {
@@ -138,6 +145,7 @@ stage_packages() {
 }
 
 stage_js() {
+    has_daemon || return 1
     (cd crates/console/web && npm ci --no-audit --no-fund --loglevel=error && npm run --silent check) || return 1
     (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" npm test)
 }
@@ -147,6 +155,7 @@ stage_go() {
         echo "skipped: go is not installed"
         return 0
     }
+    has_daemon || return 1
     (cd tests/go && PEEKLOCK_BIN="$daemon" GOFLAGS=-modcacherw GOMODCACHE="$target/go-modules" GOCACHE="$target/go-build" \
         go test -count=1 -v ./... | grep -v '^=== ')
 }
@@ -156,6 +165,7 @@ stage_java() {
         echo "skipped: Maven or a JDK is not installed"
         return 0
     }
+    has_daemon || return 1
     maven java test && stage_java_frameworks
 }
 
@@ -177,13 +187,13 @@ maven() {
 }
 
 stage_cluster() {
-    prepare_python && prepare_js &&
+    has_daemon && prepare_python && prepare_js &&
         (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
 }
 
 stage_cluster-suites() {
     local run=("$venv/bin/python" "$PWD/tests/python/postgres.py" run --)
-    prepare_python || return 1
+    has_daemon && prepare_python || return 1
     (cd tests/python && PEEKLOCK_BIN="$daemon" "${run[@]}" "$venv/bin/python" -m pytest -rs) || return 1
     (cd tests/js && npm ci --no-audit --no-fund --loglevel=error && PEEKLOCK_BIN="$daemon" "${run[@]}" npm test)
 }
