@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::*;
-use crate::condition::{INTERNAL_ERROR, SERVER_BUSY, TIMEOUT};
+use crate::condition::{CONNECTION_FORCED, DETACH_FORCED, INTERNAL_ERROR, SERVER_BUSY, TIMEOUT};
 
 const PAGE: &str = include_str!("../../../docs/errors.md");
 const HEAD: &str =
@@ -73,7 +73,8 @@ fn errors_that_sdks_retry_are_marked_retryable() {
     for kind in ErrorKind::ALL {
         let row = kind.row();
         if let Some(amqp) = row.amqp {
-            let is_retried = [SERVER_BUSY, TIMEOUT, INTERNAL_ERROR].contains(&amqp.condition);
+            let retried = [SERVER_BUSY, TIMEOUT, INTERNAL_ERROR, DETACH_FORCED, CONNECTION_FORCED];
+            let is_retried = retried.contains(&amqp.condition);
             assert_eq!(row.is_retryable, is_retried, "{kind:?}");
         }
         assert!(

@@ -9,7 +9,7 @@ use super::limits::EVENTS_MAX;
 use super::link::{LinkPhase, Side};
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
-use super::{Event, NowMs};
+use super::{Event, LinkId, NowMs};
 use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
 use crate::wire::performative::Performative;
 
@@ -52,6 +52,15 @@ impl Connection {
             && self.held.as_ref().is_none_or(|(channel, held, _)| {
                 !self.channels_in.get(channel).is_some_and(|&key| self.has_to_wait(key, held))
             })
+    }
+
+    /// The link of the transfer that waits, with all input behind it, until the upper layer accepts or refuses the link.
+    #[must_use]
+    pub fn link_of_waiting_transfer(&self) -> Option<LinkId> {
+        let (channel, Performative::Transfer(transfer), _) = self.held.as_ref()? else { return None };
+        let session = self.sessions.get(*self.channels_in.get(channel)?)?;
+        let link = self.links.get(*session.handles_in.get(&transfer.handle)?)?;
+        (link.phase == LinkPhase::Requested).then_some(link.id)
     }
 
     /// Whether `input` starts with a whole frame or header, or with something that is already invalid.

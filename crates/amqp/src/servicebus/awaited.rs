@@ -82,6 +82,20 @@ impl ConnectionHandler {
         }
     }
 
+    /// Continues with the attach of a link on which the peer sends already: nothing is read until it is answered, so its
+    /// token could not arrive.
+    pub(super) fn answer_awaited_by_transfer(&mut self, connection: &mut Connection) {
+        if self.awaited.0.is_empty() {
+            return;
+        }
+        let link = connection.link_of_waiting_transfer();
+        if let Some(place) = self.awaited.0.iter().position(|waiting| Some(waiting.link) == link)
+            && let Some(waiting) = self.awaited.0.remove(place)
+        {
+            self.answer_attach(waiting.link, waiting.session, waiting.attach, connection);
+        }
+    }
+
     /// Continues with attaches that have waited too long: they are refused for the missing right.
     pub(super) fn refuse_awaited(&mut self, connection: &mut Connection, now: NowMs) {
         while let Some(waiting) = self.awaited.pop_due(now) {

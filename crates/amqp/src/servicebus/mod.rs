@@ -304,6 +304,7 @@ impl Application for ConnectionHandler {
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
         self.go_on(connection);
+        self.answer_awaited_by_transfer(connection);
         self.submit_completions();
         self.update_authorization(connection, now);
         self.answer_watchers(connection, now);
