@@ -187,8 +187,11 @@ maven() {
 }
 
 stage_cluster() {
+    # All at once, since they mostly wait; a longer run shows its steps.
+    local options=(-n 3)
+    [ -z "${PEEKLOCK_NEMESIS_MINUTES:-}" ] || options=(-n 0 -s)
     has_daemon && prepare_python && prepare_js &&
-        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest -n 0 -m cluster -rs -s)
+        (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest "${options[@]}" -m cluster -rs)
 }
 
 stage_cluster-suites() {
