@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -143,9 +144,22 @@ fsync = on
 log_min_messages = warning
 ";
 
-/// A port without a listener.
+/// First and number of ports that no system gives to outgoing connections by default.
+const PORTS: (u32, u32) = (10_000, 6_000);
+
+/// A port without a listener, another one at each call: a server binds its port later, and no other one must have it by
+/// then.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let (first, count) = PORTS;
+    loop {
+        // Processes at the same time begin at different ports.
+        let next = std::process::id().wrapping_mul(64).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(first + next % count).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A server; it is killed and its folder removed when it is dropped, or when this process ends.
