@@ -99,6 +99,12 @@ impl Error {
     /// Whether the same request may succeed later without intervention.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreadable { .. } | Self::Unavailable { .. } | Self::Exhausted { .. })
+        matches!(self, Self::Unreadable { .. }) || self.is_outage()
+    }
+
+    /// Whether the store could not be asked, which says nothing about its contents.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Exhausted { .. })
     }
 }

@@ -9,9 +9,9 @@
 //!
 //! A body is a slice of the buffer it arrived in and keeps that whole buffer alive, with messages of other partitions and
 //! with bodies that were removed. So bodies of a turn that are a small part of their buffer are copied, once for all of
-//! them. Of a buffer that stays, at most [`BUFFER_BYTES_MAX`] / [`PART_BYTES_MIN`] times as much is kept as is charged.
-//! Removed bodies stay charged while an older body is still cached, because it may share their buffer; once removed bodies
-//! outweigh the live ones, the live ones are copied into buffers of their own.
+//! them; the others keep a few times the memory that is charged for them. Removed bodies stay charged while an older body
+//! is still cached, because it may share their buffer; once removed bodies outweigh the live ones, the live ones are copied
+//! into buffers of their own.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -23,8 +23,7 @@ impl RetryBackoff {
     /// Whether a request that failed with this error is repeated. Reading a message is given up after some pauses; a store
     /// that can't be reached is retried without end, since that says nothing about the message.
     pub(super) fn allows_for(self, error: &Error) -> bool {
-        matches!(error, Error::Unavailable { .. } | Error::Exhausted { .. })
-            || error.is_transient() && !self.is_over()
+        error.is_outage() || error.is_transient() && !self.is_over()
     }
 
     /// Whether reading a single message is given up.

@@ -126,9 +126,9 @@ fn partitions_that_were_removed_as_a_whole_take_no_memory() {
             remove(&mut index, id);
         }
     }
-    assert_eq!((index.trees.len(), index.removed.runs()), (2, 3));
+    assert_eq!((index.trees.len(), index.removed.ranges()), (2, 3));
     KEPT.into_iter().rev().for_each(|id| remove(&mut index, id));
-    assert_eq!((index.trees.len(), index.removed.runs(), index.len()), (0, 1, 0));
+    assert_eq!((index.trees.len(), index.removed.ranges(), index.len()), (0, 1, 0));
     // Not used by the broker: any key may have an older version.
     let key = Key::new(Space::Head, PartitionId(5), 1_000);
     assert_eq!((index.note_if_new(key), index.numbers_end(Space::Head, PartitionId(5))), (None, u64::MAX));
@@ -153,6 +153,6 @@ proptest! {
         let is_first = |(space, PartitionId(id)): &&(Space, PartitionId)| {
             id.checked_sub(1).is_none_or(|before| !model.contains(&(*space, PartitionId(before))))
         };
-        prop_assert_eq!(removed.runs(), model.iter().filter(is_first).count());
+        prop_assert_eq!(removed.ranges(), model.iter().filter(is_first).count());
     }
 }

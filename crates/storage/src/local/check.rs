@@ -152,8 +152,7 @@ pub(super) fn report(loaded: &Loaded) -> Report {
     let used_bytes = |id: u32| {
         let sealed =
             loaded.manifest.segments.iter().find(|listed| listed.id == id)?.seal.map(|seal| seal.end);
-        let unsealed =
-            loaded.unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal.end);
+        let unsealed = loaded.unsealed.iter().find(|full| full.id == id).map(|full| full.seal.end);
         let active =
             loaded.active.as_ref().filter(|active| active.segment.id == id).map(|active| active.offset);
         sealed.or(unsealed).or(active)

@@ -288,8 +288,7 @@ pub(super) fn seal_full(shared: &Shared) -> bool {
     if unsealed.is_empty() {
         return false;
     }
-    let sealed =
-        shared.update_manifest(|manifest| unsealed.iter().for_each(|unsealed| seal(manifest, *unsealed)));
+    let sealed = shared.update_manifest(|manifest| unsealed.iter().for_each(|full| seal(manifest, *full)));
     if let Err(error) = sealed {
         shared.warnings.warn(SEAL, &error);
         return false;
@@ -300,9 +299,9 @@ pub(super) fn seal_full(shared: &Shared) -> bool {
     exchange.hints_due.extend(unsealed.iter().copied());
     drop(exchange);
     let mut state = shared.state();
-    for unsealed in unsealed {
-        if let Some(segment) = state.segments.get_mut(unsealed.id) {
-            segment.sealed_end = Some(unsealed.seal.end);
+    for full in unsealed {
+        if let Some(segment) = state.segments.get_mut(full.id) {
+            segment.sealed_end = Some(full.seal.end);
             segment.file.file.release();
         }
     }
@@ -311,11 +310,11 @@ pub(super) fn seal_full(shared: &Shared) -> bool {
     true
 }
 
-fn seal(manifest: &mut Manifest, unsealed: FullSegment) {
-    if let Some(listed) = manifest.segments.iter_mut().find(|listed| listed.id == unsealed.id) {
-        listed.seal = Some(unsealed.seal);
+fn seal(manifest: &mut Manifest, full: FullSegment) {
+    if let Some(listed) = manifest.segments.iter_mut().find(|listed| listed.id == full.id) {
+        listed.seal = Some(full.seal);
     }
-    manifest.sealed_sequence = manifest.sealed_sequence.max(unsealed.seal.next_sequence - 1);
+    manifest.sealed_sequence = manifest.sealed_sequence.max(full.seal.next_sequence - 1);
 }
 
 const _: () = assert!(PREPARED_SEGMENTS >= 2, "one to use next, one as the reserve");

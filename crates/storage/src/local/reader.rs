@@ -107,7 +107,7 @@ fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Re
             false => !shared.is_stopping(),
         };
         match result {
-            Err(error @ (Error::Unavailable { .. } | Error::Exhausted { .. })) if is_patient => {
+            Err(error) if error.is_outage() && is_patient => {
                 shared.warnings.warn(READ, &error);
                 failed += 1;
                 if !shared.stepped.is_stepped() {

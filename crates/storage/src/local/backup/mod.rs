@@ -166,7 +166,7 @@ impl PinnedPlan {
         };
         let Loaded { manifest, active, unsealed, .. } = &loaded;
         let log_end = active.as_ref().map(|active| Closed { id: active.segment.id, seal: active.seal() });
-        let unsealed = |id| unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal);
+        let unsealed = |id| unsealed.iter().find(|full| full.id == id).map(|full| full.seal);
         Ok(Self { plan: BackupPlan::cut(manifest, log_end, unsealed), held: PinnedFiles::Directory(lock) })
     }
 }
@@ -176,8 +176,7 @@ fn try_cut(shared: &Shared) -> Option<PinnedPlan> {
     let manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
     let state = shared.state();
     let exchange = shared.pool.lock();
-    let unsealed =
-        |id| exchange.unsealed.iter().find(|unsealed| unsealed.id == id).map(|unsealed| unsealed.seal);
+    let unsealed = |id| exchange.unsealed.iter().find(|full| full.id == id).map(|full| full.seal);
     let plan = BackupPlan::cut(&manifest, state.log_end, unsealed);
     let files = plan.manifest.segments.iter().map(|listed| {
         let segment = state.segments.get(listed.id)?;

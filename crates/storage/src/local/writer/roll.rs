@@ -24,7 +24,7 @@ impl Writer {
         let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
         let next =
             next.map_err(|reason| self.shared.fatal_error.get().cloned().unwrap_or_else(|| full(&reason)))?;
-        let unsealed = FullSegment { id: self.active.segment.id, seal: self.active.seal() };
+        let filled = FullSegment { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
         self.active = Active {
             segment: next,
@@ -34,8 +34,8 @@ impl Writer {
         };
         let mut exchange = self.shared.pool.lock();
         let listing = std::mem::replace(&mut self.listing, Listing::new(exchange.take_buffer()));
-        exchange.keep_listing(unsealed.id, listing);
-        exchange.unsealed.push_back(unsealed);
+        exchange.keep_listing(filled.id, listing);
+        exchange.unsealed.push_back(filled);
         drop(exchange);
         self.shared.keeper_wake.wake();
         Ok(())
