@@ -229,6 +229,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_oldest_goes_when_another_resource_runs_short() {
+        let all = connections(100, 100);
+        all.evict_oldest();
+        let mut present = vec![all.arrive(address(1)), all.arrive(address(2)), all.arrive(address(1))];
+        present[0].pass().admit();
+        all.evict_oldest();
+        assert_eq!(told(&mut present).await, [false, true, false]);
+    }
+
+    #[tokio::test]
     async fn who_is_admitted_or_gone_does_not_count() {
         let all = connections(100, 2);
         let mut present = vec![all.arrive(address(1)), all.arrive(address(1))];
