@@ -265,6 +265,7 @@ async def test_a_token_of_a_session_that_was_given_back(bus, session_queue, oper
 
 
 async def test_cancelling_a_message_that_is_not_scheduled(bus, queue, traveller):
+    """In the words of Service Bus: azure-service-bus 239, MassTransit 926."""
     sender = await bus.open_sender(queue)
     await sender.send_messages(message("active"))
     due = traveller.now() + HOUR
@@ -276,11 +277,13 @@ async def test_cancelling_a_message_that_is_not_scheduled(bus, queue, traveller)
         await refused(sender.cancel_scheduled_messages(number), MessageNotFoundError)
     assert bodies(await bus.peek(queue)) == [b"active", b"later", b"due"]
     await sender.cancel_scheduled_messages(pending)
-    await refused(sender.cancel_scheduled_messages(pending), MessageNotFoundError)
+    text = f"Messages not found. Missing sequence numbers: {pending} "
+    await refused(sender.cancel_scheduled_messages(pending), MessageNotFoundError, text)
 
 
 @pytest.mark.parametrize("target", ["queue", "subscription"])
 async def test_deferred_numbers_that_do_not_exist(bus, queue, topic, target):
+    """In the words of Service Bus: azure-service-bus 415, azure-sdk-for-python 25698."""
     source = queue if target == "queue" else topic / "one"
     await bus.send(queue if target == "queue" else topic, message("deferred"), message("active"))
     receiver = await bus.open_receiver(source)
@@ -291,7 +294,8 @@ async def test_deferred_numbers_that_do_not_exist(bus, queue, topic, target):
         await refused(receiver.receive_deferred_messages(numbers), MessageNotFoundError)
     await refused(receiver.receive_deferred_messages([number, number]))
     (found,) = await receiver.receive_deferred_messages(number)
-    await refused(receiver.receive_deferred_messages(number), MessageNotFoundError)
+    text = "Failed to lock one or more specified messages. Either the message is already locked or does not exist."
+    await refused(receiver.receive_deferred_messages(number), MessageNotFoundError, text)
     await receiver.complete_message(found)
     await refused(receiver.receive_deferred_messages(number), MessageNotFoundError)
 

@@ -105,7 +105,7 @@ async def test_a_session_that_was_removed_is_missed(stage):
     where = await stage.subscribe(rules=rules, requires_session=True)
     await stage.send(ServiceBusMessage(b"x", session_id="s", application_properties={"n": 1}))
     (dead,) = await stage.bus.peek(where, sub_queue=DEAD_LETTER)
-    assert (body(dead), dead.dead_letter_reason) == (b"x", "Session ID is null")
+    assert (body(dead), dead.dead_letter_reason) == (b"x", "Session id is null.")
     receiver = await stage.bus.open_receiver(where, session_id=NEXT_AVAILABLE_SESSION)
     assert receiver.session.session_id == "end"
 

@@ -40,6 +40,20 @@ async def test_a_message_batch_keeps_ids_and_properties_of_each_message(bus, que
     assert bodies(messages) == [b"body %d" % n for n in range(10)]
 
 
+async def test_one_property_has_at_most_32_kb(bus, queue):
+    """The service refuses a larger one: NServiceBus.Transport.AzureServiceBus 171 and 1460, azure-sdk-for-net 15325."""
+    most = 32 * 1024
+    larger = ServiceBusMessage(b"m", application_properties={"small": 1, "large": "." * (most + 1)})
+    async with bus.sender(queue) as sender:
+        with pytest.raises(MessageSizeExceededError, match="application property 'large' takes 32769 bytes"):
+            await sender.send_messages(larger)
+        with pytest.raises(MessageSizeExceededError):
+            await sender.send_messages([ServiceBusMessage(b"beside"), larger])
+        await sender.send_messages(ServiceBusMessage(b"m", application_properties={"large": "." * most}))
+    (message,) = await bus.drain(queue, 1)
+    assert len(message.application_properties[b"large"]) == most
+
+
 async def test_a_batch_knows_the_limit_of_the_link(bus, queue):
     async with bus.sender(queue) as sender:
         batch = await sender.create_message_batch()

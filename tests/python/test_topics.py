@@ -155,7 +155,7 @@ async def test_a_message_without_a_session_id_is_dead_lettered_where_one_is_need
     await bus.send(topic, ServiceBusMessage(b"homeless"))
     assert bodies(await bus.drain(topic / "plain", 1)) == [b"homeless"]
     (dead,) = await bus.peek(topic / "session", sub_queue=DEAD_LETTER)
-    assert (body(dead), dead.dead_letter_reason) == (b"homeless", "Session ID is null")
+    assert (body(dead), dead.dead_letter_reason) == (b"homeless", "Session id is null.")
 
 
 async def test_a_scheduled_message_is_published_at_its_time(bus, topics, traveller):

@@ -13,6 +13,16 @@ pub enum Refusal {
         "The message with sequence number {0} could not be found, or is not in a state that allows this."
     )]
     MessageNotFound(u64),
+    /// No scheduled message with that sequence number can be cancelled. The words are those of Service Bus (azure-service-bus
+    /// 239, MassTransit 926).
+    #[error("Messages not found. Missing sequence numbers: {0}")]
+    ScheduledNotFound(u64),
+    /// No deferred message with that sequence number can be received. The words are those of Service Bus (azure-service-bus 415,
+    /// azure-sdk-for-python 25698), by which scripts recognize the error; the number is added.
+    #[error(
+        "Failed to lock one or more specified messages. Either the message is already locked or does not exist. Sequence number: {0}"
+    )]
+    DeferredNotFound(u64),
     /// A dead-lettered message can't be dead-lettered again.
     #[error("A message in a dead-letter queue can't be dead-lettered again.")]
     AlreadyDeadLettered,
@@ -32,9 +42,9 @@ pub enum Refusal {
         /// The limit.
         limit_bytes: u64,
     },
-    /// The entity reached its size quota.
+    /// The entity reached its size quota. The words are those of Service Bus (azure-service-bus 683, 199).
     #[error(
-        "The entity has reached its size limit of {limit_bytes} bytes; receive or purge messages to make room."
+        "The maximum entity size has been reached or exceeded. Max entity size in bytes: {limit_bytes}. Receive or purge messages to make room. QuotaType: EntitySize"
     )]
     EntityFull {
         /// The quota.

@@ -9,7 +9,9 @@ impl From<&Refusal> for ErrorKind {
     fn from(refusal: &Refusal) -> Self {
         match refusal {
             Refusal::MessageLockLost => Self::MessageLockLost,
-            Refusal::MessageNotFound(_) => Self::MessageNotFound,
+            Refusal::MessageNotFound(_) | Refusal::ScheduledNotFound(_) | Refusal::DeferredNotFound(_) => {
+                Self::MessageNotFound
+            }
             Refusal::MessageTooLarge { .. } | Refusal::HeaderTooLarge { .. } => Self::MessageTooLarge,
             Refusal::MessageDamaged(_) => Self::MessageDamaged,
             Refusal::EntityFull { .. } => Self::EntityFull,

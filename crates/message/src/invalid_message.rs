@@ -9,6 +9,9 @@ pub enum InvalidMessage {
     /// Something in it is missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
+    /// A part of it is too large.
+    #[error("{0}")]
+    TooLarge(String),
     /// Its format is not supported.
     #[error("{0}")]
     NotImplemented(String),

@@ -22,6 +22,13 @@ pub const BATCH_MESSAGES_MAX: usize = 32_768;
 /// Largest length of message ids, session ids and partition keys, in characters (S-limits as checked by the SDKs).
 pub const ID_CHARACTERS_MAX: usize = 128;
 
+/// Largest value of an application property, in bytes (Service Bus quotas). The service refuses larger ones
+/// (NServiceBus.Transport.AzureServiceBus 171, 1460; azure-sdk-for-net 15325).
+pub const PROPERTY_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes before the content of a large string or binary: its type and its length (AMQP 1.0, 1.2.2).
+const VALUE_PREFIX_BYTES: usize = 5;
+
 /// The optional parts to be read from messages sent to an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequiredProperties {
@@ -49,7 +56,8 @@ impl RequiredProperties {
 /// an id assigned on acceptance is the same for every receiver. Such a message is copied into `blocks`.
 ///
 /// # Errors
-/// [`InvalidMessage::Malformed`], [`InvalidMessage::Argument`], [`InvalidMessage::NotImplemented`] for unknown formats.
+/// [`InvalidMessage::Malformed`], [`InvalidMessage::Argument`], [`InvalidMessage::TooLarge`],
+/// [`InvalidMessage::NotImplemented`] for unknown formats.
 pub fn read_transfer(
     message_format: u32,
     payload: &Bytes,
@@ -125,6 +133,7 @@ fn new_message(
 ) -> Result<NewMessage, InvalidMessage> {
     let Summary { header, properties, places } = summary;
     check_ids(properties)?;
+    check_property_sizes(payload, places)?;
     let annotated = match places.message_annotations.clone() {
         none if none.is_empty() => Annotated::default(),
         annotations => Annotated::read(&payload.slice(annotations)).map_err(malformed)?,
@@ -246,6 +255,24 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
         return Err(InvalidMessage::Argument(format!(
             "The session id is longer than {ID_CHARACTERS_MAX} characters."
         )));
+    }
+    Ok(())
+}
+
+fn check_property_sizes(payload: &Bytes, places: &Places) -> Result<(), InvalidMessage> {
+    if places.application_properties.len() <= PROPERTY_BYTES_MAX {
+        return Ok(());
+    }
+    let section = payload.slice(places.application_properties.clone());
+    for entry in Sections::map_entries(&section).map_err(malformed)? {
+        let entry = entry.map_err(malformed)?;
+        let size_bytes = entry.encoded_value.len().saturating_sub(VALUE_PREFIX_BYTES);
+        if size_bytes > PROPERTY_BYTES_MAX {
+            return Err(InvalidMessage::TooLarge(format!(
+                "The application property '{}' takes {size_bytes} bytes; at most {PROPERTY_BYTES_MAX} are accepted.",
+                entry.key.unwrap_or_default()
+            )));
+        }
     }
     Ok(())
 }

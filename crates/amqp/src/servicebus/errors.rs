@@ -90,6 +90,9 @@ pub enum Fault {
         /// The limit for batches on this entity.
         limit_bytes: u64,
     },
+    /// A message with a property larger than the limit.
+    #[error("{0}")]
+    PropertyTooLarge(String),
     /// A request whose arguments are missing, of the wrong type or out of range.
     #[error("{0}")]
     Argument(String),
@@ -164,6 +167,7 @@ impl From<InvalidMessage> for Fault {
         match invalid {
             InvalidMessage::Malformed(reason) => Self::MalformedMessage(reason),
             InvalidMessage::Argument(reason) => Self::Argument(reason),
+            InvalidMessage::TooLarge(reason) => Self::PropertyTooLarge(reason),
             InvalidMessage::NotImplemented(reason) => Self::NotImplemented(reason),
         }
     }
@@ -184,7 +188,7 @@ impl Fault {
             Self::MalformedMessage(_) => ErrorKind::MalformedMessage,
             Self::Argument(_) => ErrorKind::InvalidArgument,
             Self::DeleteCount { .. } => ErrorKind::CountOutOfRange,
-            Self::BatchTooLarge { .. } => ErrorKind::MessageTooLarge,
+            Self::BatchTooLarge { .. } | Self::PropertyTooLarge(_) => ErrorKind::MessageTooLarge,
             Self::InvalidField(_) => ErrorKind::InvalidField,
             Self::NotAllowed(_) | Self::NoTransactions { .. } => ErrorKind::NotAllowed,
             Self::NotImplemented(_) => ErrorKind::NotImplemented,

@@ -114,7 +114,7 @@ impl Step<'_> {
                 let again = numbers.iter().find(|number| {
                     reserved.acted.contains(&acted(**number)) || !reserved.cancelled.insert(**number)
                 });
-                again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
+                again.map_or(Ok(()), |number| Err(Refusal::ScheduledNotFound(number.0)))
             }
             Command::ActOnMessages { source, numbers, action } => {
                 self.actionable(*source, numbers, action)?;

@@ -12,8 +12,9 @@ const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 
 /// Reason of messages whose properties became too large.
 const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
-/// Reason of messages without session id in a subscription with sessions; the sender can't be notified.
-const SESSION_ID_MISSING: &str = "Session ID is null";
+/// Reason of messages without session id in a subscription with sessions; the sender can't be notified. As observed in Service
+/// Bus (azure-service-bus 196).
+const SESSION_ID_MISSING: &str = "Session id is null.";
 
 /// The reasons, one shared value for each.
 #[derive(Debug)]

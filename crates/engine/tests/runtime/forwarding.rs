@@ -202,7 +202,7 @@ async fn a_target_that_can_not_take_them_sends_messages_to_the_dead_letters() {
     for (target, expected) in [
         ("nobody", "MessagingEntityNotFoundException"),
         ("small", "QuotaExceededException"),
-        ("sessions", "Session ID is null"),
+        ("sessions", "Session id is null."),
         ("tiny", "MessageSizeExceededException"),
     ] {
         let source = format!("to-{target}");

@@ -228,6 +228,24 @@ fn ids_are_bounded_and_the_partition_key_agrees_with_the_session() {
 }
 
 #[test]
+fn a_property_is_bounded_whatever_the_others_take() {
+    let with_property = |size_bytes: usize| {
+        let half = Value::String("x".repeat(PROPERTY_BYTES_MAX / 2).into());
+        let large = Value::String("x".repeat(size_bytes).into());
+        let mut output = BytesMut::new();
+        with_id("m").encode(&mut output);
+        encode_application_properties(&[("half".into(), half), ("large".into(), large)], &mut output);
+        encode_body_value(&Value::String("body".into()), &mut output);
+        read(&output.freeze())
+    };
+    assert!(with_property(PROPERTY_BYTES_MAX).is_ok());
+    let Err(InvalidMessage::TooLarge(reason)) = with_property(PROPERTY_BYTES_MAX + 1) else {
+        panic!("too large")
+    };
+    assert!(reason.contains("'large' takes 32769 bytes"), "{reason}");
+}
+
+#[test]
 fn the_empty_session_agrees_with_every_partition_key() {
     let session = MessageProperties { group_id: Some("".into()), ..with_id("m") };
     let annotations = [(Value::symbol("x-opt-partition-key"), Value::String("other".into()))];

@@ -71,8 +71,11 @@ fn conditions_and_statuses_agree_with_the_sdk_tables() {
     let faults = [
         Fault::Refused(Refusal::MessageLockLost),
         Fault::Refused(Refusal::MessageNotFound(1)),
+        Fault::Refused(Refusal::ScheduledNotFound(1)),
+        Fault::Refused(Refusal::DeferredNotFound(1)),
         Fault::Refused(Refusal::AlreadyDeadLettered),
         Fault::Refused(Refusal::MessageTooLarge { size_bytes: 2, limit_bytes: 1 }),
+        Fault::PropertyTooLarge("it is too large".to_owned()),
         Fault::Refused(Refusal::EntityFull { limit_bytes: 1 }),
         Fault::Refused(Refusal::StorageFull),
         Fault::Refused(Refusal::TooManyEntities(1)),

@@ -159,9 +159,11 @@ fn deferred_messages_come_with_their_lock_tokens() {
     let Value::List(messages) = entry(&answer, "messages") else { panic!("a list") };
     let [Value::Map(message)] = messages.as_slice() else { panic!("one map") };
     assert_eq!(lookup(message, "lock-token"), Some(&Value::Uuid(7_u128.to_be_bytes())));
-    let missing = Response::Received(Err(Refusal::MessageNotFound(3)));
+    let missing = Response::Received(Err(Refusal::DeferredNotFound(3)));
     let fault = finish(&prepared, missing).unwrap_err();
     assert_eq!(fault.condition_and_status(), ("com.microsoft:message-not-found", 404));
+    let words = "Failed to lock one or more specified messages. Either the message is already locked or does not exist.";
+    assert!(fault.to_string().starts_with(words), "{fault}");
 }
 
 #[test]
@@ -232,8 +234,10 @@ fn cancelling_a_message_that_is_gone_is_404() {
     let body = [("sequence-numbers", Value::Array(vec![Value::Long(3)]))];
     let prepared = prepare("com.microsoft:cancel-scheduled-message", "q", &body).unwrap();
     assert_eq!(finish(&prepared, Response::Done(Ok(()))).unwrap(), Answer::ok(Vec::new()));
-    let gone = Response::Done(Err(Refusal::MessageNotFound(3)));
-    assert_eq!(finish(&prepared, gone).unwrap_err().condition_and_status().1, 404);
+    let gone = Response::Done(Err(Refusal::ScheduledNotFound(3)));
+    let fault = finish(&prepared, gone).unwrap_err();
+    assert_eq!(fault.condition_and_status(), ("com.microsoft:message-not-found", 404));
+    assert_eq!(fault.to_string(), "Messages not found. Missing sequence numbers: 3");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Step<'_> {
             let messages = self.state().entity.messages.get(SubQueue::Main);
             let named = named(*number, |number| messages.get(number));
             let named = named.filter(|(_, record)| record.state() == MessageState::Scheduled);
-            let (counted, record) = named.ok_or(Refusal::MessageNotFound(number.0))?;
+            let (counted, record) = named.ok_or(Refusal::ScheduledNotFound(number.0))?;
             Ok((counted, record.clone()))
         };
         numbers.iter().map(scheduled).collect()

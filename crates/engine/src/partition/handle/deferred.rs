@@ -50,7 +50,7 @@ impl Step<'_> {
         let or_refusal = |(shown, found): (&SequenceNumber, Option<_>)| match found {
             Some(found) => Ok(found),
             None if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),
-            None => Err(Refusal::MessageNotFound(shown.0)),
+            None => Err(Refusal::DeferredNotFound(shown.0)),
         };
         let records: Vec<_> = numbers.iter().zip(found).map(or_refusal).collect::<Result<_, _>>()?;
         let bytes: u64 = records.iter().map(|(_, record)| u64::from(record.content_bytes())).sum();

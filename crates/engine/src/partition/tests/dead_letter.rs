@@ -97,7 +97,7 @@ fn it_can_be_deferred_inside_the_dead_letter_queue_and_never_expires_there() {
         receiver: None,
         bytes_max: usize::MAX,
     };
-    assert_eq!(rig.ask(main), Reply::Received(Err(Refusal::MessageNotFound(1))));
+    assert_eq!(rig.ask(main), Reply::Received(Err(Refusal::DeferredNotFound(1))));
     let command = Command::ReceiveDeferred {
         numbers,
         source: path(SubQueue::DeadLetter),

@@ -72,11 +72,11 @@ fn a_request_ends_the_expired_ones_and_finds_none() {
         let token = retrieve(&mut rig, 2);
         rig.advance(1000);
         let unlocked = rig.receive_deferred(&[2], ReceiveMode::PeekLock);
-        assert_eq!(unlocked, Err(Refusal::MessageNotFound(2)), "locked");
+        assert_eq!(unlocked, Err(Refusal::DeferredNotFound(2)), "locked");
         assert_eq!(rig.counts(), (2, 0, 0));
         rig.settle(token, Settlement::Complete).unwrap();
         let expired = rig.receive_deferred(&[1], ReceiveMode::ReceiveAndDelete);
-        assert_eq!(expired, Err(Refusal::MessageNotFound(1)));
+        assert_eq!(expired, Err(Refusal::DeferredNotFound(1)));
         assert_eq!(rig.counts(), (0, u64::from(dead_lettering), 0));
         rig.restart();
         assert_eq!(rig.counts(), (0, u64::from(dead_lettering), 0));
@@ -96,7 +96,7 @@ fn a_request_that_is_refused_for_an_expired_message_leaves_the_others_deferred()
     }
     assert_eq!(rig.counts(), (3, 0, 0), "a malformed request ends nothing");
     let refused = rig.receive_deferred(&[1, 3, 2], ReceiveMode::PeekLock);
-    assert_eq!(refused, Err(Refusal::MessageNotFound(3)));
+    assert_eq!(refused, Err(Refusal::DeferredNotFound(3)));
     assert_eq!(rig.counts(), (2, 0, 0));
     assert_eq!(rig.receive_deferred(&[1, 2], ReceiveMode::PeekLock).unwrap().len(), 2);
 }
@@ -107,12 +107,12 @@ fn one_bad_number_fails_the_whole_request() {
     rig.send(message("active"));
     for bad in [3, 4, 0, u64::MAX] {
         let refused = rig.receive_deferred(&[1, bad], ReceiveMode::ReceiveAndDelete);
-        assert_eq!(refused, Err(Refusal::MessageNotFound(bad)));
+        assert_eq!(refused, Err(Refusal::DeferredNotFound(bad)));
     }
     assert_eq!(rig.counts(), (3, 0, 0));
     retrieve(&mut rig, 2);
     let refused = rig.receive_deferred(&[1, 2], ReceiveMode::PeekLock);
-    assert_eq!(refused, Err(Refusal::MessageNotFound(2)), "locked by another");
+    assert_eq!(refused, Err(Refusal::DeferredNotFound(2)), "locked by another");
     retrieve(&mut rig, 1);
 }
 
@@ -134,7 +134,7 @@ fn receive_and_delete_by_number_works_once() {
     assert_eq!(received[0].1, None);
     assert_eq!(rig.counts(), (0, 0, 0));
     let again = rig.receive_deferred(&[1], ReceiveMode::ReceiveAndDelete);
-    assert_eq!(again, Err(Refusal::MessageNotFound(1)));
+    assert_eq!(again, Err(Refusal::DeferredNotFound(1)));
 }
 
 #[test]

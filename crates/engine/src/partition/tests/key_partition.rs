@@ -96,7 +96,7 @@ fn a_number_of_another_partition_names_no_message() {
     let later = scheduled(&rig, keyed("1"));
     rig.send(later);
     for wrong in [1, shown(3, 1), shown(2, 2), shown(16, 1), u64::MAX] {
-        assert_eq!(cancel(&mut rig, wrong), Err(Refusal::MessageNotFound(wrong)));
+        assert_eq!(cancel(&mut rig, wrong), Err(Refusal::ScheduledNotFound(wrong)));
     }
     assert_eq!(cancel(&mut rig, shown(2, 1)), Ok(()));
     rig.send(keyed("2"));
@@ -104,7 +104,7 @@ fn a_number_of_another_partition_names_no_message() {
     rig.settle(token, defer()).unwrap();
     for wrong in [2, shown(2, 2), shown(16, 2)] {
         let refused = rig.receive_deferred(&[wrong], ReceiveMode::PeekLock);
-        assert_eq!(refused, Err(Refusal::MessageNotFound(wrong)));
+        assert_eq!(refused, Err(Refusal::DeferredNotFound(wrong)));
     }
     let received = rig.receive_deferred(&[shown(7, 2)], ReceiveMode::PeekLock).unwrap();
     assert_eq!(received[0].0.shown_number().0, shown(7, 2));

@@ -42,8 +42,8 @@ fn it_gets_a_new_number_at_activation_and_its_old_one_is_dead() {
     assert_eq!((activated.sequence_number.0, activated.enqueued_at), (3, rig.now));
     assert_eq!((activated.state, activated.delivery_count), (MessageState::Active, 0));
     assert_eq!(activated.body, BodyRef(1), "the content is not written again");
-    assert_eq!(cancel(&mut rig, &[1]), Err(Refusal::MessageNotFound(1)));
-    assert_eq!(cancel(&mut rig, &[3]), Err(Refusal::MessageNotFound(3)), "active already");
+    assert_eq!(cancel(&mut rig, &[1]), Err(Refusal::ScheduledNotFound(1)));
+    assert_eq!(cancel(&mut rig, &[3]), Err(Refusal::ScheduledNotFound(3)), "active already");
     rig.restart();
     let taken = rig.take(SubQueue::Main, ReceiveMode::PeekLock, 9);
     assert_eq!(taken.iter().map(|(view, _)| view.sequence_number.0).collect::<Vec<_>>(), [2, 3]);
@@ -106,8 +106,8 @@ fn cancelling_deletes_all_or_none() {
     rig.send(scheduled(&rig, 5000));
     rig.send(scheduled(&rig, 5000));
     rig.send(message("active"));
-    assert_eq!(cancel(&mut rig, &[1, 3]), Err(Refusal::MessageNotFound(3)));
-    assert_eq!(cancel(&mut rig, &[1, 9]), Err(Refusal::MessageNotFound(9)));
+    assert_eq!(cancel(&mut rig, &[1, 3]), Err(Refusal::ScheduledNotFound(3)));
+    assert_eq!(cancel(&mut rig, &[1, 9]), Err(Refusal::ScheduledNotFound(9)));
     assert!(matches!(cancel(&mut rig, &[1, 1]), Err(Refusal::InvalidArgument(_))));
     assert!(matches!(cancel(&mut rig, &[]), Err(Refusal::InvalidArgument(_))));
     assert_eq!(rig.counts(), (1, 0, 2));

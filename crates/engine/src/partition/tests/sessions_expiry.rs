@@ -102,7 +102,7 @@ fn s_36_deferred_and_scheduled_messages_and_the_state_survive_the_session_s_expi
     assert_eq!(rig.counts(), (1, 2, 1));
     assert_eq!(rig.state(receiver).unwrap().unwrap(), "state");
     let requested = rig.receive_deferred_for(Some(receiver), &[1]);
-    assert_eq!(requested, Err(Refusal::MessageNotFound(1)));
+    assert_eq!(requested, Err(Refusal::DeferredNotFound(1)));
     assert_eq!(rig.counts(), (0, 3, 1), "it expires when it is requested");
 }
 

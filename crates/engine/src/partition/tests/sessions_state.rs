@@ -160,12 +160,12 @@ fn deferred_messages_are_for_the_holder_of_their_session() {
     rig.settle(tokens[0], defer()).unwrap();
     assert_eq!(rig.receive_deferred_for(None, &[1]), Err(Refusal::SessionLockLost));
     assert_eq!(rig.receive_deferred_for(Some(ReceiverId(99)), &[1]), Err(Refusal::SessionLockLost));
-    assert_eq!(rig.receive_deferred_for(Some(b), &[1]), Err(Refusal::MessageNotFound(1)));
-    assert_eq!(rig.receive_deferred_for(Some(a), &[1, 2]), Err(Refusal::MessageNotFound(2)), "all or none");
+    assert_eq!(rig.receive_deferred_for(Some(b), &[1]), Err(Refusal::DeferredNotFound(1)));
+    assert_eq!(rig.receive_deferred_for(Some(a), &[1, 2]), Err(Refusal::DeferredNotFound(2)), "all or none");
     let taken = rig.receive_deferred_for(Some(a), &[3, 1]).unwrap();
     let lock = taken[0].1.unwrap();
     assert_eq!(lock.locked_until, rig.now.plus_ms(LOCK_MS));
-    assert_eq!(rig.receive_deferred_for(Some(a), &[1]), Err(Refusal::MessageNotFound(1)), "locked");
+    assert_eq!(rig.receive_deferred_for(Some(a), &[1]), Err(Refusal::DeferredNotFound(1)), "locked");
     rig.settle(lock.token, abandon()).unwrap();
     let view = rig.peek(SubQueue::Main).pop().unwrap();
     assert_eq!((view.sequence_number.0, view.state, view.delivery_count), (3, MessageState::Deferred, 2));

@@ -138,7 +138,7 @@ fn a_scheduled_message_is_cancelled_once_in_a_unit() {
     let mut rig = Rig::new(options());
     let number = rig.send(scheduled(&rig, None));
     let cancel = || Command::CancelScheduled { numbers: vec![SequenceNumber(number)] };
-    assert_eq!(rig.unit(&[cancel(), cancel()]), Err((1, Refusal::MessageNotFound(number))));
+    assert_eq!(rig.unit(&[cancel(), cancel()]), Err((1, Refusal::ScheduledNotFound(number))));
     assert_eq!(rig.counts(), (0, 0, 1));
     assert_eq!(rig.unit(&[cancel()]), Ok(Vec::new()));
     assert_eq!(rig.counts(), (0, 0, 0));

@@ -56,7 +56,7 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
             RefusalOutcome::NotNow(why("QuotaExceededException", refusal.to_string()))
         }
         Refusal::SessionIdMissing => RefusalOutcome::Never(why(
-            "Session ID is null",
+            "Session id is null.",
             "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
         )),
         Refusal::MessageTooLarge { .. } => {

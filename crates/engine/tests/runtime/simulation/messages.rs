@@ -299,7 +299,7 @@ impl World {
                     });
                 }
             }
-            Err(Refusal::MessageNotFound(_)) if !may_expire => {
+            Err(Refusal::DeferredNotFound(_)) if !may_expire => {
                 panic!("{content} was deferred and is not found")
             }
             // It may have been deleted although its response then could not be sent.

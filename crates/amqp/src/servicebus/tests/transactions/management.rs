@@ -196,7 +196,7 @@ fn a_refused_request_fails_the_transaction() {
     let not_found = Value::Symbol("com.microsoft:message-not-found".into());
     let txn_id = harness.declare(coordinator);
     harness.request_work(management, &txn_id, "cancel-scheduled-message", &numbers());
-    harness.object(Refusal::MessageNotFound(70));
+    harness.object(Refusal::ScheduledNotFound(70));
     let (status, condition_told, _) = harness.response();
     assert_eq!((status, condition_told), (Value::Int(404), Some(not_found)));
     assert_eq!(

@@ -205,7 +205,7 @@ fn made(
             return None;
         }
         let text = "Session enabled entity doesn't allow a message whose session identifier is null.";
-        bury(&mut copy, reason("Session ID is null", text));
+        bury(&mut copy, reason("Session id is null.", text));
     }
     Some(copy)
 }

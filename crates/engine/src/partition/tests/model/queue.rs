@@ -119,7 +119,7 @@ impl Queue {
         for shown in numbers {
             let named = self.named(turn, *shown, Rule::CancellingTakesTheNumberThatWasShown);
             let named = named.filter(|number| self.messages[number].scheduled_for.is_some());
-            let number = named.ok_or(Refusal::MessageNotFound(shown.0))?;
+            let number = named.ok_or(Refusal::ScheduledNotFound(shown.0))?;
             if turn.breaks(Rule::CancellingIsAllOrNothing) {
                 self.messages.remove(&number);
             }
@@ -185,7 +185,7 @@ impl Queue {
                 received.push(self.hand_out(turn, number, mode));
             }
         }
-        missing.map_or(Ok(received), |number| Err(Refusal::MessageNotFound(number.0)))
+        missing.map_or(Ok(received), |number| Err(Refusal::DeferredNotFound(number.0)))
     }
 
     pub(super) fn peek(

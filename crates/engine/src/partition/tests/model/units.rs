@@ -87,7 +87,7 @@ impl Model {
                 entity.clone().cancel(&self.turn, numbers)?;
                 let once = self.turn.keeps(Rule::AMessageIsCancelledOnceInAUnit);
                 let again = numbers.iter().find(|number| !taken.numbers.insert(**number) && once);
-                again.map_or(Ok(()), |number| Err(Refusal::MessageNotFound(number.0)))
+                again.map_or(Ok(()), |number| Err(Refusal::ScheduledNotFound(number.0)))
             }
             Command::SetSessionState { receiver, state } => {
                 let bytes = state.as_ref().map_or(0, |bytes| bytes.len() as u64);

@@ -70,7 +70,7 @@ fn a_changed_session_is_the_session_of_the_copy() {
         rig.restart();
     }
     for dead in rig.peek(with, SubQueue::DeadLetter) {
-        assert_eq!(dead.dead_letter.unwrap().reason.as_deref(), Some("Session ID is null"));
+        assert_eq!(dead.dead_letter.unwrap().reason.as_deref(), Some("Session id is null."));
     }
     let dead = rig.peek(with, SubQueue::DeadLetter).remove(0);
     assert!(dead.changes.is_some(), "it is dead-lettered with the action's changes");

@@ -105,7 +105,7 @@ fn a_failure_in_a_subscription_with_sessions_names_itself() {
         .iter()
         .map(|view| view.dead_letter.clone().unwrap().reason.clone().unwrap().to_string())
         .collect();
-    assert_eq!(reasons, ["Session ID is null", "FilterException"]);
+    assert_eq!(reasons, ["Session id is null.", "FilterException"]);
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn messages_without_session_go_to_the_dead_letters_of_subscriptions_with_session
     let dead = rig.peek(sessions, SubQueue::DeadLetter).pop().unwrap();
     assert_eq!((dead.sequence_number.0, dead.body.0, dead.delivery_count), (1, 1, 0));
     let why = dead.dead_letter.unwrap();
-    assert_eq!(why.reason.as_deref(), Some("Session ID is null"));
+    assert_eq!(why.reason.as_deref(), Some("Session id is null."));
     assert_eq!(
         why.description.as_deref(),
         Some("Session enabled entity doesn't allow a message whose session identifier is null.")

@@ -113,10 +113,10 @@ fn cancelling_works_by_number_as_long_as_it_is_scheduled() {
     let cancel = |number| Command::CancelScheduled { numbers: vec![SequenceNumber(number)] };
     rig.done(cancel(1)).unwrap();
     assert_eq!(rig.bodies(), 1);
-    assert_eq!(rig.done(cancel(1)), Err(Refusal::MessageNotFound(1)));
+    assert_eq!(rig.done(cancel(1)), Err(Refusal::ScheduledNotFound(1)));
     rig.advance(2_000);
     assert_eq!(rig.waiting(queue), [2]);
-    assert_eq!(rig.done(cancel(2)), Err(Refusal::MessageNotFound(2)));
+    assert_eq!(rig.done(cancel(2)), Err(Refusal::ScheduledNotFound(2)));
 }
 
 #[test]

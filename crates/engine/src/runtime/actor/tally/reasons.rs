@@ -15,7 +15,7 @@ pub(super) fn count_dead_letter(totals: &mut Totals, record: &Record, is_by_rule
         }
         "MaxDeliveryCountExceeded" => &mut totals.dead_lettered_max_delivery,
         "HeaderSizeExceeded" => &mut totals.dead_lettered_header,
-        "Session ID is null" => &mut totals.dead_lettered_session,
+        "Session id is null." => &mut totals.dead_lettered_session,
         "MessagingEntityNotFoundException"
         | "MessagingEntityDisabledException"
         | "MaxTransferHopCountExceeded"
