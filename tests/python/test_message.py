@@ -214,6 +214,17 @@ async def test_a_message_received_and_deleted_has_empty_delivery_annotations(bus
     assert received.raw_amqp_message.delivery_annotations == {}
 
 
+async def test_a_message_received_and_deleted_has_no_delivery_tag(bus, queue):
+    """As in `test_message_backcompat_receive_and_delete_databody`, a test that the SDK runs against the service."""
+    await bus.send(queue, ServiceBusMessage(b"deleted"))
+    (received,) = await bus.drain(queue, 1)
+    assert received.message.delivery_tag is None
+    await bus.send(queue, ServiceBusMessage(b"locked"))
+    receiver = await bus.open_receiver(queue)
+    received = await one(receiver)
+    assert received.message.delivery_tag == received.lock_token.bytes_le
+
+
 async def test_a_sender_cannot_forge_properties_that_the_broker_sets(bus, queue):
     forged = AmqpAnnotatedMessage(
         data_body=b"",

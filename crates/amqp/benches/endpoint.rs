@@ -102,7 +102,7 @@ impl Pair {
     fn batch(&mut self, client_sends: bool) {
         for _ in 0..BATCH {
             let message = Outgoing {
-                tag: [7; 16],
+                tag: Some([7; 16]),
                 settled: false,
                 message_format: 0,
                 payload: smallvec![self.payload.clone()],

@@ -243,7 +243,7 @@ pub(crate) fn send(pair: &mut Pair, link: LinkId, payload: &Bytes, count: u64) -
         for number in 0..BATCH {
             let tag = u128::from(number).to_be_bytes();
             let payload = SmallVec::from_iter([payload.clone()]);
-            pair.client.send(link, Outgoing { tag, settled: false, message_format: 0, payload });
+            pair.client.send(link, Outgoing { tag: Some(tag), settled: false, message_format: 0, payload });
         }
         pair.client_speaks();
         timed += pair.server_turn();

@@ -17,7 +17,7 @@ use crate::wire::performative::{DeliveryState, Flow};
 /// A delivery in a link's queue.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub(super) tag: DeliveryTag,
+    pub(super) tag: Option<DeliveryTag>,
     pub(super) settled: bool,
     pub(super) message_format: u32,
     /// The delivery state of a transfer in a transaction.

@@ -109,8 +109,8 @@ pub struct Config {
 /// A message to send.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// Up to 16 bytes in AMQP; here always a GUID.
-    pub tag: DeliveryTag,
+    /// The tag on the wire is empty without one, which is allowed if the delivery is sent settled.
+    pub tag: Option<DeliveryTag>,
     /// Sent settled: no outcome is awaited.
     pub settled: bool,
     /// 0 for a plain message.

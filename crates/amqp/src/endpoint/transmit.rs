@@ -169,7 +169,7 @@ fn transmit_link(
         let transfer = Transfer {
             handle,
             delivery_id: is_first.then_some(progress.wire_id),
-            delivery_tag: is_first.then(|| Tag::from_slice(&front.tag)),
+            delivery_tag: is_first.then(|| front.tag.map_or_else(Tag::default, |tag| Tag::from_slice(&tag))),
             message_format: is_first.then_some(front.message_format),
             // Python reads it from the last frame.
             settled: Some(front.settled),
@@ -205,7 +205,8 @@ fn begin_delivery(key: usize, side: &mut LinkOut, session: &mut Session) -> Opti
     } else {
         let delivery = side.unsettled.next_key();
         let wire_id = session.outgoing.push(OutgoingSlot { link: key, delivery });
-        side.unsettled.push(UnsettledOut { tag: front.tag, wire_id, outcome_reported: false });
+        let tag = front.tag.unwrap_or_default();
+        side.unsettled.push(UnsettledOut { tag, wire_id, outcome_reported: false });
         wire_id
     };
     side.begun += 1;

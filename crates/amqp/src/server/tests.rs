@@ -154,7 +154,7 @@ impl Application for Client {
 
 fn message() -> Outgoing {
     Outgoing {
-        tag: [1; 16],
+        tag: Some([1; 16]),
         settled: false,
         message_format: 0,
         payload: smallvec![Bytes::from_static(&[5; 6_000])],

@@ -164,7 +164,7 @@ impl ConnectionHandler {
         for message in messages.iter().filter(is_shown) {
             let Ok(payload) = self.encoder.encode(message, format, origin) else { continue };
             let payload = SmallVec::from_iter(payload);
-            let tag = number_tag(message.view.sequence_number.0);
+            let tag = Some(number_tag(message.view.sequence_number.0));
             browser.sent += 1;
             connection.send(link, Outgoing { tag, settled: true, message_format: 0, payload });
         }

@@ -127,7 +127,7 @@ pub(crate) fn encode(
 
 /// A response to send: settled, because P never settles it.
 pub(crate) fn outgoing(payload: Bytes, tag: DeliveryTag) -> Outgoing {
-    Outgoing { tag, settled: true, message_format: 0, payload: SmallVec::from_iter([payload]) }
+    Outgoing { tag: Some(tag), settled: true, message_format: 0, payload: SmallVec::from_iter([payload]) }
 }
 
 fn description_of(status: i32) -> &'static str {

@@ -72,10 +72,9 @@ impl ConnectionHandler {
             tracing::error!(sequence_number = received.view.sequence_number.0, %error, "stored message unreadable");
             SmallVec::from_iter([received.content.clone()])
         });
-        let tag = match settled {
-            false => lock_token::to_tag(lock.token),
-            true => number_tag(received.view.sequence_number.0),
-        };
+        // A message received and deleted has no lock token: azure-sdk-for-python, live test
+        // `test_message_backcompat_receive_and_delete_databody`.
+        let tag = (!settled).then(|| lock_token::to_tag(lock.token));
         connection.send(link, Outgoing { tag, settled, message_format: 0, payload });
         if self.unsettled > UNSETTLED_MAX {
             let error = self.tracker().error(&Fault::TooMuchUnsettled(UNSETTLED_MAX));
@@ -333,7 +332,7 @@ fn answer(
     }
 }
 
-/// A tag for deliveries that need no settlement: any 16 bytes work (N and Java read a GUID).
+/// A tag for browsed messages and responses, which need no settlement: any 16 bytes work (N and Java read a GUID).
 pub(super) fn number_tag(number: u64) -> DeliveryTag {
     u128::from(number).to_be_bytes()
 }

@@ -129,5 +129,5 @@ fn condition_of(status: i64) -> String {
 pub(super) fn outgoing(payload: Bytes, tag: u64) -> Outgoing {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(tag.to_be_bytes()).for_each(|(byte, of_tag)| *byte = of_tag);
-    Outgoing { tag: bytes, settled: false, message_format: 0, payload: SmallVec::from_iter([payload]) }
+    Outgoing { tag: Some(bytes), settled: false, message_format: 0, payload: SmallVec::from_iter([payload]) }
 }

@@ -28,10 +28,13 @@ impl EntityOptions {
         }
     }
 
-    /// Normalizes the options of a new entity, see [`Forwarding::complete_new`].
+    /// Normalizes the options of a new entity, see [`Forwarding::complete_new`]. A partitioned queue keeps what was requested
+    /// (azure-sdk-for-python, `test_mgmt_queue_create_with_queue_description`).
     #[must_use]
     pub(crate) fn for_creation(mut self) -> Self {
-        if let Self::Queue(queue) = &mut self {
+        if let Self::Queue(queue) = &mut self
+            && !queue.kept.enable_partitioning
+        {
             let life_ms = &mut queue.default_message_time_to_live_ms;
             queue.forwarding.complete_new(&mut queue.auto_delete_on_idle_ms, life_ms);
         }
@@ -293,9 +296,10 @@ mod tests {
         assert_eq!(EntityOptions::from(queue).immutable_change(&changed.into()), None);
     }
 
-    /// Sources: azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424.
+    /// Sources: azure-sdk-for-js 14539, azure-sdk-for-net 18517, azure-cli 8424; for partitioned queues the live test
+    /// `test_mgmt_queue_create_with_queue_description` of azure-sdk-for-python.
     #[test]
-    fn an_entity_created_with_forwarding_has_no_idle_limit_and_no_time_to_live() {
+    fn an_entity_created_with_forwarding_has_no_idle_limit_and_no_time_to_live_unless_it_is_partitioned() {
         let to = |forward_to: bool, dead_letters: bool| Forwarding {
             forward_to: forward_to.then(|| "a".into()),
             forward_dead_lettered_messages_to: dead_letters.then(|| "a".into()),
@@ -313,9 +317,14 @@ mod tests {
                 forwarding: forwarding.clone(),
                 ..QueueOptions::default()
             };
-            let EntityOptions::Queue(created) = EntityOptions::from(queue).for_creation() else { panic!() };
+            let EntityOptions::Queue(created) = EntityOptions::from(queue.clone()).for_creation() else {
+                panic!()
+            };
             assert_eq!(created.auto_delete_on_idle_ms, idle_ms, "{forwarding:?}");
             assert_eq!(created.default_message_time_to_live_ms, life_ms, "{forwarding:?}");
+            let kept = Kept { enable_partitioning: true, ..Kept::default() };
+            let partitioned = EntityOptions::from(QueueOptions { kept, ..queue });
+            assert_eq!(partitioned.clone().for_creation(), partitioned, "{forwarding:?}");
             let subscription = SubscriptionOptions {
                 auto_delete_on_idle_ms,
                 default_message_time_to_live_ms,

@@ -98,7 +98,8 @@ fn messages_of_many_frames_arrive_whole_in_any_chunks() {
             Bytes::copy_from_slice(&body[100..9_000]),
             Bytes::copy_from_slice(&body[9_000..])
         ];
-        let large = Outgoing { tag: tag(1), settled: false, message_format: 0x8001_3700, payload: slices };
+        let large =
+            Outgoing { tag: Some(tag(1)), settled: false, message_format: 0x8001_3700, payload: slices };
         pair.client.endpoint.send(send, large.clone()).unwrap();
         pair.client.endpoint.send(send, message(2, "small")).unwrap();
         pair.pump();

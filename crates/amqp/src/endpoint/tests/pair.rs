@@ -231,7 +231,7 @@ pub(super) fn receiver(name: &str) -> Attach {
 }
 
 pub(super) fn message(number: u32, payload: impl Into<Bytes>) -> Outgoing {
-    Outgoing { tag: tag(number), settled: false, message_format: 0, payload: smallvec![payload.into()] }
+    Outgoing { tag: Some(tag(number)), settled: false, message_format: 0, payload: smallvec![payload.into()] }
 }
 
 pub(super) fn settled(number: u32, payload: impl Into<Bytes>) -> Outgoing {

@@ -296,8 +296,12 @@ impl Harness {
     }
 
     pub(super) fn send(&mut self, link: LinkId, settled: bool, message_format: u32, payload: Bytes) {
-        let outgoing =
-            Outgoing { tag: [7; 16], settled, message_format, payload: [payload].into_iter().collect() };
+        let outgoing = Outgoing {
+            tag: Some([7; 16]),
+            settled,
+            message_format,
+            payload: [payload].into_iter().collect(),
+        };
         self.client.send(link, outgoing).unwrap();
         self.pump();
     }

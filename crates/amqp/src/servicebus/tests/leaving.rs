@@ -1,11 +1,15 @@
 //! Deliveries that have not begun to be sent: released when the link ends, or when they wait too long.
 
+use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Refusal, SettleFailure, Settlement};
 
 use super::harness::{Harness, LOCK_MS, QUEUE};
 use crate::endpoint::Event;
+use crate::servicebus::envelope::lookup;
 use crate::servicebus::*;
+use crate::wire::Value;
+use crate::wire::message::Sections;
 
 fn settle(tokens: &[u128], settlement: Settlement) -> Command {
     let tokens = tokens.iter().copied().map(LockToken).collect();
@@ -28,14 +32,24 @@ fn deleting(window: u32) -> (Harness, LinkId, ReceiverId) {
     (harness, link, receiver)
 }
 
+fn sequence_number(payload: &Bytes) -> i64 {
+    let sections = Sections::split(payload).unwrap();
+    let annotations = Sections::decode_map(&sections.message_annotations).unwrap();
+    let Some(Value::Long(number)) = lookup(&annotations, "x-opt-sequence-number") else {
+        panic!("{annotations:?}")
+    };
+    *number
+}
+
 /// Sequence numbers of the messages that the client received, and whether the link has ended.
-fn got(harness: &mut Harness) -> (Vec<u8>, bool) {
+fn got(harness: &mut Harness) -> (Vec<i64>, bool) {
     let (mut numbers, mut ended) = (Vec::new(), false);
     for event in harness.events() {
         match event {
-            Event::Message { tag, settled, .. } => {
+            Event::Message { tag, settled, payload, .. } => {
                 assert!(settled && !ended);
-                numbers.push(tag[15]);
+                assert!(tag.is_empty(), "no lock token");
+                numbers.push(sequence_number(&payload));
             }
             Event::Detached { .. } => ended = true,
             _ => {}

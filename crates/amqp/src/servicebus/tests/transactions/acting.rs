@@ -87,7 +87,7 @@ impl Harness {
 
     pub(super) fn send_work_of(&mut self, link: LinkId, txn_id: &Bytes, payload: Bytes) {
         let payload = [payload].into_iter().collect();
-        let outgoing = Outgoing { tag: [7; 16], settled: false, message_format: 0, payload };
+        let outgoing = Outgoing { tag: Some([7; 16]), settled: false, message_format: 0, payload };
         self.client.send_with_state(link, outgoing, in_transaction(txn_id, None)).unwrap();
         self.pump();
     }

@@ -25,7 +25,7 @@ impl Harness {
         let operation = string(&format!("com.microsoft:{operation}"));
         let payload = request(string("request1"), &[("operation", operation)], &Value::Map(entries));
         let payload = [payload].into_iter().collect();
-        let outgoing = Outgoing { tag: [0; 16], settled: true, message_format: 0, payload };
+        let outgoing = Outgoing { tag: Some([0; 16]), settled: true, message_format: 0, payload };
         self.client.send_with_state(link, outgoing, in_transaction(txn_id, None)).unwrap();
         self.pump();
     }

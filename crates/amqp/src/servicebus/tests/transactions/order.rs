@@ -13,7 +13,7 @@ use crate::wire::transaction::Control;
 
 fn outgoing(payload: bytes::Bytes) -> Outgoing {
     let payload = [payload].into_iter().collect();
-    Outgoing { tag: [7; 16], settled: false, message_format: 0, payload }
+    Outgoing { tag: Some([7; 16]), settled: false, message_format: 0, payload }
 }
 
 fn contents(commands: Vec<(Option<u64>, Command)>) -> Vec<bytes::Bytes> {
