@@ -65,6 +65,11 @@ pub enum SubQueue {
     TransferDeadLetter,
 }
 
+impl SubQueue {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Main, Self::DeadLetter, Self::TransferDeadLetter];
+}
+
 /// Identifies a queue, or one subscription of a topic. It is the number of its storage partition, so it is unique in the
 /// broker and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -130,7 +130,7 @@ impl State {
     }
 
     fn remove_tombstone(&mut self, queue: QueueId, number: SequenceNumber) {
-        if let Some((body, content_bytes)) = self.traces.remove(&(queue, number)) {
+        if let Some((body, content_bytes)) = self.tombstones.remove(&(queue, number)) {
             self.unrefer(body, content_bytes);
         }
     }

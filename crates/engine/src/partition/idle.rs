@@ -43,7 +43,7 @@ impl Queue {
     pub(super) fn is_in_use(&self) -> bool {
         let is_waited_for = self.sessions.as_ref().is_some_and(|sessions| !sessions.waiters.is_empty());
         // Forwarding of dead letters does not count as use.
-        let listened_to = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
+        let listened_to = SubQueue::ALL
             .into_iter()
             .any(|sub_queue| self.receivers.is_active(sub_queue) && self.forwarders.get(sub_queue).is_none());
         self.policy.forwards

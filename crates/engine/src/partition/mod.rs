@@ -6,7 +6,9 @@
 //! - `step` and `handle/*` decide, one file per command; `timers`, `dispatch`, `ending` and `status` are shared by commands.
 //! - Only `apply` writes `state`, which holds one `queue` for the entity and one for each subscription; `messages` (in chunks
 //!   of 64), `locks` and `receivers` are parts of a queue, `policy` is derived from its options.
-//! - `selection` handles receivers with a selector.
+//! - `prepare` checks commands of joint steps; `unfinished` continues requests that take several calls.
+//! - `selection` handles receivers with a selector, `forwarding` names the targets of forwarders.
+//! - `idle` deletes what is unused for too long.
 //! - `duplicates` remembers message ids for duplicate detection.
 //! - `credible` corrects stored timestamps after the clock was wrong.
 //! - `sessions` has the additional state of queues with sessions: an index by session, holders, session states.
@@ -30,7 +32,7 @@ mod policy;
 mod prepare;
 mod properties;
 mod queue;
-mod reasons;
+pub(crate) mod reasons;
 mod receivers;
 pub(crate) mod record;
 mod restore;

@@ -192,8 +192,9 @@ impl<'a> TurnChanges<'a> {
 
     /// Drops all changes of a removed subscription.
     fn subscription_gone(&mut self, queue: QueueId, bodies: &[BodyRef]) {
-        self.heads.retain(|fact| fact.queue != queue);
-        self.states.retain(|fact| fact.queue != queue);
+        self.heads.retain(|change| change.queue != queue);
+        self.states.retain(|change| change.queue != queue);
+        self.head_runs.retain(|(of, _)| *of != queue);
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
         self.removed.insert(queue);
@@ -207,7 +208,7 @@ impl<'a> TurnChanges<'a> {
         let queue = deletion.queue;
         // Earlier changes of these messages in this turn are superseded, but they still show which numbers were used.
         let superseded: Vec<u64> =
-            self.heads.iter().filter(|fact| fact.queue == queue).map(|fact| fact.number).collect();
+            self.heads.iter().filter(|change| change.queue == queue).map(|change| change.number).collect();
         for number in superseded.into_iter().filter(|number| is_in_run(&runs, *number)).chain(rest) {
             self.gone(queue, SequenceNumber(number));
         }
@@ -219,7 +220,7 @@ impl<'a> TurnChanges<'a> {
     fn without_contents(&mut self, bodies: &[BodyRef]) {
         let numbers: Vec<u64> = bodies.iter().map(|body| body.0).collect();
         let (runs, rest) = split_into_runs(&numbers);
-        self.bodies.retain(|fact| !is_in_run(&runs, fact.number));
+        self.bodies.retain(|change| !is_in_run(&runs, change.number));
         self.body_runs.extend(runs);
         let rest: Vec<BodyRef> = rest.into_iter().map(BodyRef).collect();
         self.without_content(&rest);

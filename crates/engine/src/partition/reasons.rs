@@ -6,15 +6,19 @@ use super::record::Extra;
 use crate::DeadLetter;
 
 /// Reason of expired messages (S-19).
-const EXPIRED: &str = "TTLExpiredException";
+pub(crate) const EXPIRED: &str = "TTLExpiredException";
 /// Reason of messages that reached the maximum delivery count.
-const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
-
+pub(crate) const DELIVERIES_EXCEEDED: &str = "MaxDeliveryCountExceeded";
 /// Reason of messages whose properties became too large.
-const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
+pub(crate) const HEADER_SIZE_EXCEEDED: &str = "HeaderSizeExceeded";
+/// Its description.
+pub(crate) const HEADER_SIZE_EXCEEDED_TEXT: &str = "The size quota for this stream has been exceeded.";
 /// Reason of messages without session id in a subscription with sessions; the sender can't be notified. As observed in Service
 /// Bus (azure-service-bus 196).
-const SESSION_ID_MISSING: &str = "Session id is null.";
+pub(crate) const SESSION_ID_MISSING: &str = "Session id is null.";
+/// Its description.
+pub(crate) const SESSION_ID_MISSING_TEXT: &str =
+    "Session enabled entity doesn't allow a message whose session identifier is null.";
 
 /// The reasons, one shared value for each.
 #[derive(Debug)]
@@ -47,14 +51,8 @@ impl Reasons {
                 DELIVERIES_EXCEEDED,
                 &format!("Message could not be consumed after {deliveries} delivery attempts."),
             ),
-            header_size_exceeded: Reason::new(
-                HEADER_SIZE_EXCEEDED,
-                "The size quota for this stream has been exceeded.",
-            ),
-            session_id_missing: Reason::new(
-                SESSION_ID_MISSING,
-                "Session enabled entity doesn't allow a message whose session identifier is null.",
-            ),
+            header_size_exceeded: Reason::new(HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT),
+            session_id_missing: Reason::new(SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT),
         }
     }
 }

@@ -65,10 +65,7 @@ impl Receivers {
 
     /// Whether none has credit or drains: then changes of messages have no effect on receivers.
     pub(super) fn are_quiet(&self) -> bool {
-        self.draining.is_empty()
-            && [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter]
-                .into_iter()
-                .all(|sub_queue| !self.is_active(sub_queue))
+        self.draining.is_empty() && SubQueue::ALL.into_iter().all(|sub_queue| !self.is_active(sub_queue))
     }
 
     /// Whether a sub-queue has an active listener: a receiver with message credit left (S-3; byte limits are ignored).

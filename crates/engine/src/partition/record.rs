@@ -272,9 +272,8 @@ mod tests {
 
     #[test]
     fn count_place_and_partition_do_not_disturb_each_other() {
-        let sub_queues = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter];
         let states = [MessageState::Active, MessageState::Deferred, MessageState::Scheduled];
-        for sub_queue in sub_queues {
+        for sub_queue in SubQueue::ALL {
             for state in states {
                 let mut record = Record::new(Timestamp(1), None, 0);
                 let partition = KeyPartition::new(13).unwrap();

@@ -10,7 +10,7 @@ use super::credible::Credible;
 use super::record::{Extra, Record};
 use super::state::State;
 use crate::layout::{HeadSubject, META_FIRST, MetaSubject};
-use crate::stored::{read_counters, read_head, read_last_use, read_trace};
+use crate::stored::{read_counters, read_head, read_last_use, read_tombstone};
 use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
 /// Number of recent [`Extra`]s kept for sharing.
@@ -88,9 +88,9 @@ impl State {
             HeadSubject::RememberedId(number) => return self.restore_remembered(id, number, value),
             HeadSubject::Message(number) => number,
         };
-        if let Some((body, content_bytes)) = read_trace(value)? {
+        if let Some((body, content_bytes)) = read_tombstone(value)? {
             self.refer(body, 1, content_bytes);
-            self.traces.insert((id, message), (body, content_bytes));
+            self.tombstones.insert((id, message), (body, content_bytes));
             return Ok(());
         }
         let mut record = read_head(value)?;
@@ -153,7 +153,7 @@ struct SharedExtras {
 impl SharedExtras {
     fn share(&mut self, record: &mut Record) {
         let Some(extra) = record.extra() else { return };
-        // Separate bodies and schedules belong to a single message.
+        // A message with one of these hardly ever has the same optional fields as another.
         if extra.body.is_some()
             || extra.scheduled_enqueue_time.is_some()
             || extra.header_bytes > 0

@@ -50,8 +50,9 @@ pub(super) struct State {
     changed: Vec<QueueId>,
     /// Deadlines of the subscriptions.
     deadlines: BTreeSet<(Timestamp, QueueId)>,
-    /// Tombstones of forwarded messages that a crash left behind, with the number and size of their bodies.
-    pub(super) traces: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
+    /// Tombstones of forwarded messages that a crash of an earlier version left behind, with the number and size of their
+    /// bodies.
+    pub(super) tombstones: BTreeMap<(QueueId, SequenceNumber), (BodyRef, u32)>,
     /// Lower bound for the next number: smaller ones may be reserved for messages still to come.
     pub(super) numbers_reserved: SequenceNumber,
     /// Whether the forwarding targets may have changed since they were last taken.
@@ -87,7 +88,7 @@ impl State {
             touched: Vec::new(),
             changed: Vec::new(),
             deadlines: BTreeSet::new(),
-            traces: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
             numbers_reserved: SequenceNumber(0),
             forwarding_changed: true,
             unread: Vec::new(),

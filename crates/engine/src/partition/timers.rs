@@ -23,7 +23,7 @@ impl State {
         if self.ended {
             return None;
         }
-        if !self.traces.is_empty() {
+        if !self.tombstones.is_empty() {
             return Some(Timestamp::default());
         }
         let timer = self.next_timer().map(|(at, _)| at);

@@ -13,7 +13,7 @@
 //! is still cached, because it may share their buffer; once removed bodies outweigh the live ones, the live ones are copied
 //! into buffers of their own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +80,10 @@ pub(super) struct BodyCache {
     budget: Arc<CacheBudget>,
     /// Ascending by number; the front is never a removed body.
     slots: VecDeque<Slot>,
-    /// The cost of all slots, including removed bodies.
+    /// Bodies with a lower number than one that was there before, as transactions add them under reserved numbers. They
+    /// stay until they are durable.
+    late: BTreeMap<u64, Bytes>,
+    /// The cost of all slots, including removed bodies, and of the late bodies.
     charged_bytes: usize,
     /// The part of it that belongs to removed bodies.
     removed_bytes: usize,
@@ -100,30 +103,34 @@ struct Slot {
 impl BodyCache {
     pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
         let reported = budget.process.share(Owner::BodyCache);
-        let slots = VecDeque::new();
-        Self { budget, slots, charged_bytes: 0, removed_bytes: 0, fresh_from: None, reported }
+        let (slots, late) = (VecDeque::new(), BTreeMap::new());
+        Self { budget, slots, late, charged_bytes: 0, removed_bytes: 0, fresh_from: None, reported }
     }
 
-    /// Adds a body; one that does not have the greatest number so far is ignored.
+    /// Adds a body.
     pub(super) fn insert(&mut self, body: BodyRef, content: Bytes) {
+        let cost = cost(&content);
+        self.charge(cost as usize);
         if self.slots.back().is_some_and(|last| last.number >= body.0) {
+            self.late.insert(body.0, content);
             return;
         }
-        let cost = u32::try_from(content.len() + SLOT_BYTES).unwrap_or(u32::MAX);
-        self.charge(cost as usize);
         self.fresh_from.get_or_insert(body.0);
         self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
     }
 
     /// The body, if it is cached.
     pub(super) fn get(&self, body: BodyRef) -> Option<Bytes> {
-        self.slots.get(self.position(body)?)?.content.clone()
+        match self.position(body) {
+            Some(position) => self.slots.get(position)?.content.clone(),
+            None => self.late.get(&body.0).cloned(),
+        }
     }
 
     /// Removes a body that can't be requested any more.
     pub(super) fn remove(&mut self, body: BodyRef) {
         let Some(slot) = self.position(body).and_then(|position| self.slots.get_mut(position)) else {
-            return;
+            return self.remove_late(body.0);
         };
         if slot.content.take().is_some() {
             self.removed_bytes += slot.cost as usize;
@@ -131,6 +138,12 @@ impl BodyCache {
         self.drop_removed_front();
         if self.removed_bytes > self.charged_bytes / 2 {
             self.compact();
+        }
+    }
+
+    fn remove_late(&mut self, number: u64) {
+        if let Some(content) = self.late.remove(&number) {
+            self.discharge(cost(&content) as usize);
         }
     }
 
@@ -144,6 +157,10 @@ impl BodyCache {
 
     fn shrink(&mut self, durable: Option<BodyRef>) {
         let Some(durable) = durable else { return };
+        while let Some((&number, _)) = self.late.first_key_value().filter(|(number, _)| **number <= durable.0)
+        {
+            self.remove_late(number);
+        }
         while self.charged_bytes > self.budget.share() {
             match self.slots.front() {
                 Some(front) if front.number <= durable.0 => self.pop_front(),
@@ -200,6 +217,7 @@ impl BodyCache {
     /// Removes all bodies.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
+        self.late.clear();
         self.discharge(self.charged_bytes);
         self.report();
         self.removed_bytes = 0;
@@ -255,6 +273,11 @@ impl BodyCache {
         self.charged_bytes -= bytes;
         self.budget.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// What a body is charged, in bytes.
+fn cost(content: &Bytes) -> u32 {
+    u32::try_from(content.len() + SLOT_BYTES).unwrap_or(u32::MAX)
 }
 
 impl Drop for BodyCache {

@@ -132,7 +132,7 @@ pub(crate) fn append_head(record: &Record, to: &mut Vec<u8>) {
 /// # Errors
 /// The reason why the head can't be decoded.
 pub(crate) fn body_of(number: SequenceNumber, bytes: &[u8]) -> Result<BodyRef, String> {
-    match legacy::read_trace(bytes)? {
+    match legacy::read_tombstone(bytes)? {
         Some((body, _)) => Ok(body),
         None => Ok(read_head(bytes)?.body(number)),
     }

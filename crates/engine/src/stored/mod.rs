@@ -53,7 +53,7 @@ mod tests;
 pub(crate) use self::counters::{append_counters, read_counters};
 pub(crate) use self::entity::{EntityRecord, read_entity, write_entity};
 pub(crate) use self::last_use::{append_last_use, read_last_use};
-pub(crate) use self::legacy::read_trace;
+pub(crate) use self::legacy::read_tombstone;
 pub(crate) use self::message::{append_head, body_of, read_head};
 pub(crate) use self::next_partition::{read_next_partition, write_next_partition};
 pub(crate) use self::remembered_id::{append_remembered_id, read_remembered_id};

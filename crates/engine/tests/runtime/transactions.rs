@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Output, Response, Transaction};
 use peeklock_engine::{
-    Command, DeadLetter, EntityStatus, LockToken, NewMessage, QueueOptions, ReceiveMode, Refusal,
+    Command, DeadLetter, EntityStatus, LockToken, NewMessage, QueueOptions, QueuePath, ReceiveMode, Refusal,
     SequenceNumber, Settlement, SubQueue, Timestamp,
 };
 use peeklock_storage::{Error, Pressure, Space};
 
-use crate::broker::{Broker, Client, QUEUE, START, quiet, send, token};
+use crate::broker::{Broker, Client, QUEUE, START, peek, quiet, send, token};
 use crate::forwarding::{client_of, contents, restarted, stored};
 
 const TAG: u64 = 4_711;
@@ -189,6 +189,42 @@ async fn a_message_scheduled_for_a_time_that_is_over_gets_a_number_and_is_there_
     assert_eq!(committed(transaction, &mut orders).await, Ok(()));
     orders.open(902, ReceiveMode::PeekLock, SubQueue::Main, 1);
     assert_eq!(&orders.delivery().await.message.content[..], b"late");
+}
+
+/// The body of a scheduled message may have a lower number than bodies that are durable already. It can't be read from the
+/// store before the commit is durable all the same.
+#[tokio::test]
+async fn a_message_with_a_number_below_that_of_a_durable_one_is_delivered_and_browsed_after_the_commit() {
+    let broker = Broker::start(1 << 20).await;
+    let mut orders = broker.client();
+    let mut message = scheduled("late", Timestamp(START.0 - 1));
+    let command = Command::Send { messages: [message.clone()].into_iter().collect() };
+    message.reserved_number = provisional(&mut orders, &command).await.unwrap().first().copied();
+    orders.sent("between").await;
+    let mut transaction = broker.namespace.begin_transaction();
+    transaction.add(&orders.handle, Command::Send { messages: [message].into_iter().collect() });
+    orders.open(902, ReceiveMode::PeekLock, SubQueue::Main, 2);
+    assert_eq!(&orders.delivery().await.message.content[..], b"between");
+    broker.store.hold();
+    transaction.commit(orders.mailbox.clone(), TAG);
+    quiet().await;
+    let browse = orders.submit(peek(QueuePath::main(orders.queue)));
+    quiet().await;
+    broker.store.release_all();
+    let (mut delivered, mut browsed) = (None, None);
+    for output in orders.all().await {
+        match output {
+            Output::Delivery(delivery) => delivered = Some(delivery.message.content),
+            Output::Response { tag, response: Response::Received(Ok(messages)) } if tag == browse => {
+                browsed = Some(messages.into_iter().map(|one| one.content).collect::<Vec<_>>());
+            }
+            Output::Response { tag: TAG, response } => assert_eq!(response, Response::Done(Ok(()))),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(broker.namespace.counts(QUEUE).map(|counts| counts.quarantined), Some(0));
+    assert_eq!(delivered.as_deref(), Some(&b"late"[..]));
+    assert_eq!(browsed, Some(vec!["between".into(), "late".into()]));
 }
 
 #[tokio::test]

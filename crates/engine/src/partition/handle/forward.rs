@@ -97,7 +97,9 @@ impl Step<'_> {
     /// Removes tombstones of forwarded messages that a crash of an earlier version left behind.
     pub(in crate::partition) fn remove_tombstones(&mut self) {
         for _ in 0..TIMERS_PER_CALL_MAX {
-            let Some(((queue, number), (body, _))) = self.state().traces.first_key_value() else { return };
+            let Some(((queue, number), (body, _))) = self.state().tombstones.first_key_value() else {
+                return;
+            };
             let (queue, number, body) = (*queue, *number, *body);
             let body = Some(body).filter(|body| self.state().is_last_reference(*body));
             self.emit(Event::TombstoneRemoved { queue, number, body });

@@ -14,9 +14,8 @@ impl Step<'_> {
         receiver: Option<(ReceiverId, u64)>,
     ) {
         let Some(known) = self.state().queue(queue) else { return };
-        let sub_queues = [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter];
         let sub_queue =
-            sub_queues.into_iter().find(|sub_queue| known.messages.get(*sub_queue).get(number).is_some());
+            SubQueue::ALL.into_iter().find(|sub_queue| known.messages.get(*sub_queue).get(number).is_some());
         let is_locked = sub_queue.is_some_and(|place| known.messages.get(place).is_locked(number));
         let lock = match assigned {
             // An expired lock whose timer has not fired yet counts as well; the message is damaged either way.

@@ -1,4 +1,4 @@
-//! `Settle`: complete, abandon, defer, dead-letter, release; each token on its own.
+//! `Settle`: complete, abandon (at once or with a delay), defer, dead-letter, release; each token on its own.
 //!
 //! Possession of the token is enough to settle, on any link or connection. An expired message can be settled in every way as
 //! long as its lock holds (S-5, S-7, S-21).

@@ -23,7 +23,7 @@ impl TurnChanges<'_> {
             write(self.entity, next_number);
         }
         for heads in self.heads.chunk_by(|one, other| one.queue == other.queue) {
-            let newest = heads.iter().rev().find(|fact| fact.creates);
+            let newest = heads.iter().rev().find(|change| change.creates);
             if let Some(newest) = newest.filter(|newest| newest.queue != self.entity) {
                 write(newest.queue, newest.number.saturating_add(1));
             }
@@ -40,7 +40,7 @@ impl TurnChanges<'_> {
         self.write_ids(&mut records, batch);
         self.write_heads(&mut records, batch);
         records.put(batch);
-        self.bodies.sort_by_key(|fact| (fact.queue, fact.number));
+        self.bodies.sort_by_key(|change| (change.queue, change.number));
         outcomes(&self.bodies, |partition, number, content| {
             let key = layout::body_key(partition, BodyRef(number));
             match content {
@@ -84,7 +84,7 @@ impl TurnChanges<'_> {
 
     /// Writes counters, heads of messages and session states.
     fn write_heads(&mut self, records: &mut Records, batch: &mut Batch) {
-        self.heads.sort_by_key(|fact| (fact.queue, fact.number));
+        self.heads.sort_by_key(|change| (change.queue, change.number));
         self.next_numbers(|queue, next_number| {
             let key = layout::counters_key(PartitionId(queue.0));
             records.add(key, |to| append_counters(SequenceNumber(next_number), to));
@@ -96,7 +96,7 @@ impl TurnChanges<'_> {
                 None => batch.delete(key),
             }
         });
-        self.states.sort_by_key(|fact| (fact.queue, fact.number));
+        self.states.sort_by_key(|change| (change.queue, change.number));
         outcomes(&self.states, |partition, number, event| {
             let key = layout::head_key(partition, number);
             match event {

@@ -74,7 +74,7 @@ pub(super) struct Durable {
 impl Durable {
     pub(super) fn of(partition: &Partition) -> Self {
         let mut messages = Vec::new();
-        for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+        for sub_queue in SubQueue::ALL {
             let all = partition.state.entity.messages.get(sub_queue).range(SequenceNumber(0));
             messages.extend(all.map(|(number, record)| (number, record.clone())));
         }

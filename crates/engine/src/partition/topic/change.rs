@@ -71,9 +71,9 @@ impl State {
         }
         let state_bytes = queue.sessions.as_ref().map_or(0, |sessions| sessions.state_bytes());
         self.size_bytes = self.size_bytes.saturating_sub(state_bytes);
-        let (gone, traces) =
-            std::mem::take(&mut self.traces).into_iter().partition(|((queue, _), _)| *queue == id);
-        self.traces = traces;
+        let (gone, others) =
+            std::mem::take(&mut self.tombstones).into_iter().partition(|((queue, _), _)| *queue == id);
+        self.tombstones = others;
         for (_, (body, content_bytes)) in BTreeMap::into_iter(gone) {
             self.unrefer(body, content_bytes);
         }
@@ -88,7 +88,9 @@ impl State {
         let (Some(topic), Some(queue)) = (&self.topic, self.queue(id)) else { return Box::default() };
         let mut bodies: Vec<u64> =
             queue.all_messages().map(|(number, record)| record.body(number).0).collect();
-        bodies.extend(self.traces.iter().filter(|((queue, _), _)| *queue == id).map(|(_, (body, _))| body.0));
+        bodies.extend(
+            self.tombstones.iter().filter(|((queue, _), _)| *queue == id).map(|(_, (body, _))| body.0),
+        );
         alone(topic, bodies)
     }
 

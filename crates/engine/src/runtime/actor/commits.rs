@@ -22,6 +22,7 @@ pub(super) struct Commits {
     /// The last commit that changed messages stored earlier.
     last_change: CommitNumber,
     bytes: usize,
+    /// The greatest number of a durable body.
     durable_body: Option<u64>,
     /// The smallest body number under way.
     first_body: Option<u64>,
@@ -101,9 +102,12 @@ impl Commits {
         self.durable
     }
 
-    /// The greatest body number that can be read from the store.
+    /// The greatest number up to which all bodies can be read from the store. Bodies under way may have lower numbers than
+    /// durable ones, because transactions use numbers that were reserved earlier.
     pub(super) fn durable_body(&self) -> Option<BodyRef> {
-        self.durable_body.map(BodyRef)
+        let durable = self.durable_body?;
+        let before_first = self.first_body.map_or(u64::MAX, |first| first.saturating_sub(1));
+        Some(BodyRef(durable.min(before_first)))
     }
 
     pub(super) fn is_empty(&self) -> bool {

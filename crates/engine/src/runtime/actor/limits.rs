@@ -36,9 +36,8 @@ pub(super) const RECORD_BYTES_ESTIMATE: usize = 256;
 /// reason), without the message's own variable parts.
 pub(super) const COPY_BYTES_MAX_ESTIMATE: usize = 192;
 
-/// Size in bytes of the tombstone of a message that was moved to another entity, or of the forwarding information in a
-/// forwarded message.
-pub(super) const TRACE_BYTES_ESTIMATE: usize = 64;
+/// Size in bytes of the forwarding information in a forwarded message.
+pub(super) const FORWARDED_BYTES_ESTIMATE: usize = 64;
 
 /// Size in bytes of the deletion of one of many messages: the keys of its record and its body.
 pub(super) const DELETION_BYTES_ESTIMATE: usize = 64;

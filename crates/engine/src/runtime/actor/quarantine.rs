@@ -6,25 +6,25 @@ use super::{Actor, OwnedPartition};
 use crate::command::AnswerKind;
 use crate::runtime::Response;
 use crate::runtime::damage::Unreadable;
-use crate::{Assigned, Command, Delivery, MessageView, QueueId, Received, ReceiverId, Refusal};
+use crate::{Assigned, Command, Delivery, Lock, MessageView, QueueId, Received, ReceiverId, Refusal};
 
 impl Actor {
     /// Quarantines the message of a delivery whose body can't be read, and returns its credit to the receiver.
     pub(super) fn set_aside(&mut self, delivery: &Delivery, why: Unreadable) {
         let Received { view, lock, .. } = &delivery.message;
-        let assigned = lock.map_or(Assigned::Shown, |lock| Assigned::Locked(lock.token));
         let receiver = Some((delivery.receiver, u64::from(view.content_bytes)));
-        self.quarantine(view, assigned, receiver, why);
+        self.quarantine(view, *lock, receiver, why);
     }
 
     fn quarantine(
         &mut self,
         view: &MessageView,
-        assigned: Assigned,
+        lock: Option<Lock>,
         receiver: Option<(ReceiverId, u64)>,
         why: Unreadable,
     ) {
         let (queue, number) = (view.queue, view.sequence_number);
+        let assigned = lock.map_or(Assigned::Shown, |lock| Assigned::Locked(lock.token));
         // A message that was deleted, expired or moved while its body was being read is not damaged.
         if self.owned.partition.has_message(queue, number) && self.is_there(queue) {
             self.shared.damages.note(why.damage(self.name_of(queue), Some(number)));
@@ -59,11 +59,7 @@ impl Actor {
                 continue;
             }
             let Received { view, lock, .. } = messages.remove(position);
-            let assigned = match lock {
-                Some(lock) => Assigned::Locked(lock.token),
-                None => Assigned::Shown,
-            };
-            self.quarantine(&view, assigned, None, why);
+            self.quarantine(&view, lock, None, why);
         }
         match refusal {
             Some(refusal) if is_all_or_none || messages.is_empty() => {

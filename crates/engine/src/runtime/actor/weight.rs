@@ -3,8 +3,8 @@
 use peeklock_storage::Limits;
 
 use super::limits::{
-    COPY_BYTES_MAX_ESTIMATE, DELETION_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE, RULES_BYTES_ESTIMATE,
-    TRACE_BYTES_ESTIMATE,
+    COPY_BYTES_MAX_ESTIMATE, DELETION_BYTES_ESTIMATE, FORWARDED_BYTES_ESTIMATE, RECORD_BYTES_ESTIMATE,
+    RULES_BYTES_ESTIMATE,
 };
 use crate::command::{Descriptor, Writes};
 use crate::partition::{Partition, changes_bytes};
@@ -88,7 +88,7 @@ fn own_bytes(message: &NewMessage) -> usize {
         let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
         let changes = origin.changes.as_ref().map_or(0, |changes| changes_bytes(changes));
         let why = origin.dead_letter.as_ref().map_or(0, |why| dead_letter_bytes(why));
-        modified + changes + why + TRACE_BYTES_ESTIMATE
+        modified + changes + why + FORWARDED_BYTES_ESTIMATE
     });
     along + message.session_id.as_ref().map_or(0, |id| id.len())
 }

@@ -138,3 +138,26 @@ fn gaps_in_the_numbers_do_no_harm() {
     assert_eq!(cache.get(BodyRef(1_000_000)), Some(content(1_000_000)));
     assert_eq!(cache.get(BodyRef(3)), None);
 }
+
+#[test]
+fn a_body_with_an_earlier_number_stays_until_it_is_durable() {
+    let budget = budget_of(1024 * KB);
+    let mut cache = filled(&budget, 5..=6);
+    let charged_bytes = budget.used_bytes();
+    for number in [3, 2, 4] {
+        cache.insert(BodyRef(number), content(number));
+    }
+    cache.remove(BodyRef(4));
+    cache.end_turn(Some(BodyRef(2)));
+    let cached = |cache: &BodyCache| {
+        (2..=6).filter(|number| cache.get(BodyRef(*number)) == Some(content(*number))).collect::<Vec<_>>()
+    };
+    assert_eq!(cached(&cache), [3, 5, 6]);
+    assert_eq!(budget.used_bytes(), charged_bytes / 2 * 3);
+    cache.end_turn(Some(BodyRef(6)));
+    assert_eq!(cached(&cache), [5, 6]);
+    assert_eq!(budget.used_bytes(), charged_bytes);
+    cache.insert(BodyRef(1), content(1));
+    drop(cache);
+    assert_eq!(budget.used_bytes(), 0);
+}

@@ -17,7 +17,7 @@ use peeklock_budget::{Budget, Owner, Share};
 use smallvec::SmallVec;
 use tokio::sync::{mpsc, watch};
 
-pub(super) use self::refused::why_undeliverable;
+pub(super) use self::refused::{FORWARDING_REASONS, why_undeliverable};
 use self::refused::{RefusalOutcome, Unreachable, outcome, too_many_hops};
 pub use self::route::ReadRuleProperties;
 pub(super) use self::route::Routes;

@@ -1,6 +1,20 @@
 //! Outcomes of messages that can't be forwarded (semantics §14.1, §9).
 
+use crate::partition::reasons::{
+    HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT, SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT,
+};
 use crate::{DeadLetter, Refusal};
+
+const TARGET_MISSING: &str = "MessagingEntityNotFoundException";
+const TARGET_DISABLED: &str = "MessagingEntityDisabledException";
+const TARGET_FULL: &str = "QuotaExceededException";
+const TOO_MANY_HOPS: &str = "MaxTransferHopCountExceeded";
+const MESSAGE_TOO_LARGE: &str = "MessageSizeExceededException";
+const OTHER: &str = "MessagingException";
+
+/// The reasons with which only forwarding dead-letters messages.
+pub(in crate::runtime) const FORWARDING_REASONS: [&str; 6] =
+    [TARGET_MISSING, TARGET_DISABLED, TARGET_FULL, TOO_MANY_HOPS, MESSAGE_TOO_LARGE, OTHER];
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,8 +43,8 @@ impl Unreachable {
     /// The outcome of messages for this target.
     pub(super) fn outcome(self, target: &str) -> RefusalOutcome {
         let (reason, text) = match self {
-            Self::Missing => ("MessagingEntityNotFoundException", "does not exist"),
-            Self::Disabled => ("MessagingEntityDisabledException", "is disabled"),
+            Self::Missing => (TARGET_MISSING, "does not exist"),
+            Self::Disabled => (TARGET_DISABLED, "is disabled"),
         };
         RefusalOutcome::NotNow(why(reason, format!("The target '{target}' of forwarding {text}.")))
     }
@@ -39,7 +53,7 @@ impl Unreachable {
 /// The outcome of a message that reached the hop limit.
 pub(super) fn too_many_hops() -> RefusalOutcome {
     let text = format!("The message was forwarded {} times, which is the limit.", crate::HOPS_MAX);
-    RefusalOutcome::Nowhere(why("MaxTransferHopCountExceeded", text))
+    RefusalOutcome::Nowhere(why(TOO_MANY_HOPS, text))
 }
 
 /// Maps a target's refusal to the outcome of the message.
@@ -52,21 +66,15 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
         | Refusal::EntityDamaged(_) => RefusalOutcome::Later,
         Refusal::EntityDeleted => Unreachable::Missing.outcome(target),
         Refusal::EntityDisabled => Unreachable::Disabled.outcome(target),
-        Refusal::EntityFull { .. } => {
-            RefusalOutcome::NotNow(why("QuotaExceededException", refusal.to_string()))
+        Refusal::EntityFull { .. } => RefusalOutcome::NotNow(why(TARGET_FULL, refusal.to_string())),
+        Refusal::SessionIdMissing => {
+            RefusalOutcome::Never(why(SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT.to_owned()))
         }
-        Refusal::SessionIdMissing => RefusalOutcome::Never(why(
-            "Session id is null.",
-            "Session enabled entity doesn't allow a message whose session identifier is null.".to_owned(),
-        )),
-        Refusal::MessageTooLarge { .. } => {
-            RefusalOutcome::Never(why("MessageSizeExceededException", refusal.to_string()))
+        Refusal::MessageTooLarge { .. } => RefusalOutcome::Never(why(MESSAGE_TOO_LARGE, refusal.to_string())),
+        Refusal::HeaderTooLarge { .. } => {
+            RefusalOutcome::Never(why(HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT.to_owned()))
         }
-        Refusal::HeaderTooLarge { .. } => RefusalOutcome::Never(why(
-            "HeaderSizeExceeded",
-            "The size quota for this stream has been exceeded.".to_owned(),
-        )),
-        _ => RefusalOutcome::NotNow(why("MessagingException", refusal.to_string())),
+        _ => RefusalOutcome::NotNow(why(OTHER, refusal.to_string())),
     }
 }
 

@@ -166,7 +166,7 @@ pub(in crate::stored) fn read_head(bytes: &[u8]) -> Result<Record, String> {
 ///
 /// # Errors
 /// The reason why they can't be decoded.
-pub(crate) fn read_trace(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
+pub(crate) fn read_tombstone(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
     if version(bytes) != Ok(4) {
         return Ok(None);
     }

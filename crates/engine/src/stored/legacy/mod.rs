@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 pub(super) use self::entity::read_entity;
 pub(super) use self::message::read_head;
-pub(crate) use self::message::read_trace;
+pub(crate) use self::message::read_tombstone;
 pub(super) use self::session_state::read_session_state;
 pub(super) use self::small::{
     read_counters, read_last_use, read_next_partition, read_remembered_id, read_set_back,

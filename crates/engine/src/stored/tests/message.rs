@@ -339,7 +339,7 @@ prop_compose! {
         let (sub_queue, state) = match (extra.scheduled_enqueue_time, is_deferred) {
             (Some(_), _) => (SubQueue::Main, MessageState::Scheduled),
             (None, is_deferred) => (
-                [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter][sub_queue],
+                SubQueue::ALL[sub_queue],
                 if is_deferred { MessageState::Deferred } else { MessageState::Active },
             ),
         };

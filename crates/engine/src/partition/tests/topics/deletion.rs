@@ -5,8 +5,9 @@ use peeklock_storage::{PartitionId, Space};
 use super::super::rig::{dead_letter, defer, message};
 use super::rig::{Rig, TOPIC, options, rule, with_sessions};
 use crate::{
-    Command, CreditLimit, Effect, Filter, NewMessage, QueueId, QueuePath, ReceiveMode, ReceiverId,
-    ReceiverOptions, Refusal, Reply, RequestId, SessionRequest, Settlement, SubQueue, SubscriptionOptions,
+    Command, CreditLimit, Effect, Filter, Intent, MessageAction, NewMessage, QueueId, QueuePath, ReceiveMode,
+    ReceiverId, ReceiverOptions, Refusal, Reply, RequestId, SequenceNumber, SessionRequest, Settlement,
+    SubQueue, SubscriptionOptions,
 };
 
 #[test]
@@ -50,7 +51,7 @@ fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
     rig.now = rig.now.plus_ms(1000);
     let (name, rules) = ("a".into(), vec![rule("all", Filter::True)]);
     rig.done(Command::DeclareSubscription {
-        intent: crate::Intent::Declare,
+        intent: Intent::Declare,
         queue,
         name,
         options: options(),
@@ -116,7 +117,7 @@ fn a_message_that_came_and_went_within_a_turn_is_not_written() {
     let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
     let options = super::rig::options();
     act(Command::DeclareSubscription {
-        intent: crate::Intent::Declare,
+        intent: Intent::Declare,
         queue,
         name: "short".into(),
         options,
@@ -142,6 +143,36 @@ fn a_message_that_came_and_went_within_a_turn_is_not_written() {
         (stays.0, Space::Head, 1),
     ];
     assert_eq!(puts, expected);
+}
+
+#[test]
+fn a_message_of_a_subscription_that_was_created_again_within_the_turn_is_stored() {
+    use crate::partition::{Outputs, persist};
+    let mut rig = Rig::plain();
+    let queue = rig.subscribe("again");
+    for _ in 0..20 {
+        rig.send(message("old"));
+    }
+    let mut outputs = Outputs::default();
+    let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    let mut act = |command| rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
+    let (source, numbers) = (QueuePath::main(queue), (1..=20).map(SequenceNumber).collect());
+    act(Command::ActOnMessages { source, numbers, action: MessageAction::Delete });
+    act(Command::DeleteSubscription { queue });
+    act(Command::DeclareSubscription {
+        intent: Intent::Declare,
+        options: SubscriptionOptions::default(),
+        queue,
+        name: "again".into(),
+        rules: vec![crate::Rule::default_rule()],
+    });
+    act(Command::Send { messages: smallvec::smallvec![message("new")] });
+    let mut batch = peeklock_storage::Batch::new();
+    persist(PartitionId(TOPIC.0), &outputs.events, &mut batch);
+    rig.store.write(batch);
+    rig.restart();
+    assert!(rig.partition.has_message(queue, SequenceNumber(1)), "the deletion of the old ones spares it");
+    assert_eq!(rig.peek(queue, SubQueue::Main).len(), 1);
 }
 
 #[test]

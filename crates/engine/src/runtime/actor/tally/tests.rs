@@ -1,6 +1,8 @@
 use super::*;
 use crate::metrics::SeriesPool;
-use crate::{QueuePath, ReceiveMode, ReceiverOptions, SequenceNumber};
+use crate::partition::reasons::{DELIVERIES_EXCEEDED, EXPIRED};
+use crate::runtime::forwarder::why_undeliverable;
+use crate::{DeadLetter, MessageState, QueuePath, ReceiveMode, ReceiverOptions, Refusal, SequenceNumber};
 
 const SUBSCRIPTION: QueueId = QueueId(2);
 const TOKEN: LockToken = LockToken(7);
@@ -45,4 +47,42 @@ fn a_lock_of_a_damaged_message_is_measured_no_longer() {
     let quarantined = Event::Quarantined { queue: SUBSCRIPTION, number, sub_queue, lock: Some(TOKEN) };
     tallies.note(Timestamp(1), Cause::Other, &[quarantined], &[]);
     assert!(tallies.held.is_empty());
+}
+
+/// Totals after a locked message was dead-lettered into this sub-queue.
+fn dead_lettered(sub_queue: SubQueue, why: DeadLetter) -> crate::metrics::Totals {
+    let mut tallies = with_lock();
+    let mut record = Record::new(Timestamp(0), None, 0);
+    record.set_place(sub_queue, MessageState::Active);
+    record.edit_extra(|extra| extra.dead_letter = Some(Arc::new(why)));
+    let (number, from, change) = (SequenceNumber(1), SubQueue::DeadLetter, Change::DeadLettered);
+    let moved = Event::Changed { queue: SUBSCRIPTION, number, from, record, lock: Some(TOKEN), change };
+    tallies.note(Timestamp(1), Cause::Other, &[moved], &[]);
+    std::mem::take(&mut tallies.of(SUBSCRIPTION).totals)
+}
+
+#[test]
+fn a_transfer_dead_letter_is_not_counted_again_under_its_first_reason() {
+    for reason in [EXPIRED, DELIVERIES_EXCEEDED] {
+        let why = DeadLetter { reason: Some(reason.into()), description: None };
+        let totals = dead_lettered(SubQueue::TransferDeadLetter, why);
+        assert_eq!(totals.dead_lettered_forwarding, 1, "{reason}");
+        let others = (totals.expired, totals.dead_lettered_ttl, totals.dead_lettered_max_delivery);
+        assert_eq!((others, totals.locks_expired), ((0, 0, 0), 0), "{reason}");
+    }
+}
+
+#[test]
+fn every_refusal_by_a_target_counts_as_forwarding() {
+    let refusals = [
+        Refusal::EntityDeleted,
+        Refusal::EntityDisabled,
+        Refusal::EntityFull { limit_bytes: 1 },
+        Refusal::MessageTooLarge { size_bytes: 2, limit_bytes: 1 },
+        Refusal::NotAllowed("something else"),
+    ];
+    for refusal in refusals {
+        let totals = dead_lettered(SubQueue::DeadLetter, why_undeliverable(&refusal).unwrap());
+        assert_eq!(totals.dead_lettered_forwarding, 1, "{refusal}");
+    }
 }
