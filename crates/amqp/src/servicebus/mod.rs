@@ -374,7 +374,7 @@ impl Application for ConnectionHandler {
         let waiting = self.transactions.waiting();
         let kept_bytes = self.transactions.kept_bytes();
         let messages = self.unanswered.messages + waiting;
-        let bytes = self.unanswered.bytes + self.transactions.committing_bytes();
+        let bytes = self.unanswered.bytes + self.transactions.committing_bytes() + self.awaited.bytes();
         self.late.unanswered(Unanswered { messages, bytes, kept_bytes, ..self.unanswered })
     }
 }
