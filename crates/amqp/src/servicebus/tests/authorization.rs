@@ -76,6 +76,23 @@ fn a_link_that_sends_via_ends_with_the_token_for_either_entity() {
     }
 }
 
+/// Closing the link deletes the subscription, which needs the right at that time.
+#[test]
+fn a_link_that_unsubscribes_needs_the_right_when_it_is_closed() {
+    for (passed_ms, deletions) in [(0, 1), (3_600_000, 0)] {
+        let (access, clock) = access_and_clock();
+        let mut harness = Harness::with(access, &Peer::default());
+        put_token(&mut harness, "t");
+        let attach = Attach { name: "mine".into(), source: None, ..harness.receiver_attach("t") };
+        let link = harness.attach(attach);
+        assert_eq!(ended(&mut harness), Vec::<String>::new());
+        clock.advance(passed_ms);
+        harness.client.detach(link, None);
+        harness.pump();
+        assert_eq!(harness.broker.pending.len(), deletions, "after {passed_ms} ms");
+    }
+}
+
 /// A property of the only response received.
 fn property(harness: &mut Harness, key: &str) -> Option<Value> {
     let (_, _, payload) = harness.messages().remove(0);
