@@ -179,7 +179,6 @@ fn assert_cheap(frames: &[Value]) {
                 peers.push(peer);
             }
         });
-        println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
         assert!(growth < 32 << 20, "{CONNECTIONS} connections cost {growth} bytes");
     });
 }

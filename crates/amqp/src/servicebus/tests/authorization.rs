@@ -29,7 +29,7 @@ impl EntityRules for NoRules {
     }
 }
 
-fn access_and_clock() -> (Access, Arc<ManualClock>) {
+pub(super) fn access_and_clock() -> (Access, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(NOW));
     (Access::new(Policy::development(), Arc::new(NoRules), clock.clone()), clock)
 }
@@ -73,23 +73,6 @@ fn a_link_that_sends_via_ends_with_the_token_for_either_entity() {
         clock.advance(10_000);
         harness.advance(10_000);
         assert_eq!(ended(&mut harness), [UNAUTHORIZED], "{via} to {destination}");
-    }
-}
-
-/// Closing the link deletes the subscription, which needs the right at that time.
-#[test]
-fn a_link_that_unsubscribes_needs_the_right_when_it_is_closed() {
-    for (passed_ms, deletions) in [(0, 1), (3_600_000, 0)] {
-        let (access, clock) = access_and_clock();
-        let mut harness = Harness::with(access, &Peer::default());
-        put_token(&mut harness, "t");
-        let attach = Attach { name: "mine".into(), source: None, ..harness.receiver_attach("t") };
-        let link = harness.attach(attach);
-        assert_eq!(ended(&mut harness), Vec::<String>::new());
-        clock.advance(passed_ms);
-        harness.client.detach(link, None);
-        harness.pump();
-        assert_eq!(harness.broker.pending.len(), deletions, "after {passed_ms} ms");
     }
 }
 
