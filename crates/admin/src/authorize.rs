@@ -93,11 +93,15 @@ fn lacking(right: Right) -> Denied {
     Denied::Right { right }
 }
 
+/// The header with the token of a request, if it has one.
+#[must_use]
+pub fn token_header(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(SERVICE_BUS_AUTHORIZATION).or_else(|| headers.get(AUTHORIZATION))
+}
+
 /// The signature, or the token without `Bearer`.
 fn presented(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
-    let Some(value) = headers.get(SERVICE_BUS_AUTHORIZATION).or_else(|| headers.get(AUTHORIZATION)) else {
-        return Ok(None);
-    };
+    let Some(value) = token_header(headers) else { return Ok(None) };
     let value = value
         .to_str()
         .map_err(|_| Denied::Malformed("it contains characters that are not allowed in a token"))?

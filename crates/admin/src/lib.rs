@@ -22,6 +22,7 @@ use peeklock_engine::{Tier, Timestamp};
 pub use admission::Admission;
 pub use atom::description;
 pub use atom::{OptionText, RuleText, Typed, correlation_fields, options_of, typed, untyped};
+pub use authorize::token_header;
 pub use error::Error;
 pub use limits::Limits;
 

@@ -25,7 +25,7 @@ const UNREAD_BYTES_MAX: u64 = 64 << 10;
 const AMQP_NEEDS_TLS: &[u8] = b"AMQP\x02\x01\x00\x00";
 /// HTTP's answer to such a peer.
 const HTTP_NEEDS_TLS: &[u8] = b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Type: text/plain\r\n\
-    Content-Length: 42\r\n\r\nthis broker requires TLS: write https://\r\n\r\n";
+    Content-Length: 42\r\n\r\nthis broker requires TLS: write https://\r\n";
 
 /// Settings for accepting connections.
 #[derive(Debug, Clone, Copy)]
@@ -221,5 +221,17 @@ fn lacks_resources(error: &io::Error) -> bool {
 impl<H> std::fmt::Debug for Ports<H> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Ports").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_over_http_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(HTTP_NEEDS_TLS).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("\r\nContent-Length: {}", body.len())), "{head}: {body:?}");
     }
 }

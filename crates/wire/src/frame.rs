@@ -99,6 +99,11 @@ pub fn encode_frame(channel: u16, performative: &Performative, payload_bytes: us
     encode(TYPE_AMQP, channel, payload_bytes, output, |output| performative.encode(output));
 }
 
+/// Appends the body of a frame without payload; [`decode_body`] reads it.
+pub fn encode_body(performative: &Performative, output: &mut BytesMut) {
+    performative.encode(output);
+}
+
 /// Appends a SASL frame.
 pub fn encode_sasl(frame: &SaslFrame, output: &mut BytesMut) {
     encode(TYPE_SASL, 0, 0, output, |output| frame.encode(output));

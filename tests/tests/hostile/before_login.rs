@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use peeklock_tests::client::{
-    AMQP_HEADER, Client, PATIENCE, SASL_HEADER, attach, begin, open, terminus, transfer,
+    AMQP_HEADER, Client, PATIENCE, SASL_HEADER, attach, begin, flow, open, terminus, transfer,
 };
 use peeklock_tests::codec::{self, Value, code, frame};
 use peeklock_tests::daemon::{Daemon, command};
@@ -143,6 +143,73 @@ fn links_with_long_names_of_unauthenticated_connections_cost_bounded_memory() {
         println!("{CONNECTIONS} connections cost {} KiB", growth >> 10);
         assert!(growth < 16 << 20, "{CONNECTIONS} connections cost {growth} bytes");
     });
+}
+
+/// A map with a list of that many nulls: a byte each on the wire, and forty in memory if they are decoded and kept.
+fn nulls(count: usize) -> Value {
+    Value::Map(vec![(Value::symbol("x"), Value::List(vec![Value::Null; count]))])
+}
+
+/// A performative with one more field at this position.
+fn with_field(mut performative: Value, position: usize, field: Value) -> Value {
+    if let Value::Described(_, fields) = &mut performative
+        && let Value::List(fields) = &mut **fields
+    {
+        fields.resize(position, Value::Null);
+        fields.push(field);
+    }
+    performative
+}
+
+/// Lets many connections send these frames, and bounds the memory that they cost.
+fn assert_cheap(frames: &[Value]) {
+    const CONNECTIONS: usize = 64;
+    let mut bytes: Vec<u8> = frames.iter().flat_map(|one| frame(0, one, &[])).collect();
+    // Its answer follows when the others have been handled.
+    bytes.extend(frame(1, &begin(), &[]));
+    beside_a_bystander(|daemon| {
+        let mut peers = Vec::new();
+        let growth = growth_bytes(daemon, || {
+            for _ in 0..CONNECTIONS {
+                let mut peer = connect_anonymously(daemon);
+                // Closed at some point, perhaps: the rest can't be written, and no answer comes.
+                if peer.write(&bytes).is_ok() {
+                    let _ = peer.wait(|frame| frame.is(code::BEGIN).then_some(()));
+                }
+                peers.push(peer);
+            }
+        });
+        assert!(growth < 32 << 20, "{CONNECTIONS} connections cost {growth} bytes");
+    });
+}
+
+fn management_receiver(handle: u32) -> Value {
+    let source = terminus(code::SOURCE, "victim/$management");
+    attach(handle, &format!("link-{handle}"), true, source, terminus(code::TARGET, "me"))
+}
+
+#[test]
+fn attaches_that_wait_for_a_token_cost_bounded_memory() {
+    let attaches: Vec<Value> =
+        (0..12).map(|handle| with_field(management_receiver(handle), 13, nulls(7_000))).collect();
+    assert_cheap(&attaches);
+}
+
+#[test]
+fn flows_on_links_that_wait_for_a_token_cost_bounded_memory() {
+    let flow = |handle| with_field(flow(handle, 0, 1, false, false), 10, nulls(7_000));
+    let frames: Vec<Value> = (0..12).map(management_receiver).chain((0..12).map(flow)).collect();
+    assert_cheap(&frames);
+}
+
+#[test]
+fn states_of_half_sent_tokens_cost_bounded_memory() {
+    let modified =
+        || Value::composite(code::MODIFIED, vec![Value::Bool(false), Value::Bool(false), nulls(60_000)]);
+    let token = |handle| with_field(transfer(handle, handle, 0, true), 7, modified());
+    let links = (0..16).map(|handle| cbs_sender(handle, &format!("link-{handle}")));
+    let frames: Vec<Value> = links.chain((0..16).map(token)).collect();
+    assert_cheap(&frames);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn note(
     };
     let (principal, outcome) = (principal.map(loggable), &*loggable(outcome));
     let peer = peer.map(tracing::field::display);
-    let entity = call.target.display().to_string();
+    let entity = call.target.display();
     let entity = &*loggable(&entity);
     tracing::info!(target: "peeklock::audit", protocol = "http", principal = principal.as_deref(), peer, operation, entity, status, outcome);
 }

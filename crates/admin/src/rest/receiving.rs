@@ -130,9 +130,7 @@ impl Listening {
             }
         }
     }
-}
 
-impl Listening {
     /// Removes a message that is about to be sent. If the removal fails, the message is available again when its lock
     /// expires.
     async fn remove(&mut self, received: &mut Received) -> Result<(), Error> {

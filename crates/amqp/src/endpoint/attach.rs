@@ -248,9 +248,10 @@ impl Connection {
         self.announce_detached(id, announce && announced, true, error);
     }
 
-    /// Writes a detach; a link whose attach we have not answered gets an attach without termini first.
+    /// Writes a detach, unless our close was the last frame; a link whose attach we have not answered gets an attach
+    /// without termini first.
     pub(super) fn send_detach(&mut self, key: usize, closed: bool, error: Option<Error>) {
-        let Some(link) = self.links.get(key) else { return };
+        let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
         let Some(session) = self.sessions.get(link.session) else { return };
         if link.phase == LinkPhase::Requested {
             let attach = Performative::Attach(Box::new(link.null_attach()));

@@ -180,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection at once with an error; queued output is dropped.
+    /// Closes the connection at once with an error; queued deliveries are dropped.
     pub fn abort(&mut self, error: Error) {
         self.fail(error);
     }

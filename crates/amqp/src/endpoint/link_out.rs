@@ -280,7 +280,8 @@ impl Connection {
         let (id, session, phase) = (link.id, link.session, link.phase);
         let Some(side) = link.as_out() else { return };
         if phase != LinkPhase::Attached {
-            side.early_flow = Some(Box::new(flow.clone()));
+            // Properties can take forty times as much memory as on the wire, and have no effect.
+            side.early_flow = Some(Box::new(Flow { properties: Vec::new(), ..flow.clone() }));
             return;
         }
         let limit = side.on_flow(flow);

@@ -151,7 +151,7 @@ pub enum Event {
         settled: bool,
         /// From the transfer.
         message_format: u32,
-        /// From the transfer (transactional work).
+        /// From the transfer: the id of its transaction. Other states of a sender have no effect and are dropped.
         state: Option<Box<DeliveryState>>,
         /// All frames joined; a slice of the input when there was one frame.
         payload: Bytes,

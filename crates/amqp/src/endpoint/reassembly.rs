@@ -7,7 +7,8 @@ use crate::wire::performative::{DeliveryState, Error, Tag, Transfer};
 
 /// A partly received delivery.
 ///
-/// Payloads are copied into one buffer: slices would keep whole read buffers alive for a few bytes each.
+/// Payloads are copied into one buffer: slices would keep whole read buffers alive for a few bytes each. For the same
+/// reason the id of a transaction is copied.
 #[derive(Debug)]
 pub(super) struct Partial {
     pub(super) delivery_id: u32,
@@ -39,7 +40,7 @@ impl Complete {
             tag: transfer.delivery_tag.unwrap_or_default(),
             message_format: transfer.message_format.unwrap_or_default(),
             settled: transfer.settled.unwrap_or_default(),
-            state: transfer.state,
+            state: transfer.state.and_then(transaction_of),
             payload,
         }
     }
@@ -52,7 +53,7 @@ impl Partial {
             tag: transfer.delivery_tag.unwrap_or_default(),
             message_format: transfer.message_format.unwrap_or_default(),
             settled: transfer.settled.unwrap_or_default(),
-            state: transfer.state,
+            state: transfer.state.and_then(transaction_of).map(with_own_id),
             payload: BytesMut::from(payload),
             given_up: None,
         }
@@ -78,8 +79,8 @@ impl Partial {
     /// repeats delivery-id and tag on each.
     pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8], bytes_max: usize) {
         self.settled |= transfer.settled.unwrap_or_default();
-        if transfer.state.is_some() {
-            self.state = transfer.state;
+        if let Some(state) = transfer.state.and_then(transaction_of) {
+            self.state = Some(with_own_id(state));
         }
         if self.given_up.is_none() {
             self.make_room(payload.len(), bytes_max);
@@ -111,4 +112,19 @@ impl Partial {
             payload: self.payload.freeze(),
         }
     }
+}
+
+/// The part of a transfer's state that has an effect: the id of the transaction that the delivery belongs to (part
+/// 4.4.1). Everything else can take forty times as much memory as on the wire, and is dropped.
+fn transaction_of(mut state: Box<DeliveryState>) -> Option<Box<DeliveryState>> {
+    let DeliveryState::Transactional { outcome, .. } = &mut *state else { return None };
+    *outcome = None;
+    Some(state)
+}
+
+fn with_own_id(mut state: Box<DeliveryState>) -> Box<DeliveryState> {
+    if let DeliveryState::Transactional { txn_id, .. } = &mut *state {
+        *txn_id = Bytes::copy_from_slice(txn_id);
+    }
+    state
 }

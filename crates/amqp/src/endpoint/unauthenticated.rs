@@ -10,7 +10,7 @@ use super::limits::{
     UNAUTHENTICATED_OUTBOX_BYTES_MAX, UNAUTHENTICATED_REASSEMBLY_BYTES_MAX, UNAUTHENTICATED_SESSIONS_MAX,
 };
 use super::limits::{OUTBOX_BYTES_MAX, REFUSED_LINKS_MAX};
-use crate::wire::performative::{Attach, Error, Target};
+use crate::wire::performative::{Attach, Target};
 
 /// Estimated memory of a channel whose session the peer has ended, in bytes.
 const CHANNEL_ENDED_BYTES: usize = 64;
@@ -27,11 +27,6 @@ impl Connection {
     /// Ends the limits of an unauthenticated connection: only those of [`super::Config`] apply.
     pub fn authenticated(&mut self) {
         self.is_limited = false;
-    }
-
-    /// Ends the connection at once with an error for the peer and frees its memory.
-    pub fn refuse(&mut self, error: Error) {
-        self.fail(error);
     }
 
     /// An estimate of the memory that the peer makes this connection hold, in bytes: sessions, links, partly received

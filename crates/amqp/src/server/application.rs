@@ -63,6 +63,7 @@ pub trait ApplicationFactory: Send + Sync + 'static {
 }
 
 /// The logic of one connection.
+///
 /// The driver owns the socket, the [`Connection`] and the application, and runs them in one task, in turns:
 /// 1. input is fed to the connection; each event is passed to [`Self::handle_event`], in order;
 /// 2. outputs of the engine, a bounded batch, are passed to [`Self::handle_output`], in the order of the mailbox;
@@ -139,7 +140,8 @@ pub trait Application: Send {
 
     /// Requests sent to the engine and not answered yet, and their bytes, beyond the unsettled deliveries that the
     /// connection counts itself ([`Connection::incoming_unsettled`]): deliveries sent settled, and requests whose
-    /// transfer is already settled. The driver stops reading from a peer when both together are too many.
+    /// transfer is already settled; and attaches that wait for a token. The driver stops reading from a peer when both
+    /// together are too many.
     fn unanswered(&self) -> Unanswered {
         Unanswered::default()
     }

@@ -142,10 +142,13 @@ where
     /// Ends an unauthenticated connection that holds more than its share.
     fn check_share(&mut self, now: NowMs) {
         let Some(share) = &mut self.unauthenticated else { return };
-        let held_bytes = self.connection.held_bytes() + self.input.bytes.capacity() + self.output.len();
+        let held_bytes = self.connection.held_bytes()
+            + self.application.unanswered().bytes
+            + self.input.bytes.capacity()
+            + self.output.len();
         if self.ended.is_none() && !share.cover(held_bytes) {
             let reason = "too much memory is held for peers that have not authenticated; try again";
-            self.connection.refuse(error(condition::CONNECTION_FORCED, reason));
+            self.connection.abort(error(condition::CONNECTION_FORCED, reason));
             self.drain_events(now);
         }
     }
@@ -270,7 +273,7 @@ where
         let more = self.application.unanswered();
         self.connection.accepts_input()
             && !self.connection.has_input_work(&self.input.bytes)
-            && messages + more.messages < UNANSWERED_MESSAGES_MAX
+            && messages.saturating_add(more.messages) < UNANSWERED_MESSAGES_MAX
             && bytes + more.bytes + more.answer_bytes < UNANSWERED_BYTES_MAX
             && self.output.len() < self.unwritten_bytes_max()
             && self.memory.readable_bytes() > 0

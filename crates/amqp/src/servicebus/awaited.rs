@@ -6,12 +6,14 @@
 
 use std::collections::VecDeque;
 
+use bytes::{Bytes, BytesMut};
 use peeklock_access::{ResolvedNode, Resource};
 
 use super::ConnectionHandler;
 use super::authorization::Need;
 use crate::endpoint::{Connection, LinkId, NowMs};
-use crate::wire::performative::{Attach, Role, Target};
+use crate::wire::frame::{decode_body, encode_body};
+use crate::wire::performative::{Attach, Performative, Role, Target};
 
 /// Maximum number of waiting attaches per connection.
 const ATTACHES_MAX: usize = 64;
@@ -25,7 +27,17 @@ struct AwaitedAttach {
     link: LinkId,
     session: u16,
     resource: Resource,
-    attach: Attach,
+    /// Encoded: decoded it could take forty times as much memory as on the wire.
+    attach: Bytes,
+}
+
+impl AwaitedAttach {
+    fn decode(self) -> Option<(LinkId, u16, Attach)> {
+        match decode_body(self.attach) {
+            Ok(Some((Performative::Attach(attach), _))) => Some((self.link, self.session, *attach)),
+            _ => None,
+        }
+    }
 }
 
 /// The waiting attaches of one connection, oldest first.
@@ -35,6 +47,11 @@ pub(super) struct AwaitedAttaches(VecDeque<AwaitedAttach>);
 impl AwaitedAttaches {
     pub(super) fn deadline(&self) -> Option<NowMs> {
         self.0.front().map(|first| first.due)
+    }
+
+    /// Memory of the waiting attaches, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(|waiting| waiting.attach.len()).sum()
     }
 
     pub(super) fn forget(&mut self, link: LinkId) {
@@ -67,6 +84,7 @@ impl ConnectionHandler {
             return Some(attach);
         }
         let due = self.now.saturating_add(self.config.authorization_time_out_ms);
+        let attach = encode(attach);
         self.awaited.0.push_back(AwaitedAttach { due, link, session, resource, attach });
         None
     }
@@ -75,7 +93,7 @@ impl ConnectionHandler {
     pub(super) fn attach_awaited(&mut self, connection: &mut Connection) {
         for waiting in std::mem::take(&mut self.awaited.0) {
             if self.authorization.permits(&waiting.resource, Need::Any) {
-                self.answer_attach(waiting.link, waiting.session, waiting.attach, connection);
+                self.answer_decoded(waiting, connection);
             } else {
                 self.awaited.0.push_back(waiting);
             }
@@ -92,16 +110,28 @@ impl ConnectionHandler {
         if let Some(place) = self.awaited.0.iter().position(|waiting| Some(waiting.link) == link)
             && let Some(waiting) = self.awaited.0.remove(place)
         {
-            self.answer_attach(waiting.link, waiting.session, waiting.attach, connection);
+            self.answer_decoded(waiting, connection);
         }
     }
 
     /// Continues with attaches that have waited too long: they are refused for the missing right.
     pub(super) fn refuse_awaited(&mut self, connection: &mut Connection, now: NowMs) {
         while let Some(waiting) = self.awaited.pop_due(now) {
-            self.answer_attach(waiting.link, waiting.session, waiting.attach, connection);
+            self.answer_decoded(waiting, connection);
         }
     }
+
+    fn answer_decoded(&mut self, waiting: AwaitedAttach, connection: &mut Connection) {
+        if let Some((link, session, attach)) = waiting.decode() {
+            self.answer_attach(link, session, attach, connection);
+        }
+    }
+}
+
+fn encode(attach: Attach) -> Bytes {
+    let mut body = BytesMut::new();
+    encode_body(&Performative::Attach(Box::new(attach)), &mut body);
+    body.freeze()
 }
 
 /// The resource of an attach to a management node.

@@ -1,7 +1,6 @@
 //! Errors as reported to a client. Condition and status are those of the error table (`peeklock_errors`).
 
 use peeklock_access::Denied;
-use peeklock_engine::runtime::Response;
 use peeklock_engine::{Refusal, Timestamp};
 use peeklock_errors::ErrorKind;
 use peeklock_message::InvalidMessage;
@@ -261,11 +260,6 @@ fn log(fault: &Fault) {
         }
         _ => {}
     }
-}
-
-/// The error for an answer of an unexpected type.
-pub(crate) fn unexpected(_response: Response) -> Fault {
-    Fault::Internal
 }
 
 /// A symbol value.

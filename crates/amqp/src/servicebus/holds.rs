@@ -84,8 +84,8 @@ impl ConnectionHandler {
         creating: Creating,
         create: impl FnOnce(&mut Self, u64) -> Hold,
     ) {
-        let tag = self.pending.insert(Pending::Create { link, creating: Box::new(creating) });
-        let hold = create(self, u64::try_from(tag).unwrap_or(u64::MAX));
+        let tag = self.expect(Pending::Create { link, creating: Box::new(creating) });
+        let hold = create(self, tag);
         self.holds.insert(link, Held { path: None, confirmed, _hold: hold });
     }
 

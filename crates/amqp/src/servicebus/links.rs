@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use peeklock_access::Resource;
 use peeklock_engine::{LockToken, ReceiverId};
 use smallvec::SmallVec;
 
@@ -29,8 +30,8 @@ pub(super) enum Link {
     Browser(Box<Browser>),
     /// We receive messages that each name their destination.
     Relay { session: u16 },
-    /// A durable subscription that is deleted when the peer closes the link; no messages flow.
-    Subscription { name: String },
+    /// A durable subscription of a topic that is deleted when the peer closes the link; no messages flow.
+    Subscription { name: String, topic: Resource, uri: String },
     /// We receive requests to declare and discharge transactions.
     Coordinator,
 }

@@ -104,7 +104,7 @@ pub struct ConnectionHandler {
     entities: Arc<dyn Entities>,
     config: Arc<DialectConfig>,
     outbox: Outbox,
-    /// CopyBlocks for messages of this turn that have to be re-encoded.
+    /// Memory for messages of this turn that have to be re-encoded.
     copy_blocks: CopyBlocks,
     random: StdRng,
     peer: Peer,
@@ -232,9 +232,13 @@ impl ConnectionHandler {
 
     /// Submits a command and stores how to handle its answer.
     fn ask(&mut self, partition: &PartitionHandle, command: Command, pending: Pending) {
-        let tag = self.pending.insert(pending);
-        let tag = u64::try_from(tag).ok();
-        self.outbox.add(partition, tag, command);
+        let tag = self.expect(pending);
+        self.outbox.add(partition, Some(tag), command);
+    }
+
+    /// Stores how to handle an answer; returns the tag that it will have.
+    fn expect(&mut self, pending: Pending) -> u64 {
+        u64::try_from(self.pending.insert(pending)).unwrap_or(u64::MAX)
     }
 
     /// Submits a command whose answer is not needed.
@@ -374,7 +378,7 @@ impl Application for ConnectionHandler {
         let waiting = self.transactions.waiting();
         let kept_bytes = self.transactions.kept_bytes();
         let messages = self.unanswered.messages + waiting;
-        let bytes = self.unanswered.bytes + self.transactions.committing_bytes();
+        let bytes = self.unanswered.bytes + self.transactions.committing_bytes() + self.awaited.bytes();
         self.late.unanswered(Unanswered { messages, bytes, kept_bytes, ..self.unanswered })
     }
 }

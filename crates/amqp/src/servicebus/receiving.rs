@@ -277,7 +277,9 @@ impl ConnectionHandler {
             return answer(link, first, count, |_| reply.clone(), connection);
         }
         let tracker = self.tracker();
-        let state = |index: usize| match failures.iter().find(|failure| failure.index == index) {
+        // The peer chooses how many deliveries one disposition covers, and all of them may fail.
+        let found = |index: usize| failures.binary_search_by_key(&index, |failure| failure.index).ok();
+        let state = |index: usize| match found(index).and_then(|place| failures.get(place)) {
             Some(failure) => DeliveryState::Rejected(Some(tracker.error(&fault(&failure.refusal)))),
             None => reply.clone(),
         };

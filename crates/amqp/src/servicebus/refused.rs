@@ -13,10 +13,6 @@ use crate::endpoint::{Connection, NowMs};
 use crate::server::Unanswered;
 use crate::wire::Value;
 
-/// While an attempt is delayed, nothing more is read from the peer.
-const STOP_READING: Unanswered =
-    Unanswered { messages: usize::MAX, bytes: 0, answer_bytes: 0, kept_bytes: 0 };
-
 /// The result of an attempt.
 enum Attempt {
     /// A SASL exchange with the peer's identity.
@@ -46,13 +42,9 @@ impl Late {
         self.due.front().map(|(due, _)| *due)
     }
 
-    /// The outstanding requests: so many while an attempt is delayed that the driver stops reading.
+    /// The outstanding requests: while an attempt is delayed, so many that nothing more is read from the peer.
     pub(super) fn unanswered(&self, others: Unanswered) -> Unanswered {
-        if self.due.is_empty() {
-            others
-        } else {
-            Unanswered { kept_bytes: others.kept_bytes, ..STOP_READING }
-        }
+        if self.due.is_empty() { others } else { Unanswered { messages: usize::MAX, ..others } }
     }
 }
 

@@ -73,7 +73,9 @@ impl ConnectionHandler {
 
     /// Handles the deadline: expired tokens, and the end of the time to authenticate.
     pub(super) fn authorization_due(&mut self, connection: &mut Connection, now: NowMs) {
-        self.revocation.deadline = None;
+        if self.revocation.deadline.take_if(|deadline| *deadline <= now).is_none() {
+            return;
+        }
         self.authorization.expire();
         self.detach_unpermitted(connection);
         let time_out_ms = self.config.authorization_time_out_ms;

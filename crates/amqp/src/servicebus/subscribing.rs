@@ -16,11 +16,10 @@ use std::sync::Arc;
 use peeklock_access::Resource;
 use peeklock_engine::runtime::{ClientSubscription, Response, Temporary};
 use peeklock_engine::{
-    CLIENT_ID_CHARS_MAX, ClientAffinity, Refusal, Right, Selector, SubQueue, SubscriptionOptions,
+    CLIENT_ID_CHARS_MAX, ClientAffinity, Refusal, Selector, SubQueue, SubscriptionOptions,
 };
 use rand::RngExt;
 
-use super::authorization::Need;
 use super::entities::{Entity, Kind};
 use super::errors::Fault;
 use super::holds::{Confirmed, Creating, TEMPORARY_TOPIC};
@@ -231,8 +230,9 @@ impl ConnectionHandler {
             return Err(self.not_found(&name));
         };
         let uri = self.uri(&format!("{topic}/Subscriptions/{name}"));
-        self.authorization.permit(&Resource::entity(&topic), Need::Right(Right::Manage), &uri)?;
-        self.links.insert(link, Link::Subscription { name });
+        let resource = Resource::entity(&topic);
+        self.check_manages(&resource, &uri)?;
+        self.links.insert(link, Link::Subscription { name, topic: resource, uri });
         connection.hold_end(link);
         let source = Terminus {
             address: Some(topic.into()),
@@ -249,14 +249,17 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Handles the peer's end of a link that the broker answers: closing it deletes the subscription.
+    /// Handles the peer's end of a link that the broker answers: closing it deletes the subscription, if the peer still
+    /// has the right.
     pub(super) fn ending(&mut self, link: LinkId, closed: bool, connection: &mut Connection) {
-        let Some(Link::Subscription { name }) = self.links.get(&link).filter(|_| closed) else {
+        let Some(Link::Subscription { name, topic, uri }) = self.links.get(&link).filter(|_| closed) else {
             return self.end(link, None, connection);
         };
+        if let Err(fault) = self.check_manages(topic, uri) {
+            return self.end(link, Some(fault), connection);
+        }
         let name = name.clone();
-        let tag = self.pending.insert(Pending::Unsubscribe { link });
-        let tag = u64::try_from(tag).unwrap_or(u64::MAX);
+        let tag = self.expect(Pending::Unsubscribe { link });
         self.entities.unsubscribe(&name, self.outbox.return_address(), tag);
     }
 

@@ -1,4 +1,5 @@
-//! Dynamic nodes: queues and topics that the broker creates and names for a link, and deletes when the link ends (AMQP 1.0, 3.5.3).
+//! Dynamic nodes: queues and topics that the broker creates and names for a link, and deletes when the link ends
+//! (AMQP 1.0, 3.5.3).
 //!
 //! JMS clients request them as the target of a link on which they send nothing; other clients request a queue as the
 //! source of a link on which they receive.

@@ -164,8 +164,7 @@ async fn choose(place: &Place, asked: &Asked) -> Result<Chosen, Error> {
         return Err(Error::bad_request(format!("'limit' must be a whole number from 1 to {LIMIT_MAX}.")));
     }
     match &asked.sequence_numbers {
-        Some(numbers) if asked.condition.is_some() || asked.before.is_some() || asked.state.is_some() => {
-            let _ = numbers;
+        Some(_) if asked.condition.is_some() || asked.before.is_some() || asked.state.is_some() => {
             Err(Error::bad_request("'sequence_numbers' can't be combined with 'where', 'before' or 'state'."))
         }
         Some(numbers) => choose_numbered(place, numbers).await,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH};
+use axum::http::header::{CONNECTION, CONTENT_LENGTH};
 use axum::http::uri::Scheme;
 use axum::http::{HeaderValue, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
@@ -21,7 +21,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use peeklock_access::{Access, Denied, Failures};
-use peeklock_admin::Admission;
+use peeklock_admin::{Admission, token_header};
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
 use peeklock_wire::loggable;
@@ -194,7 +194,7 @@ struct Asked {
 impl Asked {
     fn of<B>(request: &Request<B>) -> Self {
         let size = request.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
-        let token = request.headers().get(AUTHORIZATION).cloned();
+        let token = token_header(request.headers()).cloned();
         Self { uri: request.uri().clone(), token, size_bytes: size }
     }
 

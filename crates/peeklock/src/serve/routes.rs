@@ -7,12 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use peeklock_access::Access;
+use peeklock_admin::token_header;
 use peeklock_engine::runtime::Namespace;
 use peeklock_metrics::Source;
 use tokio::task::spawn_blocking;
@@ -148,7 +149,7 @@ async fn unless_token(
     next: Next,
 ) -> Result<Response, Infallible> {
     let asks = matches!(*request.method(), Method::GET | Method::HEAD);
-    if asks && !request.headers().contains_key(AUTHORIZATION) {
+    if asks && token_header(request.headers()).is_none() {
         return Ok(next.run(request).await);
     }
     administer(administration, request).await

@@ -119,6 +119,17 @@ fn a_detach_waits_for_the_upper_layer_where_that_is_asked_for() {
 }
 
 #[test]
+fn no_detach_follows_a_close() {
+    let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
+    peer.server.endpoint.hold_end(link);
+    peer.say(Performative::Detach(Detach { handle: 0, closed: true, error: None }));
+    peer.server.endpoint.close(None);
+    assert!(matches!(peer.hear_frames()[..], [Performative::Close(None)]));
+    peer.server.endpoint.release_end(link, None);
+    assert!(peer.hear_frames().is_empty());
+}
+
+#[test]
 fn a_detach_is_answered_in_kind() {
     for closed in [true, false] {
         let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 
-use super::super::{Event, IncomingId, OutgoingId};
+use super::super::{Event, IncomingId, OutgoingId, condition};
 use super::pair::{Pair, config, message, receiver, sender};
-use super::peer::Peer;
-use crate::wire::performative::{DeliveryState, Disposition, Flow, Performative, Role, Target};
+use super::peer::{Peer, transfer};
+use crate::wire::performative::{DeliveryState, Disposition, Flow, Performative, Role, Target, Transfer};
 use crate::wire::transaction::Control;
 use crate::wire::{Str, Value};
 
@@ -72,6 +72,25 @@ fn states_of_transfers_and_their_outcomes_arrive() {
     pair.pump();
     let answer = disposition(&pair.client.take());
     assert_eq!(answer, Some((Some(work(Some(DeliveryState::Accepted))), true)));
+}
+
+/// Only the id of the transaction has an effect; the rest could take much memory until the last frame has arrived.
+#[test]
+fn of_the_state_of_a_transfer_only_the_transaction_is_kept() {
+    let refused = || DeliveryState::Rejected(Some(condition::error(condition::NOT_ALLOWED, "no")));
+    let cases =
+        [(work(Some(refused())), Some(work(None))), (work(None), Some(work(None))), (refused(), None)];
+    for (sent, kept) in cases {
+        for frames in [1, 2, 3] {
+            let (mut peer, _) = Peer::attached(config(), sender("s"), 10);
+            for number in 1..=frames {
+                let state = Some(Box::new(sent.clone()));
+                peer.transfer(Transfer { more: number < frames, state, ..transfer(0, 0) }, b"part");
+            }
+            let (_, state, _) = delivered(&peer.server.take());
+            assert_eq!(state, kept, "{sent:?} in {frames} frames");
+        }
+    }
 }
 
 /// The client's side: a delivery sent to the client on a link on which it receives.

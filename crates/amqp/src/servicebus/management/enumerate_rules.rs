@@ -7,7 +7,7 @@ use super::{Arguments, Prepared, rule_description};
 use crate::servicebus::delivery::Encoder;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
-use crate::servicebus::errors::{Fault, unexpected};
+use crate::servicebus::errors::Fault;
 use crate::wire::Value;
 
 /// Maximum number of rules in one response: each may have some kilobytes.
@@ -26,7 +26,7 @@ fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     let rules = match response {
         Response::Rules(Ok(rules)) => rules,
         Response::Rules(Err(refusal)) => return Err(refusal.into()),
-        other => return Err(unexpected(other)),
+        _ => return Err(Fault::Internal),
     };
     if rules.is_empty() {
         return Ok(Answer::no_content());

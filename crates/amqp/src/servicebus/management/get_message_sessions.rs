@@ -6,7 +6,7 @@ use peeklock_engine::{Command, Timestamp};
 use super::{Arguments, Prepared, arguments};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
-use crate::servicebus::errors::{Fault, condition, unexpected};
+use crate::servicebus::errors::{Fault, condition};
 use crate::wire::Value;
 
 /// A time from the last second of the year 9999 on means "at any time": G sends the last millisecond, P the year 10
@@ -35,7 +35,7 @@ fn finish(response: Response, skip: u32) -> Result<Answer, Fault> {
     let sessions = match response {
         Response::Sessions(Ok(sessions)) => sessions,
         Response::Sessions(Err(refusal)) => return Err(refusal.into()),
-        other => return Err(unexpected(other)),
+        _ => return Err(Fault::Internal),
     };
     if sessions.is_empty() {
         return Ok(Answer { condition: Some(condition::SESSION_NOT_FOUND), ..Answer::no_content() });

@@ -6,7 +6,7 @@ use peeklock_engine::runtime::Response;
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::Encoder;
 use crate::servicebus::envelope::Answer;
-use crate::servicebus::errors::{Fault, unexpected};
+use crate::servicebus::errors::Fault;
 use crate::wire::Value;
 
 /// Estimated size of an outstanding answer, in bytes.
@@ -26,6 +26,6 @@ fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
             Ok(Answer::ok(vec![("session-state", state)]))
         }
         Response::SessionState(Err(refusal)) => Err(refusal.into()),
-        other => Err(unexpected(other)),
+        _ => Err(Fault::Internal),
     }
 }

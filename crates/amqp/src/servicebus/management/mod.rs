@@ -142,7 +142,7 @@ fn done(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
     match response {
         Response::Done(Ok(())) => Ok(Answer::ok(Vec::new())),
         Response::Done(Err(refusal)) => Err(refusal.into()),
-        other => Err(super::errors::unexpected(other)),
+        _ => Err(Fault::Internal),
     }
 }
 

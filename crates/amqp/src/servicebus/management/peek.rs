@@ -7,7 +7,6 @@ use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::{DeliveryFormat, Encoder, Origin};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
-use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
 /// Messages in one response, the limit of Service Bus (azure-sdk-for-python 26643, ServiceBusExplorer 56). Clients request
@@ -53,7 +52,7 @@ fn finish(
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),
-        other => return Err(unexpected(other)),
+        _ => return Err(Fault::Internal),
     };
     if messages.is_empty() {
         return Ok(Answer::no_content());

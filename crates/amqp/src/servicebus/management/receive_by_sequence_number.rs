@@ -7,7 +7,6 @@ use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::{DeliveryFormat, Encoder, Origin};
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
-use crate::servicebus::errors::unexpected;
 use crate::servicebus::lock_token;
 use crate::wire::Value;
 
@@ -42,7 +41,7 @@ fn finish(response: Response, encoder: &mut Encoder, origin: Origin) -> Result<A
     let messages = match response {
         Response::Received(Ok(messages)) => messages,
         Response::Received(Err(refusal)) => return Err(refusal.into()),
-        other => return Err(unexpected(other)),
+        _ => return Err(Fault::Internal),
     };
     let mut entries = Vec::with_capacity(messages.len());
     for message in &messages {

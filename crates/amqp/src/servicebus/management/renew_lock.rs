@@ -8,7 +8,6 @@ use crate::servicebus::delivery::Encoder;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::envelope::Answer;
 use crate::servicebus::errors::Fault;
-use crate::servicebus::errors::unexpected;
 use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
@@ -24,6 +23,6 @@ fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
             Ok(Answer::ok(vec![("expirations", Value::Array(ends.collect()))]))
         }
         Response::Renewed(Err(refusal)) => Err(refusal.into()),
-        other => Err(unexpected(other)),
+        _ => Err(Fault::Internal),
     }
 }

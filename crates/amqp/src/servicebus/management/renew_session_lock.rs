@@ -6,7 +6,7 @@ use peeklock_engine::{Command, Timestamp};
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::delivery::Encoder;
 use crate::servicebus::envelope::Answer;
-use crate::servicebus::errors::{Fault, unexpected};
+use crate::servicebus::errors::Fault;
 use crate::wire::Value;
 
 pub(super) fn prepare(arguments: &Arguments, context: &Context<'_>) -> Result<Prepared, Fault> {
@@ -21,6 +21,6 @@ fn finish(response: Response, _encoder: &mut Encoder) -> Result<Answer, Fault> {
             Ok(Answer::ok(vec![("expiration", until)]))
         }
         Response::SessionRenewed(Err(refusal)) => Err(refusal.into()),
-        other => Err(unexpected(other)),
+        _ => Err(Fault::Internal),
     }
 }

@@ -8,7 +8,6 @@ use peeklock_engine::{Command, DeadLetter, Refusal, Settlement, SubQueue};
 use super::{Arguments, Context, Prepared};
 use crate::servicebus::envelope::{Answer, text};
 use crate::servicebus::errors::Fault;
-use crate::servicebus::errors::unexpected;
 use crate::servicebus::settlement;
 use crate::wire::Value;
 
@@ -68,6 +67,6 @@ fn finish(response: Response, sub_queue: SubQueue, is_session_held: bool) -> Res
             }
             Some(failure) => Err(settlement::fault(failure.refusal, sub_queue)),
         },
-        other => Err(unexpected(other)),
+        _ => Err(Fault::Internal),
     }
 }

@@ -29,7 +29,7 @@ impl EntityRules for NoRules {
     }
 }
 
-fn access_and_clock() -> (Access, Arc<ManualClock>) {
+pub(super) fn access_and_clock() -> (Access, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(NOW));
     (Access::new(Policy::development(), Arc::new(NoRules), clock.clone()), clock)
 }

@@ -5,8 +5,11 @@ use peeklock_engine::Rights;
 
 use super::authorization::{access, ended, put_token};
 use super::harness::Harness;
-use crate::server::Peer;
+use crate::endpoint::Event;
+use crate::server::{Application, Peer};
 use crate::servicebus::*;
+use crate::wire::Value;
+use crate::wire::performative::Attach;
 
 const UNAUTHORIZED: &str = "amqp:unauthorized-access";
 
@@ -34,6 +37,28 @@ fn they_are_accepted_with_the_token_for_their_entity() {
     put_token(&mut harness, "t");
     assert_eq!((ended(&mut harness).len(), accepted(&harness)), (0, 4));
     assert_eq!(harness.broker.awaited.deadline(), None);
+}
+
+/// Decoded, its properties take forty times as much.
+#[test]
+fn they_wait_encoded_and_count_as_memory() {
+    let properties = vec![("x".into(), Value::List(vec![Value::Null; 5_000]))];
+    let mut harness = Harness::with(access(), &Peer::default());
+    let attach = Attach { properties: properties.clone(), ..harness.receiver_attach("q/$management") };
+    harness.attach(attach);
+    assert!((5_000..6_000).contains(&harness.broker.unanswered().bytes));
+    let access = harness.broker.authorization.access().clone();
+    harness
+        .broker
+        .authorization
+        .identify(access.password("RootManageSharedAccessKey", "SAS_KEY_VALUE").unwrap());
+    harness.broker.attach_awaited(&mut harness.server);
+    assert_eq!(harness.broker.unanswered().bytes, 0);
+    let answer = harness.events().into_iter().find_map(|event| match event {
+        Event::Attach { attach, .. } => Some(attach.properties),
+        _ => None,
+    });
+    assert_eq!(answer, Some(properties), "the link is attached as requested");
 }
 
 /// Attaches to a management node, on a connection with a token for another entity: neither accepted nor refused until the

@@ -92,8 +92,9 @@ impl Entities for SomeEntities {
 
     fn unsubscribe(&self, _name: &str, _mailbox: Mailbox, _tag: u64) {}
 
-    fn topic_of_client_subscription(&self, _name: &str) -> Option<String> {
-        None
+    /// Durable subscriptions named `mine` are of the topic `t`.
+    fn topic_of_client_subscription(&self, name: &str) -> Option<String> {
+        name.starts_with("mine$").then(|| "t".to_owned())
     }
 }
 

@@ -1,8 +1,10 @@
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, QueuePath, ReceiveMode, ReceiverOptions, Refusal, Settlement, SubQueue};
 
+use super::authorization::{access_and_clock, ended, put_token};
 use super::harness::{Harness, QUEUE};
 use crate::endpoint::Event;
+use crate::server::Peer;
 use crate::servicebus::*;
 use crate::wire::Value;
 use crate::wire::performative::{Attach, ReceiverSettleMode, SenderSettleMode, Terminus};
@@ -187,4 +189,21 @@ fn the_end_of_a_connection_closes_its_receivers() {
     let (_, receiver) = harness.receiver("q");
     harness.client.close(None);
     assert_eq!(harness.command(), (None, Command::CloseReceiver { receiver }));
+}
+
+/// Closing the link deletes the subscription, which needs the right at that time.
+#[test]
+fn a_link_that_unsubscribes_needs_the_right_when_it_is_closed() {
+    for (passed_ms, deletions) in [(0, 1), (3_600_000, 0)] {
+        let (access, clock) = access_and_clock();
+        let mut harness = Harness::with(access, &Peer::default());
+        put_token(&mut harness, "t");
+        let attach = Attach { name: "mine".into(), source: None, ..harness.receiver_attach("t") };
+        let link = harness.attach(attach);
+        assert_eq!(ended(&mut harness), Vec::<String>::new());
+        clock.advance(passed_ms);
+        harness.client.detach(link, None);
+        harness.pump();
+        assert_eq!(harness.broker.pending.len(), deletions, "after {passed_ms} ms");
+    }
 }

@@ -3,9 +3,9 @@
 mod acting;
 mod control;
 mod entities;
-mod forgotten;
 mod limits;
 mod management;
 mod order;
+mod peer_settled;
 mod via;
 mod work;

@@ -72,9 +72,9 @@ impl ConnectionHandler {
                 self.answer_transfer(&Bytes::copy_from_slice(&id), delivery, result.map(drop), connection);
             }
             Answer::Disposition(staged) => self.answer_disposition(id, staged, result.map(drop), connection),
-            // It is released with the others of the transaction, if that still exists.
+            // Abandoned at once if the transaction no longer exists, which would do so unless it is committed.
             Answer::PeerSettledLocks(peer_settled) => {
-                let left = self.transactions.table.forget(id, peer_settled);
+                let left = self.transactions.table.add_peer_settled(id, peer_settled);
                 self.abandon_peer_settled(left.into_iter().collect());
             }
             Answer::Request { reply_to, finish, answer_bytes } => {
@@ -158,7 +158,8 @@ impl ConnectionHandler {
     }
 }
 
-fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
+/// Acts on consecutive deliveries of a link.
+pub(super) fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
     let mut delivery_id = first;
     for _ in 0..count {
         act(OutgoingId { link, delivery_id });
@@ -166,6 +167,7 @@ fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(Outgoing
     }
 }
 
-fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
+/// An outcome as part of a transaction.
+pub(super) fn in_transaction(txn_id: &Bytes, outcome: DeliveryState) -> DeliveryState {
     DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(outcome)) }
 }

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use rand::RngExt;
 
+use super::answers::{each, in_transaction};
 use super::peer_settled::PeerSettledLocks;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
-use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
@@ -120,7 +121,7 @@ impl ConnectionHandler {
         let Discharge { delivery, fail } = discharge;
         let Open { step, staged, peer_settled, touched, bytes, failure, .. } = open;
         if fail || failure.is_some() {
-            // Its deliveries stay unsettled, except those that the peer has peer_settled.
+            // Its deliveries stay unsettled, except those that the peer has settled.
             self.abandon_peer_settled(peer_settled);
             let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
             return self.discharged(delivery, result, connection);
@@ -128,8 +129,8 @@ impl ConnectionHandler {
         let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
         let number = self.transactions.order.begin(touched, bytes);
         let committing = Committing { id, delivery, staged, peer_settled, number, bytes };
-        let tag = self.pending.insert(Pending::Commit(Box::new(committing)));
-        step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
+        let tag = self.expect(Pending::Commit(Box::new(committing)));
+        step.commit(self.outbox.return_address(), tag);
     }
 
     /// Handles the engine's answer to a commit.
@@ -162,12 +163,8 @@ impl ConnectionHandler {
             let receiver = *receiver;
             self.forget_unsettled(receiver, count);
         }
-        let (txn_id, mut delivery_id) = (Bytes::copy_from_slice(&id), first);
-        let outcome = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(reply)) };
-        for _ in 0..count {
-            connection.settle_outgoing(OutgoingId { link, delivery_id }, outcome.clone());
-            delivery_id = delivery_id.wrapping_add(1);
-        }
+        let outcome = in_transaction(&Bytes::copy_from_slice(&id), reply);
+        each((link, first, count), |delivery| connection.settle_outgoing(delivery, outcome.clone()));
     }
 
     /// Answers a discharge, after the settlements of the transaction: clients check their deliveries then.

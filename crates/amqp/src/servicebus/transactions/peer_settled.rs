@@ -1,6 +1,6 @@
-//! Deliveries that the peer settled in a transaction: it has peer_settled them (JMS does so), hence can't settle them
-//! again after a rollback. They are then abandoned, so that a message which always fails reaches its maximum delivery
-//! count; other deliveries stay locked.
+//! Deliveries that the peer settled in a transaction (JMS does so): it has forgotten them, hence can't settle them again
+//! after a rollback. They are then abandoned, so that a message which always fails reaches its maximum delivery count;
+//! other deliveries stay locked.
 
 use std::sync::Arc;
 

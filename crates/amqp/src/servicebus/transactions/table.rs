@@ -189,7 +189,11 @@ impl Table {
     }
 
     /// Adds deliveries that the peer has settled; returned if the transaction no longer exists.
-    pub(super) fn forget(&mut self, id: TxnId, peer_settled: PeerSettledLocks) -> Option<PeerSettledLocks> {
+    pub(super) fn add_peer_settled(
+        &mut self,
+        id: TxnId,
+        peer_settled: PeerSettledLocks,
+    ) -> Option<PeerSettledLocks> {
         match self.open.get_mut(&id).filter(|open| open.is_alive()) {
             Some(open) => {
                 open.peer_settled.push(peer_settled);

@@ -101,8 +101,8 @@ impl ConnectionHandler {
         let Some(via) = &sender.via else { return };
         let mut step = self.entities.begin_transaction();
         step.add_transfer(&via.root.place, &sender.entity.place(), messages);
-        let tag = self.pending.insert(Pending::Send { delivery, bytes });
-        step.commit(self.outbox.return_address(), u64::try_from(tag).unwrap_or(u64::MAX));
+        let tag = self.expect(Pending::Send { delivery, bytes });
+        step.commit(self.outbox.return_address(), tag);
     }
 }
 
