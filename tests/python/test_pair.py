@@ -363,6 +363,30 @@ def test_a_node_that_can_not_take_over_leaves_the_shard_to_one_that_can(pair, se
         password(postgres.PASSWORD)
 
 
+def test_the_log_says_why_nothing_can_be_written_and_when_that_ends(pair, server):
+    """The leases are renewed meanwhile, so the node serves on: the log is where an operator finds the reason."""
+    active = pair.active
+    database = pair.url.rpartition("/")[2]
+    says = lambda text: lambda: any(text in line for line in active.log.read_text().splitlines())
+    with pair.client() as client, client.get_queue_sender("orders") as sender:
+        server.sql(f"alter table peeklock.log owner to {postgres.ADMINISTRATOR}", database)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(sender.send_messages, ServiceBusMessage("late"))
+            try:
+                postgres.until(says("the log can't be written; sends and settlements wait"), "a warning")
+                assert "permission denied for table log" in last_line(active, "the log can't be written")
+                assert active.is_ready()
+                assert not says("the log is written again")()
+            finally:
+                server.sql(f"alter table peeklock.log owner to {postgres.ROLE}", database)
+            sent.result(timeout=TAKE_OVER_SECS)
+    postgres.until(says("the log is written again"), "the end of the failure")
+
+
+def last_line(node: Node, text: str) -> str:
+    return [line for line in node.log.read_text().splitlines() if text in line][-1]
+
+
 def test_a_stopped_owner_hands_out_nothing_when_it_goes_on(pair):
     active = pair.active
     other = pair.other(active)

@@ -11,6 +11,8 @@ use crate::{Epoch, Error};
 const PAUSE_MS: u64 = 20;
 /// Longest pause.
 const PAUSE_MS_MAX: u64 = 1_000;
+/// The number of failed attempts from which they are reported: a session that was ended is usually replaced at once.
+const REPORTED_FROM: u32 = 2;
 /// An epoch exceeds the previous one by 1 to this many: two owners that see different ends of a log that lost records
 /// must not choose the same epoch.
 const EPOCH_STEP_MAX: u64 = 1 << 20;
@@ -83,7 +85,10 @@ impl Writer {
             let tail = match self.shared.log.open().await {
                 Ok(tail) => tail.last,
                 Err(error @ (Error::Corrupt { .. } | Error::Fenced { .. })) => return Err(error),
-                Err(_) => continue,
+                Err(error) => {
+                    self.report_failure(&error);
+                    continue;
+                }
             };
             let known = self.shared.acknowledged();
             if tail.place < known.place || (tail.place == known.place && tail.epoch != known.epoch) {
@@ -98,8 +103,26 @@ impl Writer {
             attempted.push(epoch);
             match self.shared.log.seize(tail, epoch).await {
                 Ok(()) => return Ok(Seized { owner: RecordId { place: tail.place.next(), epoch }, stored }),
-                Err(error) => self.shared.make_room(&error).await,
+                Err(error) => {
+                    self.report_failure(&error);
+                    self.shared.make_room(&error).await;
+                }
             }
+        }
+    }
+
+    /// Logs a failed attempt to seize the log again, at growing intervals, because the reason may change.
+    fn report_failure(&self, error: &Error) {
+        if self.failures >= REPORTED_FROM && self.failures.is_power_of_two() {
+            let (shard, attempts) = (self.shared.shard.0, self.failures);
+            tracing::warn!(shard, attempts, %error, "the log can't be written; sends and settlements wait");
+        }
+    }
+
+    /// Notes that an append was acknowledged.
+    pub(super) fn note_success(&mut self) {
+        if std::mem::take(&mut self.failures) >= REPORTED_FROM {
+            tracing::info!(shard = self.shared.shard.0, "the log is written again");
         }
     }
 }

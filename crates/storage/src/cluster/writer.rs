@@ -140,7 +140,7 @@ impl Writer {
             match self.wake().await {
                 Woken::Request(request) => self.take_in(request),
                 Woken::Answer(id, Ok(())) => {
-                    self.failures = 0;
+                    self.note_success();
                     self.shared.acknowledge(id);
                     self.settle(id.place);
                 }
