@@ -1,5 +1,5 @@
 //! Runs the fuzzing corpus in `fuzz/corpus` again, each input with the function that its target calls. The targets
-//! `sequence`, `sql` and `config_json` have such a test in their own crates.
+//! `sequence`, `sql`, `selector`, `http_requests` and `config_json` have such a test in their own crates.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test crate a panic is a failure")]
 
@@ -12,7 +12,7 @@ use peeklock_wire::exercise as wire;
 /// A target, and the function it calls.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 11] = [
     ("authorization_header", admin::authorization_header),
     ("description", admin::description),
     ("first_bytes", peeklock_net::exercise),
@@ -20,11 +20,13 @@ const TARGETS: [Target; 9] = [
     ("json_web_token", access::json_web_token),
     ("message_sections", wire::message_sections),
     ("performative", wire::performative),
+    ("stored_file", peeklock_storage::exercise),
+    ("stored_record", peeklock_engine::exercise),
     ("token", access::token),
     ("websocket", websocket),
 ];
 
-const ELSEWHERE: [&str; 3] = ["config_json", "sequence", "sql"];
+const ELSEWHERE: [&str; 5] = ["config_json", "http_requests", "selector", "sequence", "sql"];
 
 fn websocket(input: &[u8]) {
     let Some((split, rest)) = input.split_first() else { return };

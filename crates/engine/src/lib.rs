@@ -59,3 +59,5 @@ pub use peeklock_rules::{
 pub use refusal::Refusal;
 pub use rule::{DEFAULT_RULE, Rule};
 pub use session_id::{SessionId, session_key};
+#[doc(hidden)]
+pub use stored::exercise::stored_record as exercise;

@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod conformance;
 pub mod copy;
 mod error;
+mod exercise;
 mod index;
 mod key;
 mod lease;
@@ -28,6 +29,8 @@ mod waiting;
 
 pub use batch::{Batch, Operation};
 pub use error::{Error, Place};
+#[doc(hidden)]
+pub use exercise::stored_file as exercise;
 pub use key::{Key, PartitionId, Space};
 pub use lease::{Epoch, Lease};
 #[cfg(any(test, feature = "testing"))]

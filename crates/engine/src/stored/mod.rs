@@ -34,6 +34,7 @@
 
 mod counters;
 mod entity;
+pub(crate) mod exercise;
 mod frame;
 mod last_use;
 mod legacy;

@@ -75,7 +75,9 @@ pub use log::{
     Answer, LogLimits, NewRecord, RecordId, RecordKind, RecordPlace, ReplicatedLog, Slice, StoredRecord, Tail,
 };
 pub use options::ClusterOptions;
+pub(crate) use part::exercise as exercise_part;
 pub use port::Environment;
+pub(crate) use record::exercise as exercise_record;
 pub use store::{ClusterStore, Logs};
 
 #[cfg(test)]

@@ -181,6 +181,14 @@ impl<'a> PartRead<'a> {
     }
 }
 
+/// Decodes the payload of a part and of a mark, and visits every entry.
+pub(crate) fn exercise(payload: &Bytes) {
+    if let Some(part) = Part::decode(payload) {
+        let _ = part.entries(|_, _| {});
+    }
+    let _ = Mark::decode(payload);
+}
+
 /// The end of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {

@@ -268,6 +268,18 @@ fn push_frame(out: &mut Vec<u8>, key: Key, value: &[u8]) -> u32 {
     len32(offset)
 }
 
+/// Decodes the payload of a record and the first frame of its bodies; a decoded commit can be encoded, and decodes to the
+/// same again.
+pub(crate) fn exercise(payload: &Bytes) {
+    if let Some(commit) = Commit::decode(payload) {
+        let encoded = Bytes::from(commit.encode()).slice(SEAL_BYTES..);
+        assert_eq!(Commit::decode(&encoded), Some(commit));
+    }
+    if let FrameRead::Whole(_, len) = read_frame(payload) {
+        assert!(len as usize <= payload.len());
+    }
+}
+
 /// A decoded frame.
 #[derive(Debug)]
 pub(super) struct Frame {

@@ -343,6 +343,22 @@ impl Hint {
     }
 }
 
+/// Decodes the content of a hint, from its entries on, with the right header and checksum, and visits everything in it.
+pub(crate) fn exercise(content: &[u8]) {
+    let subject = Subject { id: 1, salt: 2, end: 3 };
+    let mut bytes = subject.header();
+    bytes.extend_from_slice(content);
+    let crc = checksum::of(&bytes);
+    bytes.append_u32(crc);
+    let Ok(hint) = Hint::decode(bytes.into(), subject) else { return };
+    let mut listed_bytes = 0;
+    hint.entries(|entry| {
+        listed_bytes += RECORD_HEADER_BYTES as usize + entry.value.map_or(0, <[u8]>::len);
+    });
+    assert!(listed_bytes <= content.len());
+    hint.numbers(|_, _, _| {});
+}
+
 fn entry<'a>(fields: &mut Fields<'a>) -> Option<HintEntry<'a>> {
     let (header, offset) = RecordHeader::decode(fields.0)?;
     fields.bytes(super::format::RECORD_HEADER_BYTES as usize)?;

@@ -196,6 +196,17 @@ impl Manifest {
     }
 }
 
+/// Decodes the content of a manifest, from its version on, with the right checksum; a decoded manifest can be encoded, and
+/// decodes to the same again.
+pub(crate) fn exercise(content: &[u8]) {
+    let mut bytes = [MAGIC, content].concat();
+    let crc = checksum::of(&bytes);
+    bytes.append_u32(crc);
+    if let Ok(manifest) = Manifest::decode(&bytes) {
+        assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest));
+    }
+}
+
 /// The error when a manifest was not stored.
 #[derive(Debug)]
 pub(super) enum NotStored {

@@ -227,6 +227,8 @@ pub use figures::StorageFigures;
 #[cfg(any(test, feature = "testing"))]
 pub use filesystem::{Call, Event, Fault, SimulatedDisk};
 pub use filesystem::{File, FileIdentity, Filesystem, Lock, OpenDirectory, RealFilesystem};
+pub(crate) use hint::exercise as exercise_hint;
+pub(crate) use manifest::exercise as exercise_manifest;
 pub use options::LocalOptions;
 pub use salvage::Salvage;
 pub use scrub::ScrubDamage;
