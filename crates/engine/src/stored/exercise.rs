@@ -27,7 +27,7 @@ pub fn stored_record(input: &[u8]) {
             appended(|to| append_session_state(&read.session, read.updated_at, &read.state, to))
         }),
         _ => {
-            let _ = (read_trace(record), body_of(SequenceNumber(1), record));
+            let _ = (read_tombstone(record), body_of(SequenceNumber(1), record));
         }
     }
 }
