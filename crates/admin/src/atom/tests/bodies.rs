@@ -40,8 +40,8 @@ async fn queues_of_both_sdks_have_every_property() {
             ("MaxSizeInMegabytes", "2048"),
             ("RequiresSession", "true"),
             ("RequiresDuplicateDetection", "true"),
-            // A forwarding entity is created without a time to live of its own.
-            ("DefaultMessageTimeToLive", "P10675199DT2H48M5.4775807S"),
+            // Of forwarding queues, only partitioned ones are created with a time to live of their own.
+            ("DefaultMessageTimeToLive", "P2D"),
             ("Status", "ReceiveDisabled"),
             ("ForwardTo", "sb://localhost:5300/other"),
             ("ForwardDeadLetteredMessagesTo", "sb://localhost:5300/other"),
