@@ -2,9 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::NewMessage;
-use peeklock_message::annotation;
-use peeklock_message::submission;
+use peeklock_errors::ErrorKind;
 use peeklock_message::submission::RequiredProperties;
+use peeklock_message::{InvalidMessage, annotation, submission};
 use peeklock_wire::Value;
 use peeklock_wire::message::{
     Header, MapSection, MessageProperties, encode_application_properties, encode_body_data,
@@ -29,11 +29,15 @@ impl Draft {
     /// Encodes the message for the engine and checks it like one that arrived encoded.
     ///
     /// # Errors
-    /// 400 for an invalid message.
+    /// 400 for an invalid message, 403 for one with a property that is too large.
     pub fn into_message(self, wanted: RequiredProperties, now_ms: u64) -> Result<NewMessage, Error> {
         let encoded = self.encode(now_ms);
-        submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128())
-            .map_err(|unfit| Error::bad_request(unfit.to_string()))
+        submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128()).map_err(|invalid| {
+            match invalid {
+                InvalidMessage::TooLarge(reason) => Error::of(ErrorKind::MessageTooLarge, reason),
+                _ => Error::bad_request(invalid.to_string()),
+            }
+        })
     }
 
     fn encode(self, now_ms: u64) -> Bytes {
