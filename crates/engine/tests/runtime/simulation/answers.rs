@@ -7,8 +7,11 @@ use super::sessions::StateAsked;
 use super::world::{Asked, World};
 
 impl World {
-    pub(super) fn listen(&mut self) {
+    /// Takes in everything that has arrived; returns how much that was.
+    pub(super) fn listen(&mut self) -> usize {
+        let mut arrived = 0;
         while let Ok(output) = self.outputs.try_recv() {
+            arrived += 1;
             match output {
                 Output::Response { tag, response } => {
                     let asked = self.asked.remove(&tag).expect("one answer for each question");
@@ -20,6 +23,7 @@ impl World {
                 Output::ReceiverClosed { receiver, refusal } => self.told_closed(receiver, &refusal),
             }
         }
+        arrived
     }
 
     fn told_closed(&mut self, receiver: ReceiverId, refusal: &Refusal) {

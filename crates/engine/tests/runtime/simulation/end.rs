@@ -10,7 +10,7 @@ use super::rules::identity;
 use super::steps::Place;
 use super::topic::SUBSCRIPTIONS;
 use super::world::{Address, Asked, QUEUES, World};
-use crate::broker::peek;
+use crate::broker::{peek, quiet};
 
 /// Maximum number of reads of a partition that may have failed before the first of them is retried.
 const READS_UNDER_WAY_MAX: u32 = 8;
@@ -40,8 +40,7 @@ impl World {
             self.submit(&sessions, Command::CloseReceiver { receiver }, None);
         }
         self.answer_questions().await;
-        self.slow.release().await;
-        self.observe().await;
+        self.settle_down().await;
         assert!(self.asked.is_empty(), "{} questions got no answer", self.asked.len());
         if self.only_forwards() {
             // Before the restart, which would hide errors of the state in memory.
@@ -62,6 +61,18 @@ impl World {
         self.compare_states().await;
         self.compare_messages().await;
         self.end_forwarding().await;
+    }
+
+    /// Waits until nothing happens any more: what is received causes requests, and these further deliveries and reads.
+    async fn settle_down(&mut self) {
+        loop {
+            self.slow.release().await;
+            self.observe().await;
+            quiet().await;
+            if self.slow.held() == 0 && self.listen() == 0 {
+                return;
+            }
+        }
     }
 
     /// Waits until receivers with a selector have no more messages to examine.
