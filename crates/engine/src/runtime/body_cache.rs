@@ -109,14 +109,16 @@ impl BodyCache {
 
     /// Adds a body.
     pub(super) fn insert(&mut self, body: BodyRef, content: Bytes) {
-        let cost = cost(&content);
-        self.charge(cost as usize);
+        let charged = cost(&content);
+        self.charge(charged as usize);
         if self.slots.back().is_some_and(|last| last.number >= body.0) {
-            self.late.insert(body.0, content);
+            if let Some(replaced) = self.late.insert(body.0, content) {
+                self.discharge(cost(&replaced) as usize);
+            }
             return;
         }
         self.fresh_from.get_or_insert(body.0);
-        self.slots.push_back(Slot { number: body.0, content: Some(content), cost });
+        self.slots.push_back(Slot { number: body.0, content: Some(content), cost: charged });
     }
 
     /// The body, if it is cached.

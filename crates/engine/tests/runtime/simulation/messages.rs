@@ -130,8 +130,7 @@ impl World {
         let receiver = self.broker.namespace.next_receiver_id(&address.partition);
         let options = ReceiverOptions { source: QueuePath { queue: address.queue, sub_queue }, mode };
         let selects = receiver.0.is_multiple_of(3);
-        let (address_of, questions) = (address.clone(), 0);
-        let reader = Reader { address: address_of, sub_queue, mode, credit, selects, questions };
+        let reader = Reader { address: address.clone(), sub_queue, mode, credit, selects };
         self.receivers.insert(receiver, reader);
         let open = Command::OpenReceiver { receiver, options, session: None };
         self.submit(&address, open, Some(Asked::Other));
@@ -144,8 +143,7 @@ impl World {
 
     /// A receiver with a selector gets messages to examine.
     pub(super) fn examine(&mut self, receiver: ReceiverId, messages: &[Received]) {
-        let Some(reader) = self.receivers.get_mut(&receiver) else { return };
-        reader.questions += 1;
+        let Some(reader) = self.receivers.get(&receiver) else { return };
         assert!(reader.selects && messages.iter().all(|message| message.lock.is_none()));
         let matching = messages.iter().filter(|message| is_selected(&message.content));
         let matching = matching.map(|message| message.view.sequence_number).collect();

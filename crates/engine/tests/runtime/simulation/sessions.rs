@@ -207,8 +207,7 @@ impl World {
         let receiver = self.broker.namespace.next_receiver_id(&address.partition);
         let mode = ReceiveMode::PeekLock;
         let (sub_queue, selects) = (SubQueue::Main, false);
-        let (address_of, questions) = (address.clone(), 0);
-        let reader = Reader { address: address_of, sub_queue, mode, credit, selects, questions };
+        let reader = Reader { address: address.clone(), sub_queue, mode, credit, selects };
         self.receivers.insert(receiver, reader);
         let options = ReceiverOptions { source: QueuePath::main(address.queue), mode };
         let wait_until = self.now().plus_ms(wait_ms);

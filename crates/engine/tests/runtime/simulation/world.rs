@@ -111,7 +111,6 @@ pub(super) struct Reader {
     pub(super) mode: ReceiveMode,
     pub(super) credit: u64,
     pub(super) selects: bool,
-    pub(super) questions: u64,
 }
 
 pub(super) struct World {
