@@ -13,11 +13,13 @@ let daemon;
 before(async () => (daemon = await new Daemon({ config }).start()));
 after(() => daemon.close());
 
-async function count(condition) {
+async function metric(series) {
   const response = await fetch(`http://127.0.0.1:${daemon.httpPort}/metrics`);
-  const found = (await response.text()).match(new RegExp(`^peeklock_operations_refused_total{error_type="${condition}"} (\\d+)`, "m"));
+  const found = (await response.text()).match(new RegExp(`^${series} (\\d+)`, "m"));
   return Number(found?.[1] ?? 0);
 }
+
+const count = (condition) => metric(`peeklock_operations_refused_total{error_type="${condition}"}`);
 
 const ended = (condition, moreThan) => until(async () => (await count(condition)) > moreThan, condition);
 
@@ -31,6 +33,8 @@ it("a sender sends after its link and its connection were ended", () =>
         await sender.sendMessages({ body });
         await ended(DETACHED, detached);
         await ended(CLOSED, closed);
+        // The SDK has seen the end of the stream: before, it takes that end for a failure of its next connection.
+        await until(async () => (await metric('peeklock_connections{protocol="amqp"}')) === 0, "the end of the connection");
       }
       assert.deepEqual(bodies(await drain(client, "sent", 3)), ["first", "second", "third"]);
     },

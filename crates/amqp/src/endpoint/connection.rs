@@ -153,6 +153,12 @@ impl Connection {
         self.phase == Phase::Closed
     }
 
+    /// Whether our close has been given out by [`Self::poll_transmit`]; nothing follows it (part 2.4.3).
+    #[must_use]
+    pub fn has_transmitted_close(&self) -> bool {
+        self.close_sent && self.outbox.len() == 0
+    }
+
     /// The peer closed the socket, or it broke.
     pub fn handle_end_of_input(&mut self) {
         match self.phase {

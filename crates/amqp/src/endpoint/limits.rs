@@ -1,7 +1,8 @@
 //! Limits of the state machine that are not configurable.
 
-/// Queued events for the upper layer beyond which no further input is handled.
-pub(super) const EVENTS_MAX: usize = 1_024;
+/// Queued events for the upper layer beyond which no further input is handled: so few that the driver can look at the
+/// time between them.
+pub(super) const EVENTS_MAX: usize = 64;
 
 /// Bytes of frames waiting for the socket (transfers excluded) beyond which no further input is handled: a peer that
 /// sends requests and never reads must not fill memory.

@@ -4,8 +4,12 @@
 /// as a delivery, and counts as that many.
 pub(super) const OUTPUTS_PER_TURN: usize = 128;
 
-/// How often a turn continues with input that has already arrived before other tasks run.
-pub(super) const INPUT_ROUNDS_PER_TURN: usize = 4;
+/// Time after which a turn leaves further input to the next one, in milliseconds: other connections of the thread wait
+/// meanwhile. An attach or a request to `$management` takes a hundred times as long as a message.
+pub(super) const INPUT_MS_PER_TURN: u64 = 1;
+
+/// How often a turn continues with input that has already arrived, within that time.
+pub(super) const INPUT_ROUNDS_PER_TURN: usize = 64;
 
 /// Bytes of frames prepared per turn; one vectored write each.
 pub(super) const TRANSMIT_BYTES_PER_TURN: usize = 128 * 1024;

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use super::limits::{LINGER_BYTES_MAX, LINGER_MS};
 use super::output::Output;
@@ -18,10 +18,10 @@ pub(super) async fn linger<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let too_long = timer.sleep_ms(LINGER_MS);
     let farewell = async {
+        output.finish();
         while output.is_unfinished() {
             poll_fn(|context| output.poll_write(&mut socket, context)).await?;
         }
-        socket.shutdown().await?;
         let mut thrown_away = 0;
         let mut bytes = BytesMut::with_capacity(super::limits::READ_BYTES_MIN);
         while thrown_away < LINGER_BYTES_MAX && socket.read_buf(&mut bytes).await? > 0 {

@@ -18,6 +18,18 @@ pub(super) struct Output {
     bytes: usize,
     /// Whether the stream may buffer written bytes: TLS records, frames of WebSockets.
     unflushed: bool,
+    end: End,
+}
+
+/// The end of the output.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    /// To be ended after the last byte.
+    Due,
+    /// The socket has been shut down for writing.
+    Done,
 }
 
 impl Output {
@@ -26,9 +38,16 @@ impl Output {
         self.bytes
     }
 
-    /// Whether bytes have to be written or flushed.
+    /// Whether bytes have to be written or flushed, or the output has to be ended.
     pub(super) fn is_unfinished(&self) -> bool {
-        self.bytes > 0 || self.unflushed
+        self.bytes > 0 || self.unflushed || self.end == End::Due
+    }
+
+    /// Ends the output after its last byte: the socket is then shut down for writing, and the peer sees the end.
+    pub(super) fn finish(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Due;
+        }
     }
 
     /// Lets `produce` append slices.
@@ -42,7 +61,7 @@ impl Output {
         self.bytes += self.slices.iter().skip(before).map(Bytes::len).sum::<usize>();
     }
 
-    /// Writes once, and flushes after the last byte. Must not be called when nothing is unfinished.
+    /// Writes once, flushes after the last byte, and ends the output if that is due. Must not be called when nothing is unfinished.
     pub(super) fn poll_write(
         &mut self,
         socket: &mut (impl AsyncWrite + Unpin),
@@ -53,8 +72,12 @@ impl Output {
         }
         if self.bytes == 0 {
             self.unflushed = true;
-            ready!(Pin::new(socket).poll_flush(context))?;
+            ready!(Pin::new(&mut *socket).poll_flush(context))?;
             self.unflushed = false;
+            if self.end == End::Due {
+                ready!(Pin::new(socket).poll_shutdown(context))?;
+                self.end = End::Done;
+            }
         }
         Poll::Ready(Ok(()))
     }

@@ -1,11 +1,11 @@
 //! The driver of one connection: a socket, an endpoint and an application in one task.
 
+mod end;
 mod holding;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::application::Application;
 use super::input::Input;
 use super::limits::{
-    INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN, UNANSWERED_BYTES_MAX,
-    UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX, WRITE_STALL_MS_MAX,
+    INPUT_MS_PER_TURN, INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
+    UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
+    WRITE_STALL_MS_MAX,
 };
-use super::linger::linger;
 use super::memory::Memory;
 use super::output::Output;
 use super::timer::Timer;
@@ -28,28 +28,8 @@ use super::unauthenticated::Share;
 use crate::endpoint::condition::{self, error};
 use crate::endpoint::{Connection, Event, NowMs};
 use crate::wire::loggable;
-use crate::wire::performative::Error;
 
-/// Resolves when the connection is to end from our side.
-pub type StopSignal = Pin<Box<dyn Future<Output = Stop> + Send>>;
-
-/// How a connection is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// In order: the broker is shutting down.
-    Close,
-    /// At once, as if the socket had failed: the peer's access has ended.
-    Cut,
-}
-
-/// How a connection ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
-    /// The reason, the peer's or ours; `None` for an orderly close.
-    pub error: Option<Error>,
-    /// Whether the peer ended it.
-    pub by_peer: bool,
-}
+pub use end::{Ended, Stop, StopSignal};
 
 /// Drives one connection over a socket to its end.
 ///
@@ -62,6 +42,8 @@ pub struct Transport<S, A> {
     mailbox: MailboxReceiver,
     mailbox_open: bool,
     input: Input,
+    /// Whether the last turn spent its time on input, or left some that it could have handled.
+    yields: bool,
     output: Output,
     memory: Memory,
     timer: Timer,
@@ -108,6 +90,7 @@ where
             mailbox,
             mailbox_open: true,
             input: Input::new(first_bytes),
+            yields: false,
             output: Output::default(),
             memory: Memory::new(&Budget::default(), None),
             last_write: timer.now(),
@@ -188,20 +171,10 @@ where
         ended
     }
 
-    async fn leave(self: Box<Self>) {
-        let Self { socket, output, timer, application, mailbox, cut, mut memory, .. } = *self;
-        drop((application, mailbox));
-        memory.end(output.len());
-        if !cut {
-            linger(socket, output, timer).await;
-        }
-        memory.leave();
-    }
-
     /// Polls everything that can make progress once; ready if anything did or work is waiting.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
-        if self.input.take_more_waits() {
-            // Other tasks must be able to handle that input before the rest is read, so this task yields.
+        if self.input.take_more_waits() | std::mem::take(&mut self.yields) {
+            // Other tasks must be able to handle the input so far before the rest, so this task yields.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -299,14 +272,7 @@ where
         }
         self.lift_limits();
         self.check_share(now);
-        let room = self.unwritten_bytes_max().saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
-        if room > 0 {
-            if !self.output.is_unfinished() {
-                self.last_write = now;
-            }
-            let connection = &mut self.connection;
-            self.output.append(|slices| connection.poll_transmit(slices, room, now));
-        }
+        self.transmit(now);
         if self.ended.is_none() {
             self.application.after_transmit(&mut self.connection);
         }
@@ -316,12 +282,31 @@ where
         self.connection.set_reading(self.may_read(), now);
     }
 
+    /// Prepares bytes for the socket. Nothing follows our close, so the stream ends with it: a peer whose close we await
+    /// may already open its next connection while it reads this one.
+    fn transmit(&mut self, now: NowMs) {
+        let room = self.unwritten_bytes_max().saturating_sub(self.output.len()).min(TRANSMIT_BYTES_PER_TURN);
+        if room > 0 {
+            if !self.output.is_unfinished() {
+                self.last_write = now;
+            }
+            let connection = &mut self.connection;
+            self.output.append(|slices| connection.poll_transmit(slices, room, now));
+        }
+        if self.connection.has_transmitted_close() {
+            self.output.finish();
+        }
+    }
+
     fn take_input(&mut self, now: NowMs) {
         for _ in 0..INPUT_ROUNDS_PER_TURN {
             self.connection.handle_input(&mut self.input.bytes, now);
             self.drain_events(now);
             self.lift_limits();
-            if !self.connection.has_input_work(&self.input.bytes) {
+            let is_long = self.timer.now().saturating_sub(now) >= INPUT_MS_PER_TURN;
+            let is_left = self.connection.has_input_work(&self.input.bytes);
+            self.yields = is_long || is_left;
+            if is_long || !is_left {
                 break;
             }
         }
@@ -347,25 +332,6 @@ where
         }
         if self.ended.is_none() && due(self.application.poll_deadline()) {
             self.application.handle_timeout(&mut self.connection, now);
-        }
-    }
-
-    fn take_end(&mut self, woken: Woken, now: NowMs) {
-        let stalled =
-            self.output.is_unfinished() && now.saturating_sub(self.last_write) >= WRITE_STALL_MS_MAX;
-        if let Some(failure) = woken.failure {
-            tracing::debug!(error = %failure, "socket failed");
-            self.connection.handle_end_of_input();
-        } else if woken.end_of_input || stalled {
-            tracing::debug!(stalled, "socket closed by the peer, or not read from");
-            self.connection.handle_end_of_input();
-        } else if woken.stop == Some(Stop::Cut) {
-            tracing::debug!("cut");
-            self.cut = true;
-            self.connection.handle_end_of_input();
-        } else if woken.stop == Some(Stop::Close) {
-            let reason = "the broker is shutting down";
-            self.connection.close(Some(error(condition::CONNECTION_FORCED, reason)));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Connections whose access has ended.
+//! Connections that end from our side.
 
 use super::*;
 
@@ -20,4 +20,29 @@ async fn a_cut_ends_the_connection_without_farewell() {
     let mut rest = Vec::new();
     near.read_to_end(&mut rest).await.unwrap();
     assert!(!rest.windows(8).any(|word| word == b"shutting"), "no word, and no waiting for one");
+}
+
+/// An SDK that opens its next connection between our close and the end of the stream takes that end for a failure of
+/// the new one (rhea in `@azure/service-bus` 7.9).
+#[tokio::test]
+async fn the_stream_ends_with_our_close() {
+    let (mut near, far) = duplex(1 << 16);
+    let (brokers, clock) = (Brokers::default(), StillClock::new());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let signal: StopSignal = Box::pin(async move {
+        stopped.await.unwrap();
+        Stop::Close
+    });
+    let server = serve(far, &brokers, &clock, signal);
+    near.write_all(&endless_begins().0).await.unwrap();
+    stop.send(()).unwrap();
+    let mut read = Vec::new();
+    near.read_to_end(&mut read).await.unwrap();
+    assert!(read.windows(8).any(|word| word == b"shutting"));
+    assert_eq!(brokers.closed.load(Ordering::SeqCst), 0, "the peer's close is still awaited");
+    let mut close = BytesMut::new();
+    encode_frame(0, &Performative::Close(None), 0, &mut close);
+    near.write_all(&close).await.unwrap();
+    drop(near);
+    assert!(!server.await.unwrap().by_peer);
 }

@@ -8,6 +8,20 @@ use peeklock_engine::{MessageView, QueueId, Received, SequenceNumber};
 
 use super::*;
 
+/// A task that is always ready, with the same priority as the others: the most messages seen between two of its turns.
+async fn most_between_turns(seen: Arc<AtomicUsize>, messages: usize) -> usize {
+    let (mut most, mut before) = (0, 0);
+    poll_fn(|context| {
+        let now = seen.load(Ordering::SeqCst);
+        most = most.max(now - before);
+        before = now;
+        context.waker().wake_by_ref();
+        if now == messages { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    most
+}
+
 /// Input is passed to the engine before the next read: partitions work on it meanwhile, not only after all input is
 /// read.
 #[tokio::test]
@@ -20,24 +34,61 @@ async fn others_have_their_turn_between_two_large_reads() {
     let client = Transport::new(near, BytesMut::new(), connection, application, clock, never());
     let client = tokio::spawn(client.run());
     let seen = Arc::clone(&brokers.seen);
-    // Another task that is always ready and has the same priority.
-    let most = tokio::spawn(async move {
-        let (mut most, mut before) = (0, 0);
-        poll_fn(|context| {
-            let now = seen.load(Ordering::SeqCst);
-            most = most.max(now - before);
-            before = now;
-            context.waker().wake_by_ref();
-            if now == MESSAGES { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        most
-    });
-    let most = most.await.unwrap();
+    let most = tokio::spawn(most_between_turns(seen, MESSAGES)).await.unwrap();
     client.await.unwrap();
     server.await.unwrap();
     // A buffer may have twice the requested room, and the start of a message.
     assert!(most <= 2 * limits::READ_BYTES_MAX / 6_000 + 1, "{most} messages without a turn of others");
+}
+
+/// Takes a millisecond for each message.
+struct Slow {
+    clock: Arc<StillClock>,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Application for Slow {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
+        match event {
+            Event::Authenticate { .. } => connection.sasl_outcome(true),
+            Event::Attach { link, attach, .. } => connection.accept_attach(link, *attach, 1_000_000),
+            Event::Message { .. } => {
+                self.clock.advance(1);
+                self.seen.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_output(&mut self, _output: Output, _connection: &mut Connection, _now: NowMs) {}
+
+    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {}
+}
+
+/// One read may have a thousand requests, each of which takes longer than a message.
+#[tokio::test]
+async fn input_that_takes_long_is_spread_over_turns() {
+    const MESSAGES: usize = 2_000;
+    let (near, far) = duplex(1 << 20);
+    let clock = StillClock::new();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let (mut connection, (application, outputs)) = client(0);
+    for _ in 0..MESSAGES {
+        let payload = smallvec![Bytes::from_static(&[5; 20])];
+        connection.send(application.link, Outgoing { payload, settled: true, ..message() });
+    }
+    let client =
+        Transport::new(near, BytesMut::new(), connection, (application, outputs), clock.clone(), never());
+    let client = tokio::spawn(client.run());
+    let slow = Slow { clock: Arc::clone(&clock), seen: Arc::clone(&seen) };
+    let config = Config { idle_time_out_ms: None, ..Config::default() };
+    let parts = (slow, Mailbox::new().1);
+    let server = Transport::new(far, BytesMut::new(), Connection::server(config, 0), parts, clock, never());
+    let server = tokio::spawn(server.run());
+    let most = tokio::spawn(most_between_turns(seen, MESSAGES)).await.unwrap();
+    client.abort();
+    server.abort();
+    assert!(most <= 64, "{most} messages without a turn of others");
 }
 
 /// Counts the messages in the outputs of each turn.
