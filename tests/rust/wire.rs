@@ -9,6 +9,8 @@ use crate::{client, codec};
 pub const TRANSFER: u8 = 0x14;
 /// Descriptor code of a disposition.
 pub const DISPOSITION: u8 = 0x15;
+/// Descriptor code of a detach.
+pub const DETACH: u8 = 0x16;
 /// Bytes written or read at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 /// Largest payload of one frame.

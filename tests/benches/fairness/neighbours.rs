@@ -8,19 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use peeklock_tests::client::{self, Client};
-use peeklock_tests::codec;
-use peeklock_tests::wire::{DISPOSITION, TRANSFER, Wire, delivery_id, is_more, range};
+use peeklock_tests::codec::{self, Value, code};
+use peeklock_tests::wire::{DETACH, DISPOSITION, TRANSFER, Wire, delivery_id, is_more, range};
 
 /// Connections that load the broker.
 const CONNECTIONS: u32 = 4;
 /// Credit of a receiver, and messages under way while a backlog is filled.
 const WINDOW: u32 = 500;
+/// Links attached and detached in one write.
+const LINKS: u32 = 1_000;
 
 /// The load of the neighbours.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// Number of queues, used by the connections in rotation.
     pub(crate) queues: u32,
+    /// Size of a body; 1 000 for a link, so that the throughput is in thousands of links a second.
     pub(crate) body_bytes: usize,
     work: Work,
 }
@@ -33,6 +36,8 @@ enum Work {
     Send { window: u32 },
     /// One connection receives and completes a backlog of this size.
     Drain { backlog: u32 },
+    /// Attaches and detaches links.
+    Attach,
 }
 
 pub(crate) const CASES: &[Case] = &[
@@ -45,6 +50,7 @@ pub(crate) const CASES: &[Case] = &[
         body_bytes: 1024,
         work: Work::Drain { backlog: 1_500_000 },
     },
+    Case { name: "attaching", queues: 1, body_bytes: 1_000, work: Work::Attach },
     Case { name: "large-bodies", queues: 4, body_bytes: 1000 << 10, work: Work::Send { window: 8 } },
 ];
 
@@ -76,6 +82,7 @@ pub(crate) fn run(case: &'static Case, address: SocketAddr) {
             Work::SendSettled => send_settled(address, &queue, case, &bytes),
             Work::Send { window } => send(address, &queue, case, u32::MAX, window, &bytes),
             Work::Drain { .. } => receive(address, &queue, case, &bytes),
+            Work::Attach => attach(address, &queue, case, &bytes),
         });
     }
     io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
@@ -145,6 +152,30 @@ fn receive(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
             wire.complete(first, last);
             count_bytes(case, last - first + 1, bytes);
         }
+    }
+}
+
+/// Attaches and detaches links for ever, and writes the next ones before these are answered.
+fn attach(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
+    let attaches = (0..LINKS).map(|handle| {
+        let target = client::terminus(code::TARGET, queue);
+        client::attach(handle, &format!("link-{handle}"), false, Value::Null, target)
+    });
+    let detaches = (0..LINKS)
+        .map(|handle| Value::composite(code::DETACH, vec![Value::Uint(handle), Value::Bool(true)]));
+    let cycle: Vec<u8> = attaches.chain(detaches).flat_map(|frame| codec::frame(0, &frame, &[])).collect();
+    let mut client = Client::connect(address).unwrap();
+    let mut wire = Wire::new(client.stream());
+    wire.put(&cycle);
+    let mut detached = 0;
+    loop {
+        wire.put(&cycle);
+        wire.flush();
+        while detached < LINKS {
+            wire.read_frames(|code, _| detached += u32::from(code == DETACH));
+        }
+        detached -= LINKS;
+        count_bytes(case, LINKS, bytes);
     }
 }
 
