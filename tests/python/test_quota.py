@@ -1,10 +1,12 @@
 """Full queues and a full store refuse sends with the SDK's quota error, lose nothing and recover."""
 
+import asyncio
 import datetime
+import resource
 
 import pytest
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import ServiceBusQuotaExceededError
+from azure.servicebus.exceptions import ServiceBusQuotaExceededError, ServiceBusServerBusyError
 
 from bus import Bus, bodies, one, take
 from daemon import Daemon, Topic
@@ -83,6 +85,38 @@ async def test_messages_scheduled_on_a_topic_wait_while_the_store_is_full(flavou
                 (message,) = await bus.drain(subscription, 1)
                 assert bodies([message]) == [b"kept"]
                 assert message.enqueued_time_utc - due >= datetime.timedelta(minutes=59), "when there was room"
+        assert daemon.panics() == []
+    finally:
+        daemon.close()
+
+
+@pytest.mark.local_store("its segments are files")
+async def test_a_store_that_cannot_be_extended_asks_senders_to_repeat_and_recovers(flavour):
+    """Without a file descriptor for the next segment."""
+    daemon = Daemon(SMALL_STORE).start()
+    try:
+        async with Bus(flavour, daemon.connection_string) as bus:
+            sender = await bus.open_sender("small-store")
+            await sender.send_messages(ServiceBusMessage(b"first"))
+            before = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+            accepted = 0
+            with pytest.raises(ServiceBusServerBusyError):
+                while accepted < 100:
+                    await sender.send_messages(ServiceBusMessage(b"x" * 250_000))
+                    accepted += 1
+            assert "the store can't be extended; sends are refused" in daemon.log.read_text()
+            assert "no segment can be prepared" in daemon.log.read_text()
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, before)
+            for _ in range(30):
+                try:
+                    await sender.send_messages(ServiceBusMessage(b"last"))
+                    break
+                except ServiceBusServerBusyError:
+                    await asyncio.sleep(0.2)
+            else:
+                raise AssertionError("sends are still refused")
+            assert bodies(await bus.drain("small-store", accepted + 2))[-1] == b"last"
         assert daemon.panics() == []
     finally:
         daemon.close()

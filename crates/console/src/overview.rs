@@ -69,8 +69,11 @@ fn state(state: &State) -> Json {
 }
 
 fn storage(console: &Console) -> Json {
-    let is_full = console.admin.namespace.shortage() == Some(Shortage::Storage);
-    let pressure = if is_full { "full" } else { "normal" };
+    let pressure = match console.admin.namespace.shortage() {
+        Some(Shortage::Storage) => "full",
+        Some(Shortage::Writes) => "failing",
+        Some(Shortage::Memory) | None => "normal",
+    };
     match console.disk.as_ref().and_then(|disk| disk()) {
         None => json!({ "pressure": pressure }),
         Some(DiskBytes { live, dead, allocated, free }) => json!({

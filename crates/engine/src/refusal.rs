@@ -53,6 +53,11 @@ pub enum Refusal {
     /// The disk is full.
     #[error("The broker's storage is full; messages are accepted again as soon as there is room.")]
     StorageFull,
+    /// The store can't be written at present, for another reason than lack of room; nothing has happened.
+    #[error(
+        "The broker's storage can't be written at present; retry the operation. The broker's log names the cause."
+    )]
+    StorageFailing,
     /// The broker's state takes up all the memory for it.
     #[error(
         "The broker has no memory left for more messages; receive or purge messages to make room, or give the broker more memory."

@@ -16,6 +16,7 @@ impl From<&Refusal> for ErrorKind {
             Refusal::MessageDamaged(_) => Self::MessageDamaged,
             Refusal::EntityFull { .. } => Self::EntityFull,
             Refusal::StorageFull => Self::StorageFull,
+            Refusal::StorageFailing => Self::StorageFailing,
             Refusal::StateFull => Self::StateFull,
             Refusal::SessionLockLost => Self::SessionLockLost,
             Refusal::SessionCannotBeLocked(_) => Self::SessionCannotBeLocked,

@@ -132,6 +132,8 @@ table! {
     // P, J, N: ServiceBusy, retried after some seconds.
     Unavailable "the entity is starting or stopping, memory is short, or too many requests are pending"
         amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
+    StorageFailing "the broker's storage can't be written at present"
+        amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
     Throttled "more messages per second than the operator allows"
         amqp(SERVER_BUSY, 503), http(503, 50004), RETRYABLE;
     // Spec 2.8.15.

@@ -4,13 +4,14 @@
 //! and can be made to fail ([`MemoryStore::fail_next`]). Held batches are not durable: [`MemoryStore::crash`] loses
 //! them, like a power cut.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
+use crate::waiting::behind;
 use crate::{
     Acquiring, Batch, Commit, CommitNotifier, Entry, Epoch, Error, Key, Lease, Limits, Operation, Page,
     PartitionId, Partitions, Pressure, Read, Scan, Shard, ShardId, Space, Store, commit, partitions, read,
@@ -47,8 +48,8 @@ struct State {
     holding: bool,
     held: VecDeque<(Batch, CommitNotifier)>,
     failures: VecDeque<Error>,
-    /// Partitions that had a batch refused and have not resumed.
-    halted: BTreeSet<PartitionId>,
+    /// Partitions that had a batch refused and have not resumed, with the error for later batches.
+    halted: BTreeMap<PartitionId, Error>,
     page_entries_max: usize,
     limits: Limits,
     pressure: watch::Sender<Pressure>,
@@ -63,7 +64,7 @@ impl Default for State {
             holding: false,
             held: VecDeque::new(),
             failures: VecDeque::new(),
-            halted: BTreeSet::new(),
+            halted: BTreeMap::new(),
             page_entries_max: PAGE_ENTRIES_MAX,
             limits: LIMITS,
             pressure: watch::Sender::new(Pressure::Normal),
@@ -125,7 +126,7 @@ impl MemoryStore {
         });
     }
 
-    /// Announces `pressure`; while [`Pressure::Full`], batches that put into [`Space::Body`] are refused.
+    /// Announces `pressure`; unless it is [`Pressure::Normal`], batches that put into [`Space::Body`] are refused.
     pub fn set_pressure(&self, pressure: Pressure) {
         self.control(|state| state.pressure.send_replace(pressure));
     }
@@ -246,7 +247,10 @@ impl State {
         }
         match &result {
             Ok(()) => self.apply(batch),
-            Err(_) => self.halted.extend(batch.partitions()),
+            Err(error) => {
+                let halted = batch.partitions().map(|partition| (partition, behind(error)));
+                self.halted.extend(halted);
+            }
         }
         notifier.resolve(result);
     }
@@ -256,13 +260,17 @@ impl State {
             return Err(error);
         }
         batch.check(self.limits)?;
-        if !self.halted.is_empty() && batch.partitions().any(|partition| self.halted.contains(&partition)) {
-            return Err(Error::Full { reason: "an earlier batch of the partition was refused".to_owned() });
+        if !self.halted.is_empty()
+            && let Some(error) = batch.partitions().find_map(|partition| self.halted.get(&partition))
+        {
+            return Err(error.clone());
         }
-        if *self.pressure.borrow() == Pressure::Full && batch.grows() {
-            return Err(Error::Full { reason: "the store was told to be full".to_owned() });
+        let reason = || "the store was told so".to_owned();
+        match *self.pressure.borrow() {
+            Pressure::Full if batch.grows() => Err(Error::Full { reason: reason() }),
+            Pressure::Failing if batch.grows() => Err(Error::Unavailable { reason: reason() }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn apply(&mut self, batch: Batch) {

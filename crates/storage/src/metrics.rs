@@ -43,7 +43,7 @@ const BYTES: Family = Family::gauge(
 const PRESSURE: Family = Family::gauge(
     "peeklock_storage_pressure",
     Unit::None,
-    "1 while only the reserve for removals is left, so that sends are refused.",
+    "1 while sends are refused, because only the reserve for removals is left or no segment can be prepared.",
 );
 
 /// The counters of a store's threads; cheap to clone.
@@ -86,7 +86,7 @@ pub(crate) struct Figures {
     pub(crate) dead_bytes: u64,
     pub(crate) allocated_bytes: u64,
     pub(crate) free_bytes: Option<u64>,
-    pub(crate) is_full: bool,
+    pub(crate) refuses_growth: bool,
 }
 
 impl StorageMetrics {
@@ -127,6 +127,6 @@ impl Figures {
             ("free", self.free_bytes),
         ];
         page.each(&BYTES, known.into_iter().filter_map(|(kind, bytes)| Some(([("kind", kind)], bytes?))))?;
-        page.one(&PRESSURE, u8::from(self.is_full))
+        page.one(&PRESSURE, u8::from(self.refuses_growth))
     }
 }

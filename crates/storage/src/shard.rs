@@ -31,6 +31,9 @@ pub enum Pressure {
     Normal,
     /// Only the reserve is left: callers must refuse new messages; batches that remove are still accepted.
     Full,
+    /// As [`Self::Full`], but the system refuses to extend the store for another reason than lack of room, which may pass
+    /// at any time.
+    Failing,
 }
 
 /// Resolves with the lease when a shard is acquired.
@@ -59,8 +62,9 @@ pub trait Shard: Send + Sync + 'static {
     /// usable), or because the lease is lost ([`Error::is_loss`]).
     ///
     /// Batches of a partition build on each other and are submitted before the outcome of earlier ones is known. So
-    /// after one failed and the handle is usable, every later batch that touches one of its partitions fails with
-    /// [`Error::Full`], until [`Self::resume`].
+    /// after one failed and the handle is usable, every later batch that touches one of its partitions fails until
+    /// [`Self::resume`]: with [`Error::Unavailable`] if an outage was the cause ([`Error::is_outage`]), else with
+    /// [`Error::Full`].
     fn submit(&self, batch: Batch) -> Commit;
 
     /// Accepts batches of `partition` again after one failed: its owner has noticed the failure and submits nothing

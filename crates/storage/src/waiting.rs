@@ -1,6 +1,6 @@
 //! Batches on their way to the log, and the refusal of those that depend on a refused one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::{Batch, CommitNotifier, Error, PartitionId};
 
@@ -15,7 +15,8 @@ pub(crate) struct Waiting {
 /// Partitions with a refused batch. Batches of a partition build on each other, so later ones must not be written.
 #[derive(Debug, Default)]
 pub(crate) struct Halted {
-    partitions: BTreeSet<PartitionId>,
+    /// With the error for later batches.
+    partitions: BTreeMap<PartitionId, Error>,
 }
 
 impl Halted {
@@ -30,13 +31,24 @@ impl Halted {
             return;
         }
         for one in waiting {
-            if one.batch.partitions().any(|partition| self.partitions.contains(&partition)) {
-                one.refusal.get_or_insert_with(|| full("an earlier batch of the partition was refused"));
+            if one.refusal.is_none() {
+                let halted = |partition| self.partitions.get(&partition).cloned();
+                one.refusal = one.batch.partitions().find_map(halted);
             }
-            if one.refusal.is_some() {
-                self.partitions.extend(one.batch.partitions());
+            let Some(refusal) = &one.refusal else { continue };
+            for partition in one.batch.partitions() {
+                self.partitions.entry(partition).or_insert_with(|| behind(refusal));
             }
         }
+    }
+}
+
+/// The error for batches that build on a refused one: they can be repeated after an outage, as that one.
+pub(crate) fn behind(refusal: &Error) -> Error {
+    let reason = "an earlier batch of the partition was refused";
+    match refusal.is_outage() {
+        true => Error::Unavailable { reason: reason.to_owned() },
+        false => full(reason),
     }
 }
 

@@ -161,8 +161,8 @@ fn attach(address: SocketAddr, queue: &str, case: &Case, bytes: &AtomicU64) {
         let target = client::terminus(code::TARGET, queue);
         client::attach(handle, &format!("link-{handle}"), false, Value::Null, target)
     });
-    let detaches = (0..LINKS)
-        .map(|handle| Value::composite(code::DETACH, vec![Value::Uint(handle), Value::Bool(true)]));
+    let detaches =
+        (0..LINKS).map(|handle| Value::composite(code::DETACH, vec![Value::Uint(handle), Value::Bool(true)]));
     let cycle: Vec<u8> = attaches.chain(detaches).flat_map(|frame| codec::frame(0, &frame, &[])).collect();
     let mut client = Client::connect(address).unwrap();
     let mut wire = Wire::new(client.stream());

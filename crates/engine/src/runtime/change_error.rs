@@ -55,7 +55,7 @@ impl ChangeError {
             Refusal::StorageFull => {
                 Self::Store(peeklock_storage::Error::Full { reason: refusal.to_string() })
             }
-            Refusal::Unavailable => {
+            Refusal::Unavailable | Refusal::StorageFailing => {
                 Self::Store(peeklock_storage::Error::Unavailable { reason: refusal.to_string() })
             }
             Refusal::InvalidArgument(reason) => Self::Invalid { reason },

@@ -1,4 +1,4 @@
-//! Decides whether stored data may grow: not on a full disk, and not while the broker's state takes up all the memory for
+//! Decides whether stored data may grow: not on a full disk or one that can't be written, and not while the broker's state takes up all the memory for
 //! it. Commands that shrink it are still carried out, which ends the shortage.
 
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 
 use peeklock_budget::Budget;
-use peeklock_storage::{Pressure, Shard};
+use peeklock_storage::{Error, Pressure, Shard};
 use tokio::sync::watch;
 
 use super::Clock;
@@ -27,6 +27,8 @@ const RELIEF_LOOK_MS: u64 = 1_000;
 pub enum Shortage {
     /// Room in the store.
     Storage,
+    /// The system refuses to extend the store.
+    Writes,
     /// Memory for the broker's state.
     Memory,
 }
@@ -35,6 +37,7 @@ impl From<Shortage> for Refusal {
     fn from(shortage: Shortage) -> Self {
         match shortage {
             Shortage::Storage => Self::StorageFull,
+            Shortage::Writes => Self::StorageFailing,
             Shortage::Memory => Self::StateFull,
         }
     }
@@ -55,10 +58,10 @@ impl Growth {
 
     /// The present shortage.
     pub(super) fn shortage(&self) -> Option<Shortage> {
-        if *self.pressure.borrow() == Pressure::Full {
-            Some(Shortage::Storage)
-        } else {
-            self.budget.state().is_full().then_some(Shortage::Memory)
+        match *self.pressure.borrow() {
+            Pressure::Full => Some(Shortage::Storage),
+            Pressure::Failing => Some(Shortage::Writes),
+            Pressure::Normal => self.budget.state().is_full().then_some(Shortage::Memory),
         }
     }
 
@@ -75,6 +78,16 @@ impl Growth {
             }
             clock.sleep_until(clock.now().plus_ms(RELIEF_LOOK_MS)).await;
         }
+    }
+}
+
+/// The refusal for those whose batch the store has refused. After an outage it may be repeated, and nothing of it has
+/// happened, unlike after a loss of the shard.
+pub(super) fn refusal_of_batch(error: &Error) -> Refusal {
+    match error {
+        Error::Full { .. } | Error::TooLarge { .. } => Refusal::StorageFull,
+        error if error.is_outage() => Refusal::StorageFailing,
+        _ => Refusal::Unavailable,
     }
 }
 
@@ -109,7 +122,7 @@ pub(super) fn check_growth(
 ) -> Result<(), Refusal> {
     let is_refused = match shortage {
         None => false,
-        Some(Shortage::Storage) => command.grows,
+        Some(Shortage::Storage | Shortage::Writes) => command.grows,
         Some(Shortage::Memory) => match command.writes {
             Writes::Settled { settlement, .. } => settlement_bytes(settlement) > SETTLEMENT_BYTES_MAX,
             writes => command.grows && !is_moved(partition, writes),

@@ -45,6 +45,29 @@ async fn a_message_scheduled_on_a_topic_is_published_when_there_is_room_again() 
     assert_eq!(there(&broker), (1, 2, 0), "no time has passed");
 }
 
+/// As on a full disk, but clients are asked to repeat their requests.
+#[tokio::test]
+async fn a_store_that_cannot_be_extended_takes_settlements_and_asks_senders_to_repeat() {
+    let broker = broker(&["a", "b"]).await;
+    let mut topic = client(&broker, None);
+    topic.sent("before").await;
+    schedule(&mut topic, "later", DELAY_MS).await;
+    broker.store.set_pressure(Pressure::Failing);
+    let tag = topic.send("refused");
+    assert_eq!(topic.response().await, (tag, refused(Refusal::StorageFailing)));
+    broker.clock.advance(DELAY_MS);
+    quiet().await;
+    let mut a = client(&broker, Some("a"));
+    a.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let locked = token(&a.delivery().await);
+    a.completed(locked).await;
+    assert_eq!(there(&broker), (0, 1, 1), "the scheduled message waits");
+    broker.store.set_pressure(Pressure::Normal);
+    quiet().await;
+    topic.sent("repeated").await;
+    assert_eq!(there(&broker), (2, 3, 0));
+}
+
 #[tokio::test]
 async fn held_messages_keep_their_order_and_numbers_and_can_be_cancelled() {
     let broker = broker(&["a", "b"]).await;

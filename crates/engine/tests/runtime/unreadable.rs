@@ -171,7 +171,7 @@ async fn a_store_that_is_unavailable_for_a_moment_is_asked_again() {
     client.sent("one").await;
     broker.store.fail_next(Error::Unavailable { reason: "test".to_owned() });
     let tag = client.send("two");
-    assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::Unavailable))));
+    assert_eq!(client.response().await, (tag, Response::Sent(Err(Refusal::StorageFailing))));
     quiet().await;
     assert_eq!(client.sent("two").await.0, 2);
     *flaky.is_unavailable.lock().unwrap() = true;

@@ -151,7 +151,7 @@ impl ServeError {
                 matches!(error, storage::Error::InDoubt { .. } | storage::Error::Exhausted { .. })
             }
             Self::Start(StartError::Refused { refusal, .. }) => {
-                matches!(refusal, Refusal::Unavailable | Refusal::StorageFull)
+                matches!(refusal, Refusal::Unavailable | Refusal::StorageFull | Refusal::StorageFailing)
             }
             Self::Tls(TlsError::File { error, .. }) => !matches!(
                 error.kind(),

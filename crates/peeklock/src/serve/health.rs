@@ -119,6 +119,7 @@ impl Health {
 const fn reason(shortage: Shortage) -> &'static str {
     match shortage {
         Shortage::Storage => "storage full",
+        Shortage::Writes => "storage failing",
         Shortage::Memory => "memory full",
     }
 }
@@ -179,6 +180,8 @@ mod tests {
         store.set_pressure(Pressure::Full);
         let full = json!({ "status": "ready", "degraded": true, "sends_refused": "storage full" });
         assert_eq!(health.report(), full);
+        store.set_pressure(Pressure::Failing);
+        assert_eq!(health.report()["sends_refused"], "storage failing");
         store.set_pressure(Pressure::Normal);
         namespace.budget().state().measured(usize::MAX);
         let full = json!({ "status": "ready", "degraded": true, "sends_refused": "memory full" });

@@ -44,7 +44,7 @@ impl ClusterFigures {
             live_bytes,
             dead_bytes: bodies_bytes.saturating_sub(live_bytes),
             allocated_bytes: shared.stored_bytes(),
-            is_full: shared.is_full(),
+            refuses_growth: shared.is_full(),
             ..Figures::default()
         })
     }

@@ -43,7 +43,7 @@ const CLEAN: &str = "segments can't be cleaned";
 pub(super) fn run(shared: &Shared) {
     while !shared.is_stopping() {
         shared.cleaner_wake.wait(Duration::from_millis(PATROL_MS));
-        while !shared.is_stopping() && clean_once(shared, shared.is_full()) {}
+        while !shared.is_stopping() && clean_once(shared, shared.is_short()) {}
     }
 }
 
@@ -56,6 +56,8 @@ pub(super) fn clean_once(shared: &Shared, is_eager: bool) -> bool {
     let result = Cleaning::begin(shared, &choice).and_then(|cleaning| cleaning.run(&choice));
     match &result {
         Ok(()) => shared.warnings.end(CLEAN),
+        // Closing interrupts the copying.
+        Err(_) if shared.is_stopping() => {}
         Err(error) => {
             shared.warnings.warn(CLEAN, error);
         }
@@ -215,7 +217,7 @@ impl<'a> Cleaning<'a> {
         let copied = self.offset - u64::from(SEGMENT_HEADER_BYTES);
         let due_ms = copied.saturating_mul(1000) / self.shared.options.clean_bytes_per_second;
         let elapsed = self.started.elapsed();
-        if !self.shared.is_full()
+        if !self.shared.is_short()
             && let Some(rest) = Duration::from_millis(due_ms).checked_sub(elapsed)
         {
             std::thread::sleep(rest);

@@ -49,6 +49,6 @@ fn figures(shared: &Shared) -> Figures {
         dead_bytes: segments().filter_map(|one| Some(dead((one.sealed_end?, one.live_bytes)))).sum(),
         allocated_bytes: state.segments.capacity_bytes(),
         free_bytes,
-        is_full: shared.is_full(),
+        refuses_growth: shared.is_short(),
     }
 }

@@ -22,7 +22,7 @@ pub(super) use hints::{store_hint, write_hint, write_hints};
 
 /// Interval between checks of the disk without a request.
 const PATROL_MS: u64 = 1000;
-/// The same interval while the disk is full.
+/// The same interval while the disk is full or no segment can be prepared.
 const PATROL_FULL_MS: u64 = 100;
 /// Bytes written between two syncs to a new segment or a hint; keeps the disk's queue short for commits.
 pub(super) const FILL_BYTES: usize = 1 << 20;
@@ -39,13 +39,24 @@ const ROOM: &str = "the free space of the disk can't be determined";
 /// Values kept by opening are dropped when no scan has used any for this long.
 const STARTUP_CACHE_MS_MAX: u64 = 60_000;
 
+/// The supply of segments after a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Supply {
+    /// Enough are ready, or one was prepared.
+    Good,
+    /// There is no room.
+    Full,
+    /// Preparing failed for another reason.
+    Failing,
+}
+
 /// Runs until stopped.
 pub(super) fn run(shared: &Shared) {
     let mut cache_used = Instant::now();
     let mut supplier = Supplier::default();
     let mut rest = Rest::new(Duration::from_millis(PATROL_MS));
     while !shared.is_stopping() {
-        let patrol_ms = if shared.is_full() { PATROL_FULL_MS } else { PATROL_MS };
+        let patrol_ms = if shared.is_short() { PATROL_FULL_MS } else { PATROL_MS };
         if !shared.keeper_wake.wait(Duration::from_millis(patrol_ms)) {
             shared.pool.lock().drop_buffers();
             shared.read_buffers.clear();
@@ -78,7 +89,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     let has_sealed = seal_full(shared);
     free_dead(shared);
     recycle(shared);
-    let is_supplied = supplier.supply(shared);
+    let supply = supplier.supply(shared);
     write_one_hint(shared, rest.has_come(has_sealed));
     if shared.is_stopping() {
         // An interrupted supply says nothing about free space.
@@ -88,15 +99,27 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
     if let Some(bytes) = free_bytes {
         reserve_for_manifest(shared, bytes);
     }
-    if is_supplied && leaves_reserve(shared, free_bytes) {
-        shared.is_write_refused.store(false, Ordering::Release);
-        // A single prepared segment is the reserve for removals; messages are accepted again when there are two.
-        if !shared.is_full() || demand(shared).is_none() {
-            shared.announce(Pressure::Normal);
-        }
-    } else {
+    announce_room(shared, supply, leaves_reserve(shared, free_bytes));
+}
+
+fn announce_room(shared: &Shared, supply: Supply, leaves_reserve: bool) {
+    if supply == Supply::Full || !leaves_reserve {
         shared.announce(Pressure::Full);
         shared.cleaner_wake.wake();
+        return;
+    }
+    if supply == Supply::Failing {
+        // The active segment may have room for long: the writer announces when it gets no other.
+        if shared.is_short() {
+            shared.announce(Pressure::Failing);
+            shared.cleaner_wake.wake();
+        }
+        return;
+    }
+    shared.is_write_refused.store(false, Ordering::Release);
+    // A single prepared segment is the reserve for removals; messages are accepted again when there are two.
+    if !shared.is_short() || demand(shared).is_none() {
+        shared.announce(Pressure::Normal);
     }
 }
 
@@ -188,7 +211,7 @@ fn recycle(shared: &Shared) {
     for segment in idle {
         let is_usable = segment.capacity == u64::from(shared.options.segment_bytes)
             && shared.directory.is_unlinked(&segment.path);
-        let spares_max = if shared.is_full() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
+        let spares_max = if shared.is_short() { PREPARED_SEGMENTS } else { SPARE_SEGMENTS_MAX };
         if !is_usable || spares_kept + spares.len() >= spares_max {
             shared.directory.discard(&segment.path);
             continue;
@@ -214,31 +237,35 @@ struct Supplier {
 }
 
 impl Supplier {
-    /// Prepares a segment if too few are ready, and rings the bell for the next one; returns false when that fails.
-    fn supply(&mut self, shared: &Shared) -> bool {
+    /// Prepares a segment if too few are ready, and rings the bell for the next one.
+    fn supply(&mut self, shared: &Shared) -> Supply {
         let Some((capacity, replaces_queue)) = demand(shared) else {
             report_supply(shared, None);
-            return true;
+            return Supply::Good;
         };
         if shared.is_stopping() {
-            return true;
+            return Supply::Good;
         }
         if self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at) {
-            let reason = shared.pool.lock().supply_error.clone();
-            report_supply(shared, reason);
-            return false;
+            let error = shared.pool.lock().supply_error.clone();
+            report_supply(shared, error);
+            return Supply::Failing;
         }
         // A batch waits for a segment of unusual size, which will be used only once and immediately, so zeros are not
         // worth the time.
         let zeroed = capacity == u64::from(shared.options.segment_bytes);
         let prepared = prepare(shared, capacity, replaces_queue, zeroed);
         self.note(shared, prepared.as_ref().err());
-        let is_prepared = prepared.is_ok();
-        report_supply(shared, prepared.err().map(|error| error.to_string()));
-        if is_prepared {
+        let supply = match &prepared {
+            Ok(()) => Supply::Good,
+            Err(Error::Full { .. }) => Supply::Full,
+            Err(_) => Supply::Failing,
+        };
+        report_supply(shared, prepared.err());
+        if supply == Supply::Good {
             shared.keeper_wake.wake();
         }
-        is_prepared
+        supply
     }
 
     fn note(&mut self, shared: &Shared, error: Option<&Error>) {
@@ -274,9 +301,9 @@ fn demand(shared: &Shared) -> Option<(u64, bool)> {
 }
 
 /// Informs a waiting writer whether segments can currently be prepared.
-fn report_supply(shared: &Shared, reason: Option<String>) {
+fn report_supply(shared: &Shared, error: Option<Error>) {
     let mut exchange = shared.pool.lock();
-    exchange.supply_error = reason;
+    exchange.supply_error = error;
     exchange.rounds_done = exchange.rounds_begun;
     drop(exchange);
     shared.pool.notify();

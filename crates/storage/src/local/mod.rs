@@ -73,7 +73,8 @@
 //! * Two segments are kept prepared; the last one is for removals only. When a second one can't be prepared, the store
 //!   is [`crate::Pressure::Full`]: batches that put message bodies are refused, while removals continue in the
 //!   remaining space. The same applies when the file system has less than `reserve_bytes` or the directory reaches
-//!   `size_bytes_max`.
+//!   `size_bytes_max`. When preparing fails for another reason (no file descriptors, a failing device), the present
+//!   segment is filled first; then the store is [`crate::Pressure::Failing`], with the same consequences.
 //! * A batch larger than a segment gets a segment of its size.
 //!
 //! # The end of the log

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use super::hint::Listing;
 use super::manifest::Seal;
 use super::segments::SegmentFile;
+use super::shard::closed;
+use crate::Error;
 
 /// Prepared segments kept ready: the next one and a reserve for removals on a full disk.
 pub(super) const PREPARED_SEGMENTS: usize = 2;
@@ -60,7 +62,7 @@ pub(super) struct Exchange {
     /// The minimum size of the segment that the writer waits for.
     pub(super) wanted_bytes: Option<u64>,
     /// The reason why no segment can be prepared, while that is so.
-    pub(super) supply_error: Option<String>,
+    pub(super) supply_error: Option<Error>,
     /// Number of the last round that the keeper began, and of the last one it finished.
     pub(super) rounds_begun: u64,
     pub(super) rounds_done: u64,
@@ -139,14 +141,14 @@ impl Pool {
         self.changed.notify_all();
     }
 
-    /// Takes the next segment; waits while one is being prepared. `ask` wakes the keeper. The error is the reason why
-    /// there is none.
+    /// Takes the next segment; waits while one is being prepared. `ask` wakes the keeper. The error is that of the
+    /// preparation, or [`Error::Stopped`].
     pub(super) fn take(
         &self,
         need: Need,
         ask: impl Fn(),
         stepped: &Stepped,
-    ) -> Result<Arc<SegmentFile>, String> {
+    ) -> Result<Arc<SegmentFile>, Error> {
         let Need { bytes, left, patience } = need;
         let deadline = Instant::now() + if stepped.is_stepped() { Duration::ZERO } else { patience };
         let mut exchange = self.lock();
@@ -165,10 +167,10 @@ impl Pool {
             // Removals may have freed space since the keeper's last check: only a round begun after the request counts.
             let has_looked = exchange.rounds_done > asked_in_round;
             let given_up = exchange.supply_error.clone().filter(|_| has_looked && Instant::now() >= deadline);
-            let stopped = exchange.is_stopped.then(|| "the store is closing".to_owned());
-            if let Some(reason) = given_up.or(stopped) {
+            let stopped = exchange.is_stopped.then(closed);
+            if let Some(error) = stopped.or(given_up) {
                 exchange.wanted_bytes = None;
-                return Err(reason);
+                return Err(error);
             }
             exchange.wanted_bytes = Some(bytes);
             ask();

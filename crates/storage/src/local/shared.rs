@@ -64,8 +64,9 @@ impl Shared {
         self.startup_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        *self.pressure.borrow() == Pressure::Full
+    /// Whether the store can't grow now.
+    pub(super) fn is_short(&self) -> bool {
+        *self.pressure.borrow() != Pressure::Normal
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -76,8 +77,11 @@ impl Shared {
     pub(super) fn announce(&self, pressure: Pressure) {
         let is_news =
             self.pressure.send_if_modified(|current| std::mem::replace(current, pressure) != pressure);
-        if is_news {
-            tracing::warn!(?pressure, directory = %self.directory.path.display(), "disk space");
+        let directory = self.directory.path.display();
+        match pressure {
+            _ if !is_news => {}
+            Pressure::Failing => tracing::warn!(%directory, "the store can't be extended; sends are refused"),
+            Pressure::Normal | Pressure::Full => tracing::warn!(?pressure, %directory, "disk space"),
         }
     }
 

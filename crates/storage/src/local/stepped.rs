@@ -64,7 +64,7 @@ impl SteppedStore {
             let Some(shared) = shared.upgrade() else { return };
             for _ in 0..ROUNDS {
                 keeper::round(&shared);
-                cleaner::clean_once(&shared, shared.is_full());
+                cleaner::clean_once(&shared, shared.is_short());
             }
         });
         Ok(Self { shard, workers: Mutex::new(workers), queued: AtomicUsize::new(0), _lock: lock })

@@ -225,8 +225,8 @@ impl Writer {
             for one in waiting.iter_mut() {
                 one.refusal = one.batch.check(limits).err();
             }
-            if self.shared.is_full() {
-                refuse(waiting, &full("only the reserve for removals is left"), Batch::grows);
+            if let Some(error) = shortage(*self.shared.pressure.borrow()) {
+                refuse(waiting, &error, Batch::grows);
             }
             self.halted.spread(waiting);
             if let Err(error) = self.write_accepted(waiting) {
@@ -244,17 +244,15 @@ impl Writer {
         self.ask_for_next_segment();
     }
 
-    /// Writes the batches that are not refused; when space runs out, removals can still use the reserve.
+    /// Writes the batches that are not refused; when space runs out, or no segment can be prepared, removals can still
+    /// use the reserve.
     fn write_accepted(&mut self, waiting: &mut [Waiting]) -> Result<(), Error> {
-        match self.try_write(waiting, false) {
-            Err(Error::Full { reason }) => {
-                self.shared.announce(Pressure::Full);
-                refuse(waiting, &full(&reason), Batch::grows);
-                self.halted.spread(waiting);
-                self.try_write(waiting, true)
-            }
-            result => result,
-        }
+        let Err(error) = self.try_write(waiting, false) else { return Ok(()) };
+        let Some(pressure) = pressure_of(&error) else { return Err(error) };
+        self.shared.announce(pressure);
+        refuse(waiting, &error, Batch::grows);
+        self.halted.spread(waiting);
+        self.try_write(waiting, true)
     }
 
     fn try_write(&mut self, waiting: &[Waiting], is_for_removals: bool) -> Result<(), Error> {
@@ -342,6 +340,27 @@ impl Writer {
         metrics.batches.inc_by(batches as u64);
         metrics.written_bytes.inc_by(self.frame.len());
         metrics.sync_duration.observe_us(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+}
+
+/// What a write's error says about the store's room; `None` for an error that ends the handle.
+const fn pressure_of(error: &Error) -> Option<Pressure> {
+    match error {
+        Error::Full { .. } => Some(Pressure::Full),
+        error if error.is_outage() => Some(Pressure::Failing),
+        _ => None,
+    }
+}
+
+/// The error for batches that grow the store under this pressure.
+fn shortage(pressure: Pressure) -> Option<Error> {
+    let left = "only the reserve for removals is left";
+    match pressure {
+        Pressure::Normal => None,
+        Pressure::Full => Some(full(left)),
+        Pressure::Failing => {
+            Some(Error::Unavailable { reason: format!("no segment can be prepared, and {left}") })
+        }
     }
 }
 

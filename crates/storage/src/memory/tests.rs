@@ -87,7 +87,7 @@ async fn a_store_that_is_unavailable_for_a_moment_keeps_its_lease() {
     store.fail_next(Error::Unavailable { reason: "test".to_owned() });
     assert!(matches!(shard.submit(put(head(1), "x")).await, Err(Error::Unavailable { .. })));
     assert!(
-        matches!(shard.submit(put(head(2), "x")).await, Err(Error::Full { .. })),
+        matches!(shard.submit(put(head(2), "x")).await, Err(Error::Unavailable { .. })),
         "halted until it resumes"
     );
     shard.resume(QUEUE);

@@ -49,6 +49,9 @@ impl Step<'_> {
         let mut record = Record::new(self.now, time_to_live_ms, content_bytes);
         record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
         record.set_partition(partition);
+        if let Some(id) = &message.session_id {
+            self.set_session(self.state().entity.id, &mut record, id);
+        }
         let header_bytes = noted_header_bytes(message.header_bytes);
         record.edit_extra(|extra| {
             extra.header_bytes = header_bytes;

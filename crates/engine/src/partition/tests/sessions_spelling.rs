@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use peeklock_storage::Space;
+use smallvec::smallvec;
 
 use super::rig::{QUEUE, Rig, defer, options};
 use super::rig_sessions::{numbers_for, of, of_with_ttl, with_sessions};
-use crate::{QueueId, Refusal, Settlement, SubQueue};
+use crate::{Command, DeadLetter, QueueId, Refusal, Settlement, SubQueue};
 
 /// The session ids of the main queue's messages, in order.
 fn spellings(rig: &Rig) -> Vec<String> {
@@ -117,5 +118,16 @@ fn of_two_stored_states_the_one_set_last_counts_and_the_other_goes_with_the_next
             let holder = rig.accept("A");
             assert_eq!(rig.state(holder).unwrap(), (!clears).then(|| Bytes::from_static(b"3")));
         }
+    }
+}
+
+#[test]
+fn an_undeliverable_message_is_browsed_by_its_session() {
+    for options in [with_sessions(), options()] {
+        let mut rig = Rig::new(options);
+        let messages = smallvec![of("A", "1"), of("other", "2")];
+        rig.ask(Command::KeepUndelivered { messages, why: DeadLetter::default().into() });
+        rig.restart();
+        assert_eq!(rig.peek_session_of(SubQueue::TransferDeadLetter, "a", 0, 9), [1]);
     }
 }

@@ -13,6 +13,7 @@ use crate::partition::{Credible, Partition, Watched};
 use crate::runtime::StartError;
 use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
+use crate::runtime::growth::refusal_of_batch;
 use crate::runtime::joint::LoanRequest;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::retry_backoff::RetryBackoff;
@@ -39,7 +40,7 @@ impl Actor {
         }
         tracing::warn!(partition, %error, "the store refused a batch; the partition is reloaded from the store");
         let settled = self.commits.settle().await;
-        let refusal = if error.is_transient() { Refusal::Unavailable } else { Refusal::StorageFull };
+        let refusal = refusal_of_batch(&error);
         self.read_back(&refusal, settled).await
     }
 

@@ -62,6 +62,7 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
         Refusal::Unavailable
         | Refusal::MemoryShort
         | Refusal::StorageFull
+        | Refusal::StorageFailing
         | Refusal::StateFull
         | Refusal::EntityDamaged(_) => RefusalOutcome::Later,
         Refusal::EntityDeleted => Unreachable::Missing.outcome(target),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 
-use peeklock_storage::{Error, Shard};
+use peeklock_storage::Shard;
 use rand::rngs::StdRng;
 use tokio::sync::oneshot;
 
@@ -12,7 +12,7 @@ use super::round::{Participant, Round};
 use super::{Answer, Job, Jobs, Lent, LoanRequest, UnitOutcome};
 use crate::Refusal;
 use crate::runtime::PartitionHandle;
-use crate::runtime::growth::Growth;
+use crate::runtime::growth::{Growth, refusal_of_batch};
 use crate::runtime::host::FailureScope;
 
 /// Maximum number of units in one round, unless a single job has more: participants wait for the whole round.
@@ -84,19 +84,11 @@ async fn answer_when_durable(commits: Vec<peeklock_storage::Commit>, answers: Ve
     for Waiting { answer, outcomes } in answers {
         let outcome = |(outcome, batch): (UnitOutcome, usize)| match results.get(batch) {
             Some(Err(error)) if outcome.is_ok() => {
-                Err(super::UnitFailure { step: 0, refusal: refusal(error) })
+                Err(super::UnitFailure { step: 0, refusal: refusal_of_batch(error) })
             }
             _ => outcome,
         };
         answer.give(outcomes.into_iter().map(outcome).collect());
-    }
-}
-
-/// The refusal for the participants of a refused batch.
-const fn refusal(error: &Error) -> Refusal {
-    match error {
-        Error::Full { .. } | Error::TooLarge { .. } => Refusal::StorageFull,
-        _ => Refusal::Unavailable,
     }
 }
 

@@ -96,7 +96,13 @@ impl World {
 
     pub(super) fn undeferred(&mut self, taken: Taken, result: Result<(), Refusal>) {
         match result {
-            Ok(()) | Err(Refusal::StorageFull | Refusal::Unavailable | Refusal::MessageDamaged(_)) => {}
+            Ok(())
+            | Err(
+                Refusal::StorageFull
+                | Refusal::StorageFailing
+                | Refusal::Unavailable
+                | Refusal::MessageDamaged(_),
+            ) => {}
             Err(Refusal::EntityDeleted | Refusal::EntityDisabled) => self.deferred.push(taken),
             // A later request, in a transaction, may overtake it while the queue is reloaded.
             Err(Refusal::MessageNotFound(_))

@@ -96,7 +96,7 @@ impl World {
                     }
                 }
             }
-            Err(Refusal::StorageFull | Refusal::EntityDisabled) => {
+            Err(Refusal::StorageFull | Refusal::StorageFailing | Refusal::EntityDisabled) => {
                 contents.iter().for_each(|content| self.auditor(queue).refused(content));
             }
             Err(Refusal::EntityDeleted) if self.temporary.knows(queue) => {}
@@ -301,7 +301,7 @@ impl World {
                 panic!("{content} was deferred and is not found")
             }
             // It may have been deleted although its response then could not be sent.
-            Err(Refusal::StorageFull | Refusal::Unavailable) => {}
+            Err(Refusal::StorageFull | Refusal::StorageFailing | Refusal::Unavailable) => {}
             Err(_) if takes => auditor.did_not_leave(&content),
             Err(_) => {}
         }

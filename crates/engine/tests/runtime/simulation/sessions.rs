@@ -111,7 +111,7 @@ impl Sessions {
 
     pub(super) fn state_set(&mut self, session: &str, value: Option<Bytes>, result: Result<(), Refusal>) {
         let state = self.states.entry(session.to_owned()).or_default();
-        if result == Err(Refusal::StorageFull) {
+        if matches!(result, Err(Refusal::StorageFull | Refusal::StorageFailing)) {
             // A full disk refuses a request before its turn.
             let refused = state.under_way.iter().position(|under_way| *under_way == value);
             state.under_way.remove(refused.expect("a state under way"));

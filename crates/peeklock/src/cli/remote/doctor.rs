@@ -118,9 +118,13 @@ async fn clock(args: &DoctorArgs) -> Option<Check> {
 async fn room(args: &DoctorArgs) -> Option<Check> {
     let overview = args.connection.api().ok()?.get("overview", &[]).await.ok()?;
     let damaged = number(&overview, "/damage/count");
-    let outcome = if text(&overview, "/storage/pressure") == "full" {
+    let pressure = text(&overview, "/storage/pressure");
+    let outcome = if pressure == "full" {
         Err(Failure::new("the disk is full: messages are refused, and can still be received")
             .advise("free room in the file system of the data directory"))
+    } else if pressure == "failing" {
+        Err(Failure::new("the store can't be extended: messages are refused, and can still be received")
+            .advise("see the broker's log for the error of the system, such as too few file descriptors"))
     } else if damaged > 0 {
         Err(Failure::new(format!("stored data is damaged in {damaged} places"))
             .advise("docs/damaged-store.md says what is lost and what to do"))

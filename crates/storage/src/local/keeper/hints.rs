@@ -132,7 +132,7 @@ fn add_needed(shared: &Shared, id: u32, hint: &mut HintBuilder, some: &[(Placed,
 
 /// Pauses so that commits can use the disk, unless the keeper has urgent work.
 fn pause(shared: &Shared) {
-    let is_needed = shared.is_stopping() || shared.is_full() || demand(shared).is_some();
+    let is_needed = shared.is_stopping() || shared.is_short() || demand(shared).is_some();
     if !is_needed && !shared.stepped.is_stepped() {
         std::thread::sleep(Duration::from_millis(HINT_PAUSE_MS));
     }

@@ -63,7 +63,7 @@ async fn a_store_that_runs_out_of_descriptors_continues_once_there_are_some_agai
         }
         match shard.submit(send(number)).await {
             Ok(()) => accepted.push(number),
-            Err(Error::Full { .. }) => shard.resume(QUEUE),
+            Err(error) if is_for_a_while(&error) => shard.resume(QUEUE),
             Err(other) => panic!("message {number}: {other}"),
         }
     }

@@ -4,10 +4,10 @@ use super::*;
 use crate::local::{Call, Event};
 
 const EINTR: i32 = 4;
-const EIO: i32 = 5;
-const EACCES: i32 = 13;
+pub(super) const EIO: i32 = 5;
+pub(super) const EACCES: i32 = 13;
 const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
+pub(super) const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 pub(super) const ERRNOS: [i32; 7] = [EINTR, EIO, EACCES, ENFILE, EMFILE, ENOSPC, EDQUOT];

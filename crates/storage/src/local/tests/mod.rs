@@ -20,6 +20,7 @@ mod conformance;
 mod corruption;
 mod descriptors;
 mod errno;
+mod failing;
 mod fairness;
 mod faults;
 mod figures;
@@ -115,13 +116,18 @@ async fn send_patiently(shard: &dyn Shard, number: u64) -> bool {
     submit_patiently(shard, || send(number)).await
 }
 
+/// Whether a batch was refused because the store could not grow.
+fn is_for_a_while(error: &Error) -> bool {
+    matches!(error, Error::Full { .. }) || error.is_outage()
+}
+
 /// Like [`send_patiently`], with any batch of the queue.
 async fn submit_patiently(shard: &dyn Shard, batch: impl Fn() -> Batch) -> bool {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {
         match shard.submit(batch()).await {
             Ok(()) => return true,
-            Err(Error::Full { .. }) => shard.resume(QUEUE),
+            Err(error) if is_for_a_while(&error) => shard.resume(QUEUE),
             Err(_) => return false,
         }
         assert!(std::time::Instant::now() < deadline, "a batch is never accepted: {:?}", batch());

@@ -275,14 +275,14 @@ impl World {
         self.restart_after(&batches, commits).await
     }
 
-    /// Reopens and determines which batches were applied: all acknowledged ones, none of those refused for lack of
-    /// room, and a prefix of the others.
+    /// Reopens and determines which batches were applied: all acknowledged ones, none of those refused for lack
+    /// of room or by an outage, and a prefix of the others.
     async fn restart_after(&mut self, batches: &[Batch], commits: Vec<Commit>) -> Result<(), TestCaseError> {
         let mut possible = Vec::new();
         let mut acknowledged = 0;
         for (batch, commit) in batches.iter().zip(commits) {
             match commit.await {
-                Err(Error::Full { .. }) => {}
+                Err(error) if is_for_a_while(&error) => {}
                 result => {
                     possible.push(batch.clone());
                     if result.is_ok() {

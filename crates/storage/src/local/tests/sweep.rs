@@ -72,7 +72,7 @@ impl World {
         let answer = tokio::time::timeout(PATIENCE, shard.submit(batch.clone())).await;
         match answer.unwrap_or_else(|_| panic!("{}: no answer", self.what)) {
             Ok(()) => apply(&mut self.model, &batch),
-            Err(Error::Full { .. }) => {
+            Err(error) if is_for_a_while(&error) => {
                 shard.resume(QUEUE);
                 self.refused += 1;
             }

@@ -7,9 +7,8 @@ use crate::Error;
 use crate::local::format::SEGMENT_HEADER_BYTES;
 use crate::local::hint::Listing;
 use crate::local::pool::{FullSegment, Need, PREPARED_SEGMENTS};
-use crate::waiting::full;
 
-/// On a full disk whose reserve is used up, removals wait this long for the cleaner before they are refused.
+/// Removals wait this long for the cleaner, or for the system, once the reserve is used up; then they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
 
 impl Writer {
@@ -22,8 +21,7 @@ impl Writer {
         let patience = Duration::from_millis(if is_for_removals { REMOVAL_PATIENCE_MS } else { 0 });
         let ask = || self.shared.keeper_wake.wake();
         let next = self.shared.pool.take(Need { bytes, left, patience }, ask, &self.shared.stepped);
-        let next =
-            next.map_err(|reason| self.shared.fatal_error.get().cloned().unwrap_or_else(|| full(&reason)))?;
+        let next = next.map_err(|error| self.shared.fatal_error.get().cloned().unwrap_or(error))?;
         let filled = FullSegment { id: self.active.segment.id, seal: self.active.seal() };
         let sequence = self.active.sequence;
         self.active = Active {

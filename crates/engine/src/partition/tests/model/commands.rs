@@ -160,7 +160,6 @@ impl Model {
             let (now, partition) = (self.turn.now, self.partition_of(new));
             let entity = self.queues.get_mut(&ENTITY).unwrap();
             let mut message = Message::new(new, SequenceNumber(entity.next_number));
-            message.session_id = None;
             message.view.partition = partition;
             message.view.sub_queue = SubQueue::TransferDeadLetter;
             message.view.dead_letter = Some(Arc::clone(why));

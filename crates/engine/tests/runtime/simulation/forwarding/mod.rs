@@ -171,9 +171,12 @@ impl Forwarding {
             (Asked::Send { contents }, Response::Sent(result)) => {
                 let answer = match result {
                     Ok(_) => Answer::Accepted,
-                    Err(Refusal::StorageFull | Refusal::EntityDisabled | Refusal::EntityDeleted) => {
-                        Answer::Refused
-                    }
+                    Err(
+                        Refusal::StorageFull
+                        | Refusal::StorageFailing
+                        | Refusal::EntityDisabled
+                        | Refusal::EntityDeleted,
+                    ) => Answer::Refused,
                     Err(Refusal::Unavailable) if is_in_doubt => Answer::Unknown,
                     Err(refusal) => panic!("a message was refused: {refusal}"),
                 };
