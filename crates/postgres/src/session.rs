@@ -20,7 +20,8 @@ use crate::stream::Watch;
 pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// A connection to the primary whose settings were checked. Concurrent requests are pipelined. A cancel request is
-/// never sent, and a request whose future is dropped is executed nevertheless.
+/// never sent, and a request whose future is dropped is executed nevertheless. Dropping the session ends its connection
+/// immediately.
 pub struct Session {
     client: Client,
     server: String,
@@ -31,6 +32,13 @@ pub struct Session {
 impl fmt::Debug for Session {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Otherwise the connection would last as long as a statement that hangs.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
     }
 }
 

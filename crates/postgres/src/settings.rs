@@ -11,6 +11,7 @@ const VERSION_MIN: u32 = 140_000;
 /// One message: queries the server's settings, then changes those of this session.
 ///
 /// * `synchronous_commit`: `remote_apply` waits for more than `on` and is kept.
+/// * `client_min_messages`: the only sign of a commit without its standby is a warning; debug output would flood.
 /// * No time-outs: a statement ended by the server is one more case of doubt.
 /// * `client_connection_check_interval`: a session that waits for a lock notices that its client is gone.
 /// * Index plans only: plans are made once, possibly while the tables are still empty.
@@ -20,7 +21,7 @@ fn setup(schema: &str) -> String {
   current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
   current_setting('synchronous_standby_names') as standby_names,
   current_setting('transaction_read_only') as read_only;
-select set_config('synchronous_commit',
+select set_config('client_min_messages', 'warning', false), set_config('synchronous_commit',
   case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, false),
   set_config('search_path', '"{schema}"', false), set_config('default_transaction_isolation', 'read committed', false),
   set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false),

@@ -59,6 +59,8 @@ pub struct Node {
     own: BTreeMap<ShardId, Own>,
     leases: BTreeMap<ShardId, Seen<Lease>>,
     others: BTreeMap<NodeName, Seen<Live>>,
+    /// When this node's releases were recorded: until [`Settings::silent_after`] later, a standby has precedence.
+    released_at: BTreeMap<ShardId, Duration>,
     /// When the pending request was sent.
     asked_at: Option<Duration>,
     /// The leases that this request was to take.
@@ -84,6 +86,7 @@ impl Node {
             own: BTreeMap::new(),
             leases: BTreeMap::new(),
             others: BTreeMap::new(),
+            released_at: BTreeMap::new(),
             asked_at: None,
             asked_takes: Vec::new(),
             is_hinted: false,
@@ -152,7 +155,7 @@ impl Node {
         };
         self.renewed_at = sent_at;
         let mut news = self.observe(now, &standing);
-        self.note_held(sent_at, &standing.held, &mut news);
+        self.note_held(sent_at, now, &standing.held, &mut news);
         self.give_away(now, &mut news);
         self.due = if self.is_hinted { now } else { self.next(sent_at, now) };
         news
@@ -219,9 +222,17 @@ impl Node {
         }
         let placed = self.placed(now);
         let free = self.leases.iter().filter(|(shard, seen)| {
-            !self.own.contains_key(shard) && self.may_take(placed.get(shard), seen, now)
+            !self.own.contains_key(shard)
+                && !self.stands_back(shard, now)
+                && self.may_take(placed.get(shard), seen, now)
         });
         free.map(|(shard, seen)| SeenLease { shard: *shard, version: seen.what.version }).collect()
+    }
+
+    /// Whether another node must have its chance first: this node has released the lease, and another one waits.
+    fn stands_back(&self, shard: &ShardId, now: Duration) -> bool {
+        let is_new = |at: &Duration| now.saturating_sub(*at) < self.settings.silent_after;
+        self.released_at.get(shard).is_some_and(is_new) && self.waiting(now).next().is_some()
     }
 
     /// Whether to take a lease that belongs to `belongs_to`. That node has precedence, but not for ever: it may see a
@@ -282,11 +293,14 @@ impl Node {
 
     /// Compares the leases held according to the table with the node's state. A lease held when the request was sent,
     /// or later, can't be taken by others before [`Settings::silent_after`] has passed since.
-    fn note_held(&mut self, sent_at: Duration, held: &[ShardId], news: &mut Vec<News>) {
+    fn note_held(&mut self, sent_at: Duration, now: Duration, held: &[ShardId], news: &mut Vec<News>) {
         let until = sent_at + self.settings.tenure();
         let gone: Vec<ShardId> = self.own.keys().filter(|shard| !held.contains(shard)).copied().collect();
         for shard in gone {
             let was_released = matches!(self.own.remove(&shard), Some(Own::Releasing(_)));
+            if was_released {
+                self.released_at.insert(shard, now);
+            }
             news.push(if was_released { News::Released(shard) } else { News::Lost(shard) });
         }
         for shard in held {

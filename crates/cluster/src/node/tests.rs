@@ -263,6 +263,37 @@ fn a_release_that_arrives_late_does_not_free_a_lease_gained_again() {
     assert_eq!(rows.holder(ShardId(0)), Some(&name(0)));
 }
 
+/// A standby, after its next request.
+fn standby(rows: &mut Rows, now: Duration) -> Node {
+    let mut node = Node::new(info(1, 2), Settings::default(), now);
+    exchange(&mut node, rows, now);
+    node
+}
+
+#[test]
+fn a_node_that_released_a_lease_stands_back_for_a_standby_and_not_for_ever() {
+    let mut rows = Rows::default();
+    let mut node = holder(&mut rows);
+    let mut other = standby(&mut rows, ms(100));
+    exchange(&mut node, &mut rows, ms(200));
+    node.release(ShardId(0), ms(300));
+    assert_eq!(exchange(&mut node, &mut rows, ms(300)), [News::Released(ShardId(0))]);
+    for at in (400..6_300).step_by(100) {
+        assert_eq!(
+            exchange(&mut node, &mut rows, ms(at)),
+            [],
+            "the standby has not had its chance at {at} ms"
+        );
+        // The standby is live, and does not get to take the lease.
+        let mut renewal = other.ask(ms(at));
+        renewal.takes.clear();
+        let standing = rows.renew(ms(at), &renewal);
+        other.answered(ms(at), Ok(standing));
+    }
+    let gained = exchange(&mut node, &mut rows, ms(6_300));
+    assert!(matches!(gained[..], [News::Gained(ShardId(0), _)]), "{gained:?}");
+}
+
 #[test]
 fn a_lease_is_released_though_the_answer_to_its_last_renewal_was_lost() {
     let mut rows = Rows::default();

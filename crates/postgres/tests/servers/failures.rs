@@ -47,6 +47,20 @@ async fn a_commit_whose_wait_for_the_standby_was_cancelled_is_in_doubt() {
     assert!(page.contains("peeklock_postgres_unconfirmed_total 1"), "{page}");
 }
 
+/// Without the warning, an unconfirmed commit would count as acknowledged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_wait_is_in_doubt_though_the_role_hides_warnings() {
+    let Some(server) = lone("hidden").await else { return };
+    server.sql("alter role app set client_min_messages = error");
+    let log = log(server.database("hidden"));
+    log.open().await.unwrap();
+    let append = log.append(record(2, 1, "x", "b"));
+    server.await_sql(WAITING, "1");
+    server.sql("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+    let answer = append.await;
+    assert!(matches!(answer, Err(Error::InDoubt { .. })), "{answer:?}");
+}
+
 fn page(database: &peeklock_postgres::Database) -> String {
     let metrics = peeklock_metrics::Metrics::default();
     metrics.register(database.metrics().clone());

@@ -8,7 +8,7 @@ use peeklock_storage::{Epoch, Error};
 use tokio::net::TcpListener;
 
 use crate::harness::{
-    Link, Proxy, Trio, acquire, all, database, log, messages, options, own, record, send, store,
+    Link, Proxy, Trio, acquire, all, database, eventually, log, messages, options, own, record, send, store,
 };
 
 const SILENCE: Duration = Duration::from_millis(300);
@@ -76,6 +76,18 @@ async fn a_host_that_says_nothing_does_not_keep_the_primary_from_being_found() {
     let refused = database(options(&url, "silent")).connect("test").await.unwrap_err().to_string();
     assert!(refused.contains(&format!("127.0.0.1:{}: no answer for 1s", silent.0)), "{refused}");
     assert!(refused.contains("127.0.0.1:1: ") && refused.contains("refused"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_ends_its_connection_though_a_statement_hangs() {
+    let Some(trio) = Trio::shared() else { return };
+    let session = trio.database("dropped").connect("dropped").await.unwrap();
+    let hanging = session.query("select pg_sleep(600)", &[]);
+    tokio::time::timeout(Duration::from_millis(300), hanging).await.unwrap_err();
+    let count = "select count(*) from pg_stat_activity where application_name like '%dropped'";
+    assert_eq!(trio.primary.sql(count), "1");
+    drop(session);
+    eventually("the connection ends", || async { trio.primary.sql(count) == "0" }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,20 @@ async fn a_session_waits_for_standbys_and_has_no_time_outs_whatever_the_role_has
     assert_eq!(shown("apply").await, "remote_apply 0");
 }
 
+/// The only sign of a commit without its standby is a warning: a role must not hide it, nor ask for debug output.
+#[tokio::test]
+async fn a_session_receives_warnings_and_no_debug_output_whatever_the_role_or_database_has_set() {
+    let Some(trio) = Trio::shared() else { return };
+    trio.primary.sql("create role hushed login superuser");
+    let url = format!("postgres://hushed@127.0.0.1:{}/app", trio.primary.port);
+    for level in ["error", "debug5"] {
+        trio.primary.sql(&format!("alter role hushed set client_min_messages = {level}"));
+        let session = database(options(&url, "hushed")).connect("test").await.unwrap();
+        let shown = session.query_one("show client_min_messages", &[]).await.unwrap();
+        assert_eq!(shown.get::<_, String>(0), "warning", "{level}");
+    }
+}
+
 #[tokio::test]
 async fn a_standby_alone_is_no_server_to_write_to() {
     let Some(trio) = Trio::shared() else { return };

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use peeklock_engine::runtime::ChangeError;
 use peeklock_engine::{EntityStatus, Kept, QueueId, QueueOptions, Refusal};
-use peeklock_storage::Error;
 use tokio::task::JoinHandle;
 
 use super::clock::LOCK_MS;
 use super::steps::{NewOptions, Place};
+use super::storage::is_for_a_while;
 use super::world::{Asked, QUEUES, World};
 
 /// The position of the partitioned queue among the queues.
@@ -111,7 +111,7 @@ impl World {
         match answer.await.expect("an update does not panic") {
             Ok(()) if is_certain => self.updates.known.push((queue, Some(status))),
             Ok(()) => {}
-            Err(ChangeError::Store(Error::Full { .. })) if self.was_full => {}
+            Err(ChangeError::Store(error)) if self.was_full && is_for_a_while(&error) => {}
             Err(_) if self.in_doubt || self.reads_fail => {}
             Err(other) => panic!("{other:?}"),
         }

@@ -26,6 +26,11 @@ const SEGMENTS_BESIDE: u64 = 9;
 /// The one being filled, two prepared ones, and one opened for a larger batch.
 const OPEN_SEGMENTS_MAX: usize = 4;
 
+/// Whether nothing happened because the store could not grow, or not be written.
+pub(super) fn is_for_a_while(error: &Error) -> bool {
+    matches!(error, Error::Full { .. }) || error.is_outage()
+}
+
 /// A store whose batches the simulation commits one by one.
 #[derive(Clone)]
 pub(super) enum Storage {

@@ -2,10 +2,10 @@
 
 use peeklock_engine::runtime::{ChangeError, StartError};
 use peeklock_engine::{QueueId, QueueOptions, Timestamp};
-use peeklock_storage::Error;
 use tokio::task::JoinHandle;
 
 use super::steps::Place;
+use super::storage::is_for_a_while;
 use super::world::World;
 
 pub(super) const TEMPORARY: &str = "replies";
@@ -83,7 +83,7 @@ impl World {
         match deleting.await.expect("deleting does not panic") {
             (found, Ok(())) => self.temporary.gone.extend(found),
             (_, Err(ChangeError::NotFound { .. })) => {}
-            (_, Err(ChangeError::Store(Error::Full { .. }))) if self.was_full => {}
+            (_, Err(ChangeError::Store(error))) if self.was_full && is_for_a_while(&error) => {}
             (_, Err(_)) if self.in_doubt || self.reads_fail => {}
             (_, other) => panic!("{other:?}"),
         }
@@ -93,7 +93,7 @@ impl World {
         self.observe_deletion().await;
         if let Some(declaring) = self.temporary.declaring.take_if(|declaring| declaring.is_finished()) {
             let declared = declaring.await.expect("declaring does not panic");
-            let full = matches!(declared, Err(StartError::Storage(Error::Full { .. })));
+            let full = matches!(&declared, Err(StartError::Storage(error)) if is_for_a_while(error));
             assert!(declared.is_ok() || (full && self.was_full) || self.in_doubt, "{declared:?}");
         }
         let now = self.now();

@@ -143,8 +143,8 @@ impl Topic {
     }
 
     pub(super) fn changed(&mut self, tag: u64, result: Result<(), Refusal>, is_in_doubt: bool) {
-        if result == Err(Refusal::StorageFull) {
-            // A full disk refuses the change before its turn: it did not happen, even if others are in doubt.
+        if matches!(result, Err(Refusal::StorageFull | Refusal::StorageFailing)) {
+            // A full or failing disk refuses the change before its turn: it did not happen, even if others are in doubt.
             self.under_way.retain(|(under_way, _)| *under_way != tag);
             return;
         }
@@ -187,7 +187,7 @@ impl Topic {
                 let expected = known.map(|known| known.rules.iter().map(|rule| RULES[*rule]).collect());
                 assert_eq!(Some(names), expected, "rules of {queue:?}");
             }
-            Err(Refusal::StorageFull) => {}
+            Err(Refusal::StorageFull | Refusal::StorageFailing) => {}
             Err(Refusal::Unavailable) if is_in_doubt => {}
             Err(refusal) => assert!(known.is_none(), "{queue:?} is there: {refusal}"),
         }
@@ -287,7 +287,7 @@ impl World {
             let position = self.topic.messages.iter().position(|message| message.content == *content);
             let position = position.expect("a message under way");
             match &result {
-                Err(Refusal::StorageFull) => {
+                Err(Refusal::StorageFull | Refusal::StorageFailing) => {
                     self.topic.messages.remove(position);
                     self.auditors.values_mut().for_each(|auditor| {
                         Share::all().for_each(|share| auditor.refused(&share.of(content)));
