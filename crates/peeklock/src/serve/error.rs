@@ -173,6 +173,7 @@ impl ServeError {
             | Self::Damaged { .. }
             | Self::Unfinished { .. }
             | Self::Cluster(_)
+            | Self::Lost(LostShard { reason: storage::Error::Corrupt { .. }, .. })
             | Self::Start(StartError::Storage(_) | StartError::Record { .. }) => Exit::Data,
             Self::Start(
                 StartError::InvalidName { .. }
@@ -197,6 +198,8 @@ impl ServeError {
 
 #[cfg(test)]
 mod tests {
+    use peeklock_storage::{Epoch, ShardId};
+
     use super::*;
 
     #[test]
@@ -209,6 +212,8 @@ mod tests {
         let store = |error| ServeError::Store { directory: "data".into(), error };
         let (enoent, eio, enospc) = (2, 5, 28);
         let reason = || "test".to_owned();
+        let lost = |reason| ServeError::Lost(LostShard { shard: ShardId(0), epoch: Epoch(1), reason });
+        let place = storage::Place { unit: "record".to_owned(), offset: 0 };
         for (error, exit) in [
             (tls(enoent), Exit::Usage),
             (tls(eio), Exit::Failure),
@@ -216,6 +221,8 @@ mod tests {
             (refused(Refusal::Unavailable), Exit::Failure),
             (refused(Refusal::StorageFull), Exit::Failure),
             (refused(Refusal::SessionRequired), Exit::Usage),
+            (lost(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
+            (lost(storage::Error::Corrupt { place, reason: reason() }), Exit::Data),
             (store(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
             (store(storage::Error::Exhausted { reason: reason() }), Exit::Failure),
             (store(storage::Error::Unavailable { reason: reason() }), Exit::Data),

@@ -80,6 +80,11 @@ impl Node<'_> {
                     tracing::info!(%to, "handing over");
                     term.hand_over(process).await?;
                 }
+                // The log lost acknowledged records: a retry would accept that.
+                TermEnd::Lost(lost) if matches!(lost.reason, Error::Corrupt { .. }) => {
+                    term.abandon(process).await?;
+                    return Err(ServeError::Lost(lost));
+                }
                 TermEnd::Lost(lost) => {
                     tracing::warn!(%lost, "this node stands by");
                     term.abandon(process).await?;
