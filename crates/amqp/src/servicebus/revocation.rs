@@ -121,6 +121,8 @@ impl ConnectionHandler {
         for (link, need, uri) in lost {
             let fault = Fault::GrantEnded { right: need.name(), uri };
             let error = self.tracker().error(&fault);
+            // What the link has sent or settled in a transaction must not be committed without its right.
+            self.revoke_transactions(&fault);
             connection.detach(link, Some(error));
             self.detached(link);
         }

@@ -7,5 +7,6 @@ mod limits;
 mod management;
 mod order;
 mod peer_settled;
+mod revoked;
 mod via;
 mod work;

@@ -113,6 +113,11 @@ impl ConnectionHandler {
         self.transactions.table.fail_all(&Fault::Refused(peeklock_engine::Refusal::MemoryShort));
     }
 
+    /// Rolls back all open transactions, because a right that their work needed has ended.
+    pub(super) fn revoke_transactions(&mut self, fault: &Fault) {
+        self.transactions.table.fail_every(fault);
+    }
+
     /// Handles the end of an AMQP session, whose links have already ended.
     pub(super) fn session_ended(&mut self, session: u16) {
         self.transactions.roots.end(session);

@@ -221,6 +221,12 @@ impl Table {
         }
     }
 
+    /// Fails all transactions, also those that only settle.
+    pub(super) fn fail_every(&mut self, fault: &Fault) {
+        let ids: Vec<TxnId> = self.open.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.fail(id, fault));
+    }
+
     /// Fails the transactions that have timed out; returns the deliveries to be abandoned.
     pub(super) fn expire(&mut self, now: NowMs) -> Vec<PeerSettledLocks> {
         let mut peer_settled = Vec::new();

@@ -202,12 +202,12 @@ impl Storage {
         }
     }
 
-    /// Whether the store reports that it is full.
+    /// Whether the store reports that it is full, or can not be written.
     pub(super) fn is_full(&self) -> bool {
         match self {
             Self::Memory(_) => false,
             Self::Log(machine) => {
-                machine.open().is_some_and(|open| *open.pressure().borrow() == Pressure::Full)
+                machine.open().is_some_and(|open| *open.pressure().borrow() != Pressure::Normal)
             }
         }
     }
