@@ -160,8 +160,8 @@ impl Member {
     }
 
     /// Releases a shard that is no longer served, so that another node can have it at once. Resolves when the table has
-    /// recorded it; the tenure ends before. The node may take the shard again unless it belongs to another; while another node
-    /// waits, only after [`Settings::silent_after`].
+    /// recorded it; the tenure ends before. The node may take the shard again unless it belongs to another; while another
+    /// node waits, only after [`Settings::silent_after`].
     pub async fn release(&self, shard: ShardId) {
         let (done, released) = oneshot::channel();
         if self.commands.send(Command::Release(shard, done)).is_ok() {

@@ -1,5 +1,5 @@
-//! Decides whether stored data may grow: not on a full disk or one that can't be written, and not while the broker's state takes up all the memory for
-//! it. Commands that shrink it are still carried out, which ends the shortage.
+//! Decides whether stored data may grow: not on a full disk or one that can't be written, and not while the broker's state
+//! takes up all the memory for it. Commands that shrink it are still carried out, which ends the shortage.
 
 use std::pin::Pin;
 use std::sync::Arc;
