@@ -84,6 +84,18 @@ impl Grant {
         }
     }
 
+    /// The credential as one holder of shared resources: the place of its rule and the principal. Rules of different
+    /// entities may have the same name. `None` where no credential is required.
+    #[must_use]
+    pub fn holder(&self) -> Option<(Resource, Box<str>)> {
+        let level = match &self.basis {
+            Basis::Open => return None,
+            Basis::Rule { level, .. } => level.clone(),
+            Basis::Certificate { .. } | Basis::JsonWeb(_) => Resource::namespace(),
+        };
+        Some((level, self.principal.clone()))
+    }
+
     /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {

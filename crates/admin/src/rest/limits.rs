@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use peeklock_access::{Grant, Resource};
 use peeklock_budget::{Budget, Owner, Share};
+use peeklock_errors::ErrorKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::slots::{Slot, Slots};
 use crate::error::Error;
-
-/// Receives that wait for a message, or whose message is being written.
-const RECEIVES_MAX: usize = 4096;
 
 /// Memory for bodies of requests, in KiB; further requests wait unread until there is room.
 const BODIES_KIB: u32 = 256 * 1024;
@@ -30,7 +30,7 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Limits shared by all requests; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    receives: Arc<Semaphore>,
+    receives: Slots,
     bodies_kib: Arc<Semaphore>,
     bodies_kib_max: u32,
     budget: Budget,
@@ -39,7 +39,7 @@ pub(crate) struct Limits {
 /// Memory reserved for a body, released when dropped.
 #[derive(Debug)]
 pub struct Room {
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     _share: Share,
 }
 
@@ -49,20 +49,20 @@ impl Limits {
         let part_kib = budget.limit_bytes() / BODIES_PART_OF_BUDGET / 1024;
         let bodies_kib_max = u32::try_from(part_kib).unwrap_or(u32::MAX).min(BODIES_KIB);
         Self {
-            receives: Arc::new(Semaphore::new(RECEIVES_MAX)),
+            receives: Slots::default(),
             bodies_kib: Arc::new(Semaphore::new(bodies_kib_max as usize)),
             bodies_kib_max,
             budget,
         }
     }
 
-    /// Reserves a slot for a receive, until the permit is dropped.
+    /// Reserves a slot for a receive from an entity with a credential, until it is dropped.
     ///
     /// # Errors
-    /// 503 if none is free.
-    pub(super) fn receive(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let permit = Arc::clone(&self.receives).try_acquire_owned();
-        permit.map_err(|_| Error::busy("Too many receives are waiting; retry in a while."))
+    /// 503 if none is free for them.
+    pub(super) fn receive(&self, entity: Resource, grant: &Grant) -> Result<Slot, Error> {
+        let slot = self.receives.take(entity, grant.holder());
+        slot.ok_or_else(|| Error::busy("Too many receives are waiting; retry in a while."))
     }
 
     /// Reserves memory for a message in an answer.
@@ -87,7 +87,7 @@ impl Limits {
         let mut waiting = None;
         loop {
             if let Some(share) = self.budget.try_share(Owner::HttpRequests, bytes) {
-                return Ok(Room { _permit: permit, _share: share });
+                return Ok(Room { permit, _share: share });
             }
             if Instant::now() >= deadline {
                 return Err(memory_short());
@@ -95,6 +95,22 @@ impl Limits {
             waiting.get_or_insert_with(|| self.budget.wait());
             sleep(MEMORY_LOOK).await;
         }
+    }
+
+    /// Reserves memory for what a body becomes when it is read, besides the room that the body has. Waits a few seconds
+    /// only: requests that wait here hold rooms themselves.
+    ///
+    /// # Errors
+    /// 413 if all memory for bodies would not suffice, 503 if memory is short.
+    pub(super) async fn more(&self, room: &Room, bytes: u64) -> Result<Room, Error> {
+        let bytes_max =
+            (self.bodies_kib_max as usize).saturating_sub(room.permit.num_permits()) as u64 * 1024;
+        if bytes > bytes_max {
+            let text =
+                format!("The batch has too many messages or properties: they take {bytes} bytes of memory.");
+            return Err(Error::of(ErrorKind::BodyTooLarge, text));
+        }
+        timeout(MEMORY_PATIENCE, self.body(bytes)).await.unwrap_or_else(|_| Err(memory_short()))
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod refusal;
 mod scalar;
 mod sending;
 mod shown;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod user_properties;
@@ -96,7 +97,8 @@ async fn receive(
     request: Request,
 ) -> Result<Response, Error> {
     let (head, _) = request.into_parts();
-    let received = receiving::receive(&admin.namespace, &admin.limits, place, mode, &head);
+    let slot = admin.limits.receive(place.entity.resource(), grant)?;
+    let received = receiving::receive(&admin.namespace, (&admin.limits, slot), place, mode, &head);
     tokio::select! {
         biased;
         response = received => response,

@@ -12,11 +12,11 @@ use peeklock_engine::runtime::{
 use peeklock_engine::{
     Command, CreditLimit, QueueId, ReceiveMode, Received, ReceiverId, ReceiverOptions, Settlement,
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use super::limits::Limits;
 use super::place::Place;
+use super::slots::Slot;
 use super::{refusal, shown};
 use crate::error::Error;
 
@@ -26,19 +26,18 @@ const TIME_OUT_SECONDS: u64 = 60;
 /// Maximum wait: proxies consider a connection dead after a longer silence.
 const TIME_OUT_SECONDS_MAX: u64 = 300;
 
-/// Receives a message. 204 if none arrives in time.
+/// Receives a message, in a slot for waiting receives. 204 if none arrives in time.
 ///
 /// # Errors
-/// 400 for an invalid request, 410 when the entity is deleted meanwhile, 503 when too many receives wait already.
+/// 400 for an invalid request, 410 when the entity is deleted meanwhile, 503 if memory is short.
 pub(super) async fn receive(
     namespace: &Namespace,
-    limits: &Limits,
+    (limits, slot): (&Limits, Slot),
     place: Place,
     mode: ReceiveMode,
     head: &Parts,
 ) -> Result<Response, Error> {
     let deadline = Instant::now() + time_out(head.uri.query().unwrap_or_default())?;
-    let permit = limits.receive()?;
     let mut listening = Listening::open(namespace, &place, mode);
     let Some(mut received) = listening.next(deadline).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -52,7 +51,7 @@ pub(super) async fn receive(
         partition: place.partition.clone(),
         queue: place.source.queue,
         received: Some(received),
-        _permit: permit,
+        _slot: slot,
         _share: share,
     };
     shown::response(held, &place, head)
@@ -166,7 +165,7 @@ pub(super) struct UnsentMessage {
     partition: PartitionHandle,
     queue: QueueId,
     received: Option<Received>,
-    _permit: OwnedSemaphorePermit,
+    _slot: Slot,
     _share: Share,
 }
 

@@ -25,7 +25,7 @@ const BATCH_MARGIN_BYTES: u64 = 64 * 1024;
 /// Sends the messages of a request.
 ///
 /// # Errors
-/// 400 for an invalid message, 403 or 413 for one that is too large.
+/// 400 for an invalid message, 403 or 413 for one that is too large, 503 if memory is short.
 pub(super) async fn send(
     namespace: &Namespace,
     limits: &Limits,
@@ -42,8 +42,9 @@ pub(super) async fn send(
         false => place.message_bytes_max,
     };
     let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
-    let _room = limits.body(announced_bytes).await?;
+    let room = limits.body(announced_bytes).await?;
     let body = body::read(body, body_bytes_max).await?;
+    let _more = if is_batch { Some(limits.more(&room, batch::memory_bytes(&body)).await?) } else { None };
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let messages = match single {
         Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(wanted, now_ms)?]),
@@ -85,10 +86,9 @@ fn read_batch(
     wanted: RequiredProperties,
     now_ms: u64,
 ) -> Result<SmallVec<[NewMessage; 1]>, Error> {
-    let drafts = batch::read(body)?.into_iter().enumerate();
-    let messages = drafts.map(|(index, draft)| {
+    let messages = batch::read(body)?.enumerate().map(|(index, draft)| {
         let at = |error: Error| Error { text: format!("Message {index}: {}", error.text).into(), ..error };
-        draft.into_message(wanted, now_ms).map_err(at)
+        draft.and_then(|draft| draft.into_message(wanted, now_ms)).map_err(at)
     });
     messages.collect()
 }

@@ -10,6 +10,7 @@ use axum::http::Request;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use peeklock_access::{Access, Policy};
+use peeklock_budget::Budget;
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
 use peeklock_engine::{QueueOptions, Timestamp};
 use peeklock_storage::{MemoryStore, ShardId, Store};
@@ -27,9 +28,14 @@ struct Broker {
 }
 
 async fn broker() -> Broker {
+    broker_within(Budget::default()).await
+}
+
+async fn broker_within(budget: Budget) -> Broker {
     let shard = MemoryStore::default().acquire(ShardId(0)).await.unwrap();
     let clock = Arc::new(ManualClock::new(Timestamp(NOW_S * 1_000)));
-    let options = NamespaceOptions { body_cache_bytes: 0, seed: Some(7), ..NamespaceOptions::default() };
+    let options =
+        NamespaceOptions { body_cache_bytes: 0, seed: Some(7), budget, ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, clock.clone(), options).await.unwrap();
     namespace.declare("q", QueueOptions::default()).await.unwrap();
     let access = Access::new(Policy::development(), Arc::new(namespace.clone()), clock.clone());
@@ -87,4 +93,42 @@ async fn a_token_is_expired_at_its_expiry_time_and_a_wrong_one_is_refused() {
     for (expires_at_s, key) in [(NOW_S, "SAS_KEY_VALUE"), (NOW_S + 3_600, "SAS_KEY_VALUe")] {
         assert_eq!(status(&broker, &token(expires_at_s, key), || {}).await, (401, 0));
     }
+}
+
+#[tokio::test]
+async fn a_batch_that_takes_more_memory_than_all_bodies_may_is_refused() {
+    let broker = broker_within(Budget::new(16 << 20)).await;
+    let token = token(NOW_S + 3_600, "SAS_KEY_VALUE");
+    for (properties, status) in [(5_000, 201), (30_000, 413)] {
+        let few: Vec<String> = (0..1_000).map(|number| format!(r#""{number}":1"#)).collect();
+        let few = format!(r#"{{"UserProperties":{{{}}}}}"#, few.join(","));
+        let body = format!("[{}]", vec![few; properties / 1_000].join(","));
+        let request = Request::post("/q/messages")
+            .header("authorization", &token)
+            .header("content-type", "application/vnd.microsoft.servicebus.json")
+            .body(Body::from(body))
+            .unwrap();
+        let answer = broker.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{properties}");
+    }
+}
+
+#[tokio::test]
+async fn receives_of_one_queue_leave_slots_to_others() {
+    let broker = broker().await;
+    let receive = || async {
+        let token = token(NOW_S + 3_600, "SAS_KEY_VALUE");
+        let request = Request::post("/q/messages/head?timeout=300").header("authorization", token);
+        broker.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    let mut waiting: Vec<_> = (0..4_096).map(|_| Box::pin(receive())).collect();
+    for request in &mut waiting {
+        assert!(poll_once(request).is_pending());
+    }
+    assert_eq!(receive().await, 503, "as many as are free");
+}
+
+/// Polls once.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
