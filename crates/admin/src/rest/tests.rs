@@ -114,6 +114,20 @@ async fn a_batch_that_takes_more_memory_than_all_bodies_may_is_refused() {
 }
 
 #[tokio::test]
+async fn the_answer_says_which_message_of_a_batch_is_invalid() {
+    let broker = broker().await;
+    let request = Request::post("/q/messages")
+        .header("authorization", token(NOW_S + 3_600, "SAS_KEY_VALUE"))
+        .header("content-type", "application/vnd.microsoft.servicebus.json")
+        .body(Body::from(r#"[{"Body": "a"}, {"BrokerProperties": {"TimeToLive": 0}}]"#))
+        .unwrap();
+    let answer = broker.router.clone().oneshot(request).await.unwrap();
+    let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
+    let text = String::from_utf8_lossy(&body);
+    assert!(text.contains("Message 1: TimeToLive"), "{text}");
+}
+
+#[tokio::test]
 async fn receives_of_one_queue_leave_slots_to_others() {
     let broker = broker().await;
     let receive = || async {

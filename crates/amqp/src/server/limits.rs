@@ -5,7 +5,7 @@
 pub(super) const OUTPUTS_PER_TURN: usize = 128;
 
 /// Time after which a turn leaves further input to the next one, in milliseconds: other connections of the thread wait
-/// meanwhile. An attach or a request to `$management` takes a hundred times as long as a message.
+/// meanwhile. An attach or a request to `$management` takes several times as long as a message.
 pub(super) const INPUT_MS_PER_TURN: u64 = 1;
 
 /// How often a turn continues with input that has already arrived, within that time.

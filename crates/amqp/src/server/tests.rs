@@ -27,6 +27,7 @@ use crate::wire::performative::{
     Attach, Begin, DeliveryState, Performative, ReceiverSettleMode, Role, SaslFrame, SenderSettleMode,
     Target, Terminus,
 };
+use cut::stop_signal;
 
 /// A clock that advances only when a test advances it.
 #[derive(Debug)]
@@ -330,12 +331,8 @@ async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
 async fn a_stop_closes_with_connection_forced() {
     let (near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers::default(), StillClock::new());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stop_signal: StopSignal = Box::pin(async move {
-        stopped.await.unwrap();
-        Stop::Close
-    });
-    let server = serve(far, &brokers, &clock, stop_signal);
+    let (stop, signal) = stop_signal(Stop::Close);
+    let server = serve(far, &brokers, &clock, signal);
     let (connection, application) = client(1_000_000);
     let client =
         tokio::spawn(Transport::new(near, BytesMut::new(), connection, application, clock, never()).run());

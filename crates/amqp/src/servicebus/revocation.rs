@@ -118,11 +118,13 @@ impl ConnectionHandler {
                 Some((*link, missing.1, missing.0.uri.clone()))
             })
             .collect();
+        if let Some((_, need, uri)) = lost.first() {
+            // What the links have sent or settled in a transaction must not be committed without their rights.
+            self.revoke_transactions(&Fault::GrantEnded { right: need.name(), uri: uri.clone() });
+        }
         for (link, need, uri) in lost {
             let fault = Fault::GrantEnded { right: need.name(), uri };
             let error = self.tracker().error(&fault);
-            // What the link has sent or settled in a transaction must not be committed without its right.
-            self.revoke_transactions(&fault);
             connection.detach(link, Some(error));
             self.detached(link);
         }

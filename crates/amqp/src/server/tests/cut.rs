@@ -2,15 +2,21 @@
 
 use super::*;
 
+/// A signal that ends the connection in this way, and its trigger.
+pub(super) fn stop_signal(how: Stop) -> (oneshot::Sender<()>, StopSignal) {
+    let (trigger, triggered) = oneshot::channel();
+    let signal = async move {
+        triggered.await.unwrap();
+        how
+    };
+    (trigger, Box::pin(signal))
+}
+
 #[tokio::test]
 async fn a_cut_ends_the_connection_without_farewell() {
     let (mut near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers::default(), StillClock::new());
-    let (cut, told) = oneshot::channel::<()>();
-    let signal: StopSignal = Box::pin(async move {
-        told.await.unwrap();
-        Stop::Cut
-    });
+    let (cut, signal) = stop_signal(Stop::Cut);
     let server = serve(far, &brokers, &clock, signal);
     near.write_all(b"AMQP\x03\x01\x00\x00").await.unwrap();
     near.read_exact(&mut [0; 8]).await.unwrap();
@@ -28,11 +34,7 @@ async fn a_cut_ends_the_connection_without_farewell() {
 async fn the_stream_ends_with_our_close() {
     let (mut near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers::default(), StillClock::new());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let signal: StopSignal = Box::pin(async move {
-        stopped.await.unwrap();
-        Stop::Close
-    });
+    let (stop, signal) = stop_signal(Stop::Close);
     let server = serve(far, &brokers, &clock, signal);
     near.write_all(&endless_begins().0).await.unwrap();
     stop.send(()).unwrap();
