@@ -72,6 +72,11 @@ const fn one_connection(body_bytes: usize, messages: u32, window: u32) -> Load {
     Load { body_bytes, connections: 1, through: Through::Queues(1), messages, window }
 }
 
+/// 1 KB messages over many connections with one under way each.
+const fn one_each(connections: u32, messages: u32) -> Load {
+    Load { body_bytes: 1024, connections, through: Through::Queues(16), messages, window: 1 }
+}
+
 const SESSIONS: Load = Load {
     body_bytes: 1024,
     connections: 4,
@@ -93,6 +98,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "tls", work: Work::Carried(sixteen(16, 200_000), Carrier::Tls) },
     Case { name: "websocket", work: Work::Carried(sixteen(16, 200_000), Carrier::WebSocket) },
     Case { name: "one-at-a-time", work: Work::InTurn(one_connection(1024, 3_000, 1)) },
+    Case { name: "500-one-at-a-time", work: Work::InTurn(one_each(500, 100_000)) },
     Case { name: "together", work: Work::Together(sixteen(16, 400_000)) },
     Case { name: "empty-directory", work: Work::Empty(sixteen(16, 300_000)) },
     Case { name: "backlog", work: Work::Backlog(sixteen(16, 300_000), 1_800_000) },

@@ -112,8 +112,8 @@ pub trait Application: Send {
         None
     }
 
-    /// Ready when something other than peer, engine and time calls for a turn; polled when nothing else is pending, and
-    /// must then wake the context later.
+    /// Ready when something other than peer, engine and time calls for a turn; otherwise it must wake the context later.
+    /// Polled again only after that, after it was ready, and after [`Event::Opened`].
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let _ = context;
         Poll::Pending

@@ -12,6 +12,7 @@ mod linger;
 mod listener;
 mod memory;
 mod output;
+mod rare_wakeups;
 #[cfg(test)]
 mod tests;
 mod timer;

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{Clock, Mailbox, MailboxReceiver, Output, Response};
 use smallvec::smallvec;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -193,8 +193,8 @@ fn never() -> StopSignal {
     Box::pin(pending())
 }
 
-fn serve(
-    socket: DuplexStream,
+fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: S,
     brokers: &Brokers,
     clock: &Arc<StillClock>,
     stop: StopSignal,

@@ -29,12 +29,18 @@ impl Timer {
         self.clock.now().0
     }
 
-    /// Ready when deadlines have to be checked again.
-    pub(super) fn poll(&mut self, deadline: Option<NowMs>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = deadline else { return Poll::Pending };
-        if self.armed.as_ref().is_none_or(|(armed, _)| *armed > deadline) {
-            self.armed = Some((deadline, self.clock.sleep_until(Timestamp(deadline))));
+    /// Whether a sleep was armed for a deadline that is earlier than before: [`Self::poll`] has to be called.
+    pub(super) fn arm(&mut self, deadline: Option<NowMs>) -> bool {
+        let Some(deadline) = deadline else { return false };
+        if self.armed.as_ref().is_some_and(|(armed, _)| *armed <= deadline) {
+            return false;
         }
+        self.armed = Some((deadline, self.clock.sleep_until(Timestamp(deadline))));
+        true
+    }
+
+    /// Ready when deadlines have to be checked again.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some((_, sleep)) = &mut self.armed else { return Poll::Pending };
         let fired = sleep.as_mut().poll(context);
         if fired.is_ready() {

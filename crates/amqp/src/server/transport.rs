@@ -23,6 +23,7 @@ use super::limits::{
 };
 use super::memory::Memory;
 use super::output::Output;
+use super::rare_wakeups::RareWakeups;
 use super::timer::Timer;
 use super::unauthenticated::Share;
 use crate::endpoint::condition::{self, error};
@@ -49,6 +50,8 @@ pub struct Transport<S, A> {
     timer: Timer,
     /// `None` once the signal has arrived.
     stop: Option<StopSignal>,
+    /// Wakes for the timer, the application and the signal to stop.
+    rare: RareWakeups,
     /// When the socket last accepted bytes, or had none to write.
     last_write: NowMs,
     ended: Option<Ended>,
@@ -96,6 +99,7 @@ where
             last_write: timer.now(),
             timer,
             stop: Some(stop),
+            rare: RareWakeups::new(),
             ended: None,
             cut: false,
             unauthenticated: None,
@@ -171,7 +175,8 @@ where
         ended
     }
 
-    /// Polls everything that can make progress once; ready if anything did or work is waiting.
+    /// Polls everything that can make progress once; ready if anything did or work is waiting. A peer that is always ready
+    /// does not keep the rest from being polled.
     fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         if self.input.take_more_waits() | std::mem::take(&mut self.yields) {
             // Other tasks must be able to handle the input so far before the rest, so this task yields.
@@ -207,30 +212,33 @@ where
             woken.any = true;
             self.mailbox_open = is_open;
         }
-        if woken.any {
-            return Poll::Ready(woken);
+        if !woken.any || self.rare.is_due() {
+            self.poll_rarely_ready(context, &mut woken);
         }
-        self.poll_secondary_sources(context, woken)
+        if woken.any { Poll::Ready(woken) } else { Poll::Pending }
     }
 
-    /// Polls the rarer sources when nothing else is pending: time, the application's own wake-up, and the signal to
-    /// stop.
-    fn poll_secondary_sources(&mut self, context: &mut Context<'_>, mut woken: Woken) -> Poll<Woken> {
+    /// Polls what is rarely ready, if it may be: time, the application's own wake-up, and the signal to stop.
+    fn poll_rarely_ready(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
         let deadline = self.deadline();
-        if self.timer.poll(deadline, context).is_ready() {
-            woken.any = true;
+        if !(self.timer.arm(deadline) | self.rare.take(context.waker())) {
+            return;
         }
-        if self.application.poll_wake(context).is_ready() {
-            woken.any = true;
-        }
+        let waker = self.rare.waker();
+        let context = &mut Context::from_waker(&waker);
+        let mut is_any_ready = self.timer.poll(context).is_ready();
+        is_any_ready |= self.application.poll_wake(context).is_ready();
         if let Some(stop) = &mut self.stop
             && let Poll::Ready(how) = stop.as_mut().poll(context)
         {
             self.stop = None;
-            woken.any = true;
+            is_any_ready = true;
             woken.stop = Some(how);
         }
-        if woken.any { Poll::Ready(woken) } else { Poll::Pending }
+        if is_any_ready {
+            self.rare.repeat();
+            woken.any = true;
+        }
     }
 
     /// Whether a turn has work without any wake-up.
@@ -339,6 +347,8 @@ where
         while let Some(event) = self.connection.poll_event() {
             match &event {
                 Event::Opened(open) => {
+                    // From now on administrators can reach the connection.
+                    self.rare.repeat();
                     tracing::Span::current().record("container", &*loggable(&open.container_id));
                     tracing::debug!(
                         host = open.hostname.as_deref().map(loggable).as_deref(),

@@ -23,6 +23,8 @@ const CLOSE_PATIENCE_MS: u64 = 5_000;
 pub(super) struct Watched {
     /// Set once the peer has opened the connection.
     presence: Option<Presence>,
+    /// Whether requests wait.
+    is_asked: bool,
     /// Messages received, over all links, and those sent on links that have ended.
     pub(super) messages_in: u64,
     pub(super) messages_out: u64,
@@ -42,7 +44,9 @@ impl Watched {
 
     /// Ready if a request has arrived.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.presence.as_mut().map_or(Poll::Pending, |presence| presence.poll_request(context))
+        let asked = self.presence.as_mut().map_or(Poll::Pending, |presence| presence.poll_request(context));
+        self.is_asked |= asked.is_ready();
+        asked
     }
 }
 
@@ -70,8 +74,11 @@ impl ConnectionHandler {
         self.watched.presence = Some(self.register.enter(about));
     }
 
-    /// Answers requests of administrators once per turn: figures of the connection, or its close.
+    /// Answers requests of administrators: figures of the connection, or its close. Called once per turn.
     pub(super) fn answer_watchers(&mut self, connection: &mut Connection, now: NowMs) {
+        if !std::mem::take(&mut self.watched.is_asked) {
+            return;
+        }
         while let Some(request) = self.watched.presence.as_mut().and_then(Presence::next_request) {
             match request {
                 // The requester may have been dropped.

@@ -1,5 +1,10 @@
 //! Connections that end from our side.
 
+use std::io;
+use std::task::{Context, Poll};
+
+use tokio::io::ReadBuf;
+
 use super::*;
 
 /// A signal that ends the connection in this way, and its trigger.
@@ -47,4 +52,52 @@ async fn the_stream_ends_with_our_close() {
     near.write_all(&close).await.unwrap();
     drop(near);
     assert!(!server.await.unwrap().by_peer);
+}
+
+/// A peer that sends frames without a pause, and discards what it gets.
+struct Endless {
+    start: Bytes,
+    reads: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        const EMPTY_FRAME: &[u8] = &[0, 0, 0, 8, 2, 0, 0, 0];
+        let start = std::mem::take(&mut self.start);
+        buffer.put_slice(if start.is_empty() { EMPTY_FRAME } else { &start });
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Endless {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_never_pauses_is_cut_too() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (cut, signal) = stop_signal(Stop::Cut);
+    let (brokers, clock) = (Brokers::default(), StillClock::new());
+    let peer = Endless { start: Bytes::from(endless_begins().0), reads: Arc::clone(&reads) };
+    let server = serve(peer, &brokers, &clock, signal);
+    until(|| reads.load(Ordering::SeqCst) > 1_000).await;
+    cut.send(()).unwrap();
+    let last = reads.load(Ordering::SeqCst) + 100_000;
+    until(|| server.is_finished() || reads.load(Ordering::SeqCst) > last).await;
+    assert!(server.is_finished());
 }

@@ -1,5 +1,7 @@
 //! A client's endpoint, a broker's endpoint with its logic, and the engine's side of the mailbox, connected in memory.
 
+use std::task::Waker;
+
 use bytes::{Bytes, BytesMut};
 use peeklock_access::Access;
 use peeklock_engine::runtime::{MailboxReceiver, Requests, Response};
@@ -163,6 +165,7 @@ impl Harness {
         if self.broker.poll_deadline().is_some_and(|deadline| deadline <= self.now) {
             self.broker.handle_timeout(&mut self.server, self.now);
         }
+        let _ = self.broker.poll_wake(&mut Context::from_waker(Waker::noop()));
         self.broker.end_of_turn(&mut self.server, self.now);
         busy || self.server.has_input_work(&self.to_server)
     }
