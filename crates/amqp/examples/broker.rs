@@ -11,7 +11,6 @@ use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_engine::QueueOptions;
 use peeklock_engine::runtime::{Namespace, NamespaceOptions, SystemClock};
 use peeklock_storage::{MemoryStore, ShardId, Store};
-use tracing_subscriber::EnvFilter;
 
 /// Memory for recent bodies, in bytes.
 const BODY_CACHE_BYTES: usize = 64 * 1024 * 1024;
@@ -21,7 +20,7 @@ const SHORT_LOCK_PREFIX: &str = "short";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).init();
+    tracing_subscriber::fmt().init();
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:5672".to_owned()).parse()?;
     let shard = MemoryStore::new().acquire(ShardId(0)).await?;

@@ -1,6 +1,7 @@
 //! Logs: to standard error, as text or as JSON, filtered.
 
 mod fields;
+mod levels;
 mod limit;
 mod line_writer;
 mod ring;
@@ -8,7 +9,7 @@ mod ring;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use peeklock_console::LogRing;
@@ -19,17 +20,17 @@ use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
+use tracing_subscriber::Layer;
 
 use crate::audit::{self, AuditControl};
+use levels::Levels;
 use ring::RingLayer;
 
 pub(crate) use fields::fields;
+pub(crate) use levels::LogFilter;
 pub(crate) use limit::LineLimit;
 pub(crate) use line_writer::LineWriter;
 pub(crate) use ring::keep;
-
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -53,47 +54,6 @@ impl FromStr for LogFormat {
     }
 }
 
-/// The filter of the log: a level, or levels by module, such as `info,peeklock_amqp=debug`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogFilter(String);
-
-impl LogFilter {
-    fn to_env_filter(&self) -> EnvFilter {
-        EnvFilter::try_new(&self.0).unwrap_or_default()
-    }
-}
-
-impl Default for LogFilter {
-    fn default() -> Self {
-        Self("info".to_owned())
-    }
-}
-
-impl fmt::Display for LogFilter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl FromStr for LogFilter {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // A single unknown word would be parsed as a module's name and silence everything else.
-        let understood = text
-            .split(',')
-            .map(|part| part.rsplit_once('=').map_or(part, |(_, level)| level).trim())
-            .all(|level| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)));
-        if understood && EnvFilter::try_new(text).is_ok() {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(format!(
-            "\"{text}\" is not a log level; write {} or levels by module such as \"info,peeklock_amqp=debug\"",
-            LEVELS.join(", ")
-        ))
-    }
-}
-
 /// Longest value of a field in a text line, in characters; peers' texts are cut shorter where they are logged.
 const VALUE_CHARACTERS_MAX: usize = 1_024;
 
@@ -113,7 +73,7 @@ pub(crate) fn flush() {
 /// Changes the log filter at run time; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LogControl {
-    set_filter: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    levels: Levels,
     limit: LineLimit,
     ring: LogRing,
 }
@@ -126,9 +86,7 @@ impl LogControl {
 
     /// Sets another filter.
     pub(crate) fn set(&self, filter: &LogFilter) {
-        if let Err(error) = (self.set_filter)(filter.to_env_filter()) {
-            tracing::error!("the log level can't be changed: {error}");
-        }
+        self.levels.set(filter);
     }
 
     /// Logs the counts of dropped and lost lines periodically, until the runtime ends.
@@ -159,20 +117,18 @@ impl LogControl {
 pub(crate) fn start(filter: &LogFilter, format: LogFormat, audit: &AuditControl) -> io::Result<LogControl> {
     let output = LineWriter::start("log", io::stderr(), SPACE_WAIT_MAX)?;
     let output = OUTPUT.get_or_init(|| output);
-    let (subscriber, handle) = subscriber(filter, format, audit, output.clone());
-    subscriber.init();
+    let levels = Levels::new(filter);
+    subscriber(levels.clone(), format, audit, output.clone()).init();
     let (limit, ring) = (audit.limit().clone(), audit.ring().clone());
-    Ok(LogControl { set_filter: Arc::new(move |filter| handle.reload(filter)), limit, ring })
+    Ok(LogControl { levels, limit, ring })
 }
 
-/// The subscriber, and the handle that changes the filter.
 fn subscriber(
-    filter: &LogFilter,
+    levels: Levels,
     format: LogFormat,
     audit: &AuditControl,
     output: LineWriter,
-) -> (impl Subscriber + Send + Sync + use<>, reload::Handle<EnvFilter, Registry>) {
-    let (filter, handle) = reload::Layer::new(filter.to_env_filter());
+) -> impl Subscriber + Send + Sync + use<> {
     let lines = tracing_subscriber::fmt::layer().with_writer(output);
     let lines = match format {
         LogFormat::Text => lines
@@ -186,10 +142,9 @@ fn subscriber(
     let is_change = |metadata: &tracing::Metadata<'_>| metadata.target() == audit::TARGET;
     // One combined filter, not nested ones: only then can tracing disable unused call sites permanently.
     let elsewhere = filter_fn(move |metadata| in_log || !is_change(metadata));
-    let subscriber = tracing_subscriber::registry()
-        .with(lines.with_filter(filter.and(audit.limit().clone()).and(elsewhere)))
-        .with(audit.layer().with_filter(filter_fn(is_change)));
-    (subscriber, handle)
+    tracing_subscriber::registry()
+        .with(lines.with_filter(levels.and(audit.limit().clone()).and(elsewhere)))
+        .with(audit.layer().with_filter(filter_fn(is_change)))
 }
 
 type WriteField = fn(&mut Writer<'_>, &tracing::field::Field, &dyn fmt::Debug) -> fmt::Result;
@@ -238,29 +193,12 @@ mod tests {
 
     #[test]
     fn a_place_that_logs_nothing_is_asked_once_and_not_each_time() {
-        let interest = |filter: &str| {
-            let filter: LogFilter = filter.parse().unwrap();
-            let output = LineWriter::start("log", io::sink(), SPACE_WAIT_MAX).unwrap();
-            let (subscriber, _handle) =
-                subscriber(&filter, LogFormat::Text, &AuditControl::default(), output);
-            subscriber.register_callsite(&METADATA)
-        };
-        assert!(interest("info").is_never());
-        assert!(!interest("info,peeklock_amqp=trace").is_never());
-    }
-
-    #[test]
-    fn takes_levels_and_levels_by_module() {
-        for text in ["info", "WARN", "info,peeklock_amqp=debug", "peeklock_storage=trace, error"] {
-            assert!(text.parse::<LogFilter>().is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn refuses_words_that_are_no_level() {
-        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud"] {
-            let error = text.parse::<LogFilter>().expect_err(text);
-            assert!(error.contains("is not a log level"), "{error}");
-        }
+        let levels = Levels::new(&LogFilter::default());
+        let output = LineWriter::start("log", io::sink(), SPACE_WAIT_MAX).unwrap();
+        let subscriber = subscriber(levels.clone(), LogFormat::Text, &AuditControl::default(), output);
+        let interest = || subscriber.register_callsite(&METADATA);
+        assert!(interest().is_never());
+        levels.set(&"info,peeklock_amqp=trace".parse().unwrap());
+        assert!(!interest().is_never());
     }
 }
