@@ -36,11 +36,11 @@ impl FromStr for LogFilter {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts: Vec<_> = text.split(',').map(str::trim).collect();
-        // A single unknown word would be parsed as a module's name and silence everything else.
-        let understood = parts
-            .iter()
-            .map(|part| part.rsplit_once('=').map_or(*part, |(_, level)| level))
-            .all(|level| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)));
+        // A single unknown word would be parsed as a module's name and silence everything else; so would a span.
+        let understood = parts.iter().all(|part| {
+            let (module, level) = part.rsplit_once('=').unwrap_or(("", part));
+            !module.contains(['[', '{']) && LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level))
+        });
         match parts.join(",").parse() {
             Ok(targets) if understood => Ok(Self { text: text.to_owned(), targets }),
             _ => Err(format!(
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn refuses_words_that_are_no_level() {
-        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud"] {
+        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud", "[connection]=debug"] {
             let error = text.parse::<LogFilter>().expect_err(text);
             assert!(error.contains("is not a log level"), "{error}");
         }
