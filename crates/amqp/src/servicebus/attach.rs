@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionRequest,
-    session_key,
+    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Right, SessionRequest, session_key,
 };
 
 use super::answer;
@@ -115,7 +114,7 @@ impl ConnectionHandler {
     ) -> Result<(), Fault> {
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
         entity.check_send_allowed()?;
-        entity.check_enabled_for_sending()?;
+        entity.check_enabled_for_sending(&self.config.namespace)?;
         let destination = self.transfer_destination(&attach, &entity)?;
         let root = self.enter_session(session, &entity, false)?;
         self.watch(link, &entity, true);
@@ -167,8 +166,8 @@ impl ConnectionHandler {
                 // Durable JMS consumers use "copy" too: each subscription has its copies.
                 let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
                 let filter = SessionFilter::find(&source.filter)?;
-                if filter.is_some() && !entity.has_sessions() {
-                    return Err(Fault::Refused(Refusal::SessionNotSupported));
+                if filter.is_some() {
+                    entity.check_session_allowed()?;
                 }
                 let selector = SelectorFilter::find(&source.filter)?;
                 if browses {
