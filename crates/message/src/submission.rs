@@ -102,7 +102,20 @@ pub fn read_message(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<NewMessage, InvalidMessage> {
-    read_one(payload, wanted, next_id, &mut CopyBlocks::default())
+    read_message_into(payload, wanted, next_id, &mut CopyBlocks::default())
+}
+
+/// [`read_message`] for many messages: one without an id is copied into `blocks`.
+///
+/// # Errors
+/// See [`read_transfer`].
+pub fn read_message_into(
+    payload: &Bytes,
+    wanted: RequiredProperties,
+    next_id: &mut dyn FnMut() -> u128,
+    blocks: &mut CopyBlocks,
+) -> Result<NewMessage, InvalidMessage> {
+    read_one(payload, wanted, next_id, blocks)
 }
 
 fn read_one(
