@@ -123,6 +123,22 @@ async def test_partition_keys_that_are_too_long(bus, queue):
     assert body(await one(await bus.open_receiver(queue))) == b"m"
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("session id to reply to is longer than 128", lambda text: {"properties": {"reply_to_group_id": text}}),
+        ("via partition key is longer than 128", lambda text: {"annotations": {b"x-opt-via-partition-key": text}}),
+    ],
+    ids=["reply-to", "via"],
+)
+async def test_other_ids_that_are_too_long(bus, queue, text, parts):
+    """The service limits them as well (azure-sdk-for-net 32689)."""
+    sender = await bus.open_sender(queue)
+    await refused(sender.send_messages(AmqpAnnotatedMessage(data_body=b"m", **parts(TOO_LONG))), text=text)
+    await sender.send_messages(AmqpAnnotatedMessage(data_body=b"m", **parts("ä" * 128)))
+    assert body(await one(await bus.open_receiver(queue))) == b"m"
+
+
 def keyed(partition_key: str) -> AmqpAnnotatedMessage:
     return AmqpAnnotatedMessage(data_body=b"m", annotations={"x-opt-partition-key": partition_key})
 
