@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import os
+import re
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ResourceNotFoundError
@@ -238,18 +239,26 @@ def test_a_target_takes_the_right_to_send_there(guarded, owner, name):
         owner.update_queue(queue, forward_to=f"{name}-missing")
 
 
-@pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.SEND_DISABLED])
-def test_a_disabled_queue_refuses_and_detaches_senders(guarded, owner, name, status):
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (EntityStatus.DISABLED, r"Messaging entity 'sb://[^/]+/{}' is currently disabled\."),
+        (EntityStatus.SEND_DISABLED, r"Messaging entity 'peeklock:Queue:{}' is currently disabled for Send operations\."),
+    ],
+    ids=["Disabled", "SendDisabled"],
+)
+def test_a_disabled_queue_refuses_and_detaches_senders(guarded, owner, name, status, text):
     """With one retry: the SDK sends before it reads, and treats the detach as a lost connection."""
+    text = text.format(re.escape(name))
     owner.create_queue(name)
     with client_of(guarded, "owner", retry_total=1, retry_backoff_factor=0.1) as client:
         with client.get_queue_sender(name) as sender:
             sender.send_messages(ServiceBusMessage(b"before"))
             queue = owner.get_queue(name)
             owner.update_queue(queue, status=status)
-            with pytest.raises(MessagingEntityDisabledError):
+            with pytest.raises(MessagingEntityDisabledError, match=text):
                 sender.send_messages(ServiceBusMessage(b"refused"))
-        with pytest.raises(MessagingEntityDisabledError), client.get_queue_sender(name) as sender:
+        with pytest.raises(MessagingEntityDisabledError, match=text), client.get_queue_sender(name) as sender:
             sender.send_messages(ServiceBusMessage(b"refused"))
         owner.update_queue(queue, status=EntityStatus.ACTIVE)
         with client.get_queue_sender(name) as sender:
@@ -265,8 +274,11 @@ def test_a_disabled_queue_gives_nothing(guarded, owner, name, status):
             sender.send_messages(ServiceBusMessage(b"x"))
         queue = owner.get_queue(name)
         owner.update_queue(queue, status=status)
-        with pytest.raises(MessagingEntityDisabledError), client.get_queue_receiver(name) as receiver:
+        text = rf"Messaging entity 'sb://[^/]+/{re.escape(name)}(/\$management)?' is currently disabled\."
+        with pytest.raises(MessagingEntityDisabledError, match=text), client.get_queue_receiver(name) as receiver:
             receiver.receive_messages(max_wait_time=1)
+        with pytest.raises(MessagingEntityDisabledError, match=text), client.get_queue_receiver(name) as receiver:
+            receiver.peek_messages()
         owner.update_queue(queue, status=EntityStatus.ACTIVE)
         with client.get_queue_receiver(name, max_wait_time=30) as receiver:
             (message,) = receiver.receive_messages(1)

@@ -61,6 +61,8 @@ async def test_a_session_receiver_where_there_are_none(bus, queue, session_queue
     text = "does not require sessions"
     await refused(bus.open_receiver(queue, session_id=session_id), text=text)
     await refused(bus.open_receiver(session_topic / "plain", session_id=session_id), text=text)
+    # The service's words (azure-sdk-for-java 10662).
+    text = "Cannot create a MessageSession for a sub-queue"
     await refused(bus.open_receiver(f"{session_queue}/$DeadLetterQueue", session_id=session_id), text=text)
 
 
@@ -120,6 +122,22 @@ async def test_partition_keys_that_are_too_long(bus, queue):
     sender = await bus.open_sender(queue)
     await refused(sender.send_messages(keyed(TOO_LONG)), text="partition key is longer than 128")
     await sender.send_messages(keyed("ä" * 128))
+    assert body(await one(await bus.open_receiver(queue))) == b"m"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("session id to reply to is longer than 128", lambda text: {"properties": {"reply_to_group_id": text}}),
+        ("via partition key is longer than 128", lambda text: {"annotations": {b"x-opt-via-partition-key": text}}),
+    ],
+    ids=["reply-to", "via"],
+)
+async def test_other_ids_that_are_too_long(bus, queue, text, parts):
+    """The service limits them as well (azure-sdk-for-net 32689)."""
+    sender = await bus.open_sender(queue)
+    await refused(sender.send_messages(AmqpAnnotatedMessage(data_body=b"m", **parts(TOO_LONG))), text=text)
+    await sender.send_messages(AmqpAnnotatedMessage(data_body=b"m", **parts("ä" * 128)))
     assert body(await one(await bus.open_receiver(queue))) == b"m"
 
 

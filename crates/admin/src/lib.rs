@@ -10,6 +10,7 @@ pub mod messages;
 mod rest;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -18,6 +19,7 @@ use peeklock_access::Access;
 use peeklock_budget::throttle::Throttles;
 use peeklock_engine::runtime::Namespace;
 use peeklock_engine::{Tier, Timestamp};
+use tokio::time::Instant;
 
 pub use admission::Admission;
 pub use atom::description;
@@ -39,6 +41,8 @@ pub struct Admin {
     throttles: Throttles,
     entity_limits: Limits,
     started_at: Timestamp,
+    /// The same by the monotonic clock.
+    started: Instant,
 }
 
 impl Admin {
@@ -55,6 +59,7 @@ impl Admin {
             throttles: Throttles::default(),
             entity_limits: limits,
             started_at,
+            started: Instant::now(),
         }
     }
 
@@ -82,10 +87,10 @@ impl Admin {
         self.name.as_deref()
     }
 
-    /// When the front end was started, by the clock used for tokens.
+    /// How long the front end has been running, regardless of corrections of the clock.
     #[must_use]
-    pub const fn started_at(&self) -> Timestamp {
-        self.started_at
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Everything under `/`.

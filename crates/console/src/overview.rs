@@ -33,7 +33,7 @@ pub(crate) fn get(console: &Console, call: &Call) -> Outcome {
     found(json!({
         "now": time::text(now),
         "version": console.about.version,
-        "uptime_ms": admin.access.now().0.saturating_sub(admin.started_at().0),
+        "uptime_ms": u64::try_from(admin.uptime().as_millis()).unwrap_or(u64::MAX),
         "entities": {
             "queues": sums.queues,
             "topics": sums.topics,

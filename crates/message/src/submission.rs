@@ -102,7 +102,20 @@ pub fn read_message(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
 ) -> Result<NewMessage, InvalidMessage> {
-    read_one(payload, wanted, next_id, &mut CopyBlocks::default())
+    read_message_into(payload, wanted, next_id, &mut CopyBlocks::default())
+}
+
+/// [`read_message`] for many messages: one without an id is copied into `blocks`.
+///
+/// # Errors
+/// See [`read_transfer`].
+pub fn read_message_into(
+    payload: &Bytes,
+    wanted: RequiredProperties,
+    next_id: &mut dyn FnMut() -> u128,
+    blocks: &mut CopyBlocks,
+) -> Result<NewMessage, InvalidMessage> {
+    read_one(payload, wanted, next_id, blocks)
 }
 
 fn read_one(
@@ -251,10 +264,15 @@ fn check_ids(properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
             "The message id is longer than {ID_CHARACTERS_MAX} characters."
         )));
     }
-    if properties.group_id.is_some_and(is_too_long) {
-        return Err(InvalidMessage::Argument(format!(
-            "The session id is longer than {ID_CHARACTERS_MAX} characters."
-        )));
+    // "The length is limited on the service-side": azure-sdk-for-net 32689, which names all of them.
+    for (name, id) in
+        [("session id", properties.group_id), ("session id to reply to", properties.reply_to_group_id)]
+    {
+        if id.is_some_and(is_too_long) {
+            return Err(InvalidMessage::Argument(format!(
+                "The {name} is longer than {ID_CHARACTERS_MAX} characters."
+            )));
+        }
     }
     Ok(())
 }
@@ -296,10 +314,14 @@ fn time_to_live_ms(header: &Header, properties: &PropertiesView<'_>) -> Option<u
 /// Messages with a session are partitioned by the session, so the keys must be equal; the empty session is exempt
 /// (azure-sdk-for-js 31736 sends `""` with another key, and receives it from the session `""`).
 fn check_partition_key(annotated: &Annotated, properties: &PropertiesView<'_>) -> Result<(), InvalidMessage> {
-    if annotated.partition_key.as_deref().is_some_and(is_too_long) {
-        return Err(InvalidMessage::Argument(format!(
-            "The partition key is longer than {ID_CHARACTERS_MAX} characters."
-        )));
+    for (name, key) in
+        [("partition key", &annotated.partition_key), ("via partition key", &annotated.via_partition_key)]
+    {
+        if key.as_deref().is_some_and(is_too_long) {
+            return Err(InvalidMessage::Argument(format!(
+                "The {name} is longer than {ID_CHARACTERS_MAX} characters."
+            )));
+        }
     }
     match (annotated.partition_key.as_deref(), properties.group_id) {
         (Some(key), Some(session_id)) if !session_id.is_empty() && key != session_id => {

@@ -4,11 +4,11 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use peeklock_engine::NewMessage;
-use peeklock_message::submission::BATCH_MESSAGES_MAX;
+use peeklock_engine::{NewMessage, PropertyValue, RuleProperties};
+use peeklock_message::submission::{BATCH_MESSAGES_MAX, RequiredProperties};
 use peeklock_wire::Value;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::broker_properties::BrokerProperties;
 use super::draft::Draft;
@@ -22,44 +22,89 @@ pub(super) const CONTENT_TYPE: &str = "application/vnd.microsoft.servicebus.json
 /// Application properties of one message: more would exceed the size limit of its header.
 const USER_PROPERTIES_MAX: usize = 16_384;
 
-/// Memory of an object while the batch is read and encoded, in bytes: a growing list of entries may reserve twice its
-/// size; an encoded message begins with a buffer of 512 bytes. `BrokerProperties` are an object too.
-const OBJECT_BYTES: usize =
-    2 * size_of::<Entry>() + size_of::<NewMessage>() + size_of::<BrokerProperties>() + 512;
+/// Memory of each message, in bytes, without the text that the body contains: itself, and its envelope.
+const MESSAGE_BYTES: usize = size_of::<NewMessage>() + 192;
 
-/// Memory of a name and its value, in bytes, without the text that the body contains: lists of them before and while
-/// they are encoded, and two small allocations.
-const PROPERTY_BYTES: usize = 2 * size_of::<(String, Value)>() + size_of::<(Value, Value)>() + 2 * 16;
+/// Memory of the message that is being read, in bytes, without its properties.
+const READ_BYTES: usize = size_of::<Entry>() + size_of::<BrokerProperties>() + 512;
 
-/// Memory that a batch takes while it is read, beyond that of its body. The objects and names are counted, without
-/// allocating any.
-pub(super) fn memory_bytes(body: &[u8]) -> u64 {
-    let (mut objects, mut names) = (0_u64, 0_u64);
-    let (mut in_text, mut is_escaped) = (false, false);
-    for byte in body {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_text,
-            b'"' => in_text = !in_text,
-            b'{' if !in_text => objects += 1,
-            b':' if !in_text => names += 1,
-            _ => {}
-        }
-    }
-    objects * OBJECT_BYTES as u64 + names * PROPERTY_BYTES as u64
+/// Memory of a name and its value in a message, in bytes, without the text that the body contains.
+const PROPERTY_BYTES: usize = 16;
+
+/// Memory of a name and its value in the message that is being read, in bytes, without the text that the body contains:
+/// lists of them before and while they are encoded, and two small allocations.
+const READ_PROPERTY_BYTES: usize = 2 * size_of::<(String, Value)>() + size_of::<(Value, Value)>() + 2 * 16;
+
+/// Memory of a name and its value for rules, in bytes, with an allocation.
+const RULE_PROPERTY_BYTES: usize = size_of::<(Box<str>, PropertyValue)>() + 16;
+
+/// The parts of a batch, counted without allocating any.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// Its messages.
+    pub(super) messages: usize,
+    /// The names in all objects.
+    names: usize,
+    /// The names in the message with the most of them.
+    names_of_one: usize,
 }
 
-/// Reads the messages of a batch, one after the other.
+impl Parts {
+    /// Counts the parts of a body.
+    pub(super) fn of(body: &[u8]) -> Self {
+        let (mut parts, mut depth, mut names_of_this) = (Self::default(), 0_usize, 0);
+        let (mut in_text, mut is_escaped) = (false, false);
+        for byte in body {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = in_text,
+                b'"' => in_text = !in_text,
+                b'{' if !in_text => {
+                    if depth == 0 {
+                        parts.messages += 1;
+                        names_of_this = 0;
+                    }
+                    depth += 1;
+                }
+                b'}' if !in_text => depth = depth.saturating_sub(1),
+                b':' if !in_text => {
+                    parts.names += 1;
+                    names_of_this += 1;
+                    parts.names_of_one = parts.names_of_one.max(names_of_this);
+                }
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    /// Memory that the batch takes, beyond that of its body.
+    pub(super) fn memory_bytes(self, wanted: RequiredProperties) -> u64 {
+        let (message, name) = match wanted.rule_properties {
+            true => (MESSAGE_BYTES + size_of::<RuleProperties>(), PROPERTY_BYTES + RULE_PROPERTY_BYTES),
+            false => (MESSAGE_BYTES, PROPERTY_BYTES),
+        };
+        let read = READ_BYTES + self.names_of_one * READ_PROPERTY_BYTES;
+        (self.messages * message + self.names * name + read) as u64
+    }
+}
+
+/// Reads the messages of a batch, one after the other, so that only one is in this form at a time.
 ///
 /// # Errors
-/// 400 for an invalid batch, with the position of the error.
-pub(super) fn read(body: &[u8]) -> Result<impl Iterator<Item = Result<Draft, Error>> + use<>, Error> {
-    let Entries(entries) = serde_json::from_slice(body)
-        .map_err(|error| Error::bad_request(format!("The batch is invalid: {error}.")))?;
-    if entries.is_empty() {
-        return Err(Error::bad_request("The batch is empty."));
+/// 400 for an invalid batch, with the position of the error; that of `take`, with the position of the message.
+pub(super) fn read(body: &[u8], mut take: impl FnMut(Draft) -> Result<(), Error>) -> Result<(), Error> {
+    let mut refused = None;
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    let messages = Messages { take: &mut take, refused: &mut refused }
+        .deserialize(&mut deserializer)
+        .and_then(|count| deserializer.end().map(|()| count));
+    match (messages, refused) {
+        (_, Some(refused)) => Err(refused),
+        (Err(error), None) => Err(Error::bad_request(format!("The batch is invalid: {error}."))),
+        (Ok(0), None) => Err(Error::bad_request("The batch is empty.")),
+        (Ok(_), None) => Ok(()),
     }
-    Ok(entries.into_iter().map(Entry::into_draft))
 }
 
 /// A message of a batch. Other names are ignored.
@@ -99,33 +144,42 @@ impl Entry {
     }
 }
 
-#[derive(Debug)]
-struct Entries(Vec<Entry>);
+/// Passes the messages of an array on; the value is their number.
+struct Messages<'a, F> {
+    take: &'a mut F,
+    /// The error of a message that was refused.
+    refused: &'a mut Option<Error>,
+}
 
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(EntriesVisitor)
+impl<'de, F: FnMut(Draft) -> Result<(), Error>> DeserializeSeed<'de> for Messages<'_, F> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        deserializer.deserialize_seq(self)
     }
 }
 
-struct EntriesVisitor;
-
-impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Entries;
+impl<'de, F: FnMut(Draft) -> Result<(), Error>> Visitor<'de> for Messages<'_, F> {
+    type Value = usize;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an array of messages")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Entries, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(Object(entry)) = sequence.next_element()? {
-            if entries.len() == BATCH_MESSAGES_MAX {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<usize, A::Error> {
+        let mut count = 0;
+        while let Some(Object(entry)) = sequence.next_element::<Object<Entry>>()? {
+            if count == BATCH_MESSAGES_MAX {
                 return Err(A::Error::custom(format!("more than {BATCH_MESSAGES_MAX} messages")));
             }
-            entries.push(entry);
+            if let Err(error) = entry.into_draft().and_then(&mut *self.take) {
+                let text = format!("Message {count}: {}", error.text).into();
+                *self.refused = Some(Error { text, ..error });
+                return Err(A::Error::custom("a message was refused"));
+            }
+            count += 1;
         }
-        Ok(Entries(entries))
+        Ok(count)
     }
 }
 
@@ -164,7 +218,12 @@ mod tests {
     use super::*;
 
     fn read_all(body: &[u8]) -> Result<Vec<Draft>, Error> {
-        read(body)?.collect()
+        let mut drafts = Vec::new();
+        read(body, |draft| {
+            drafts.push(draft);
+            Ok(())
+        })?;
+        Ok(drafts)
     }
 
     #[test]
@@ -203,7 +262,7 @@ mod tests {
     fn one_bad_entry_refuses_the_batch_and_says_which() {
         let error =
             read_all(br#"[{"Body": "a"}, {"BrokerProperties": {"TimeToLive": 0}}]"#).expect_err("bad");
-        assert!(error.text.starts_with("TimeToLive"), "{error}");
+        assert!(error.text.starts_with("Message 1: TimeToLive"), "{error}");
         for json in
             ["", "[]", "{}", "[1]", r#"[{"Body": ["a"]}]"#, r#"[{"Body": {}}]"#, "[{}", "[{}] x", "[[]]"]
         {
@@ -223,6 +282,10 @@ mod tests {
         assert!(read_all(format!(r#"[{{"UserProperties": {{{properties} "a": 1}}}}]"#).as_bytes()).is_err());
     }
 
+    const NO_RULES: RequiredProperties =
+        RequiredProperties { rule_properties: false, key: false, partition_key: false };
+    const RULES: RequiredProperties = RequiredProperties { rule_properties: true, ..NO_RULES };
+
     #[test]
     fn the_reserved_memory_covers_what_a_batch_of_small_parts_becomes() {
         let properties = r#""a":1,"#.repeat(USER_PROPERTIES_MAX - 1);
@@ -231,13 +294,29 @@ mod tests {
         let lists_bytes =
             user.capacity() * size_of::<(String, Value)>() + user.len() * size_of::<(Value, Value)>();
         let held_bytes = lists_bytes + user.len() * 16;
-        let reserved_bytes = usize::try_from(memory_bytes(body.as_bytes())).expect("small");
+        let parts = Parts::of(body.as_bytes());
+        let reserved_bytes = usize::try_from(parts.memory_bytes(NO_RULES)).expect("small");
         assert!((held_bytes..2 * held_bytes).contains(&reserved_bytes), "{reserved_bytes} for {held_bytes}");
         assert!(reserved_bytes > 10 * body.len(), "far more than the body");
-        assert_eq!(memory_bytes(b"[{},{}]"), 2 * OBJECT_BYTES as u64);
-        assert_eq!(
-            memory_bytes(br#"[{"Body":"{\"a\":{\"b\":1}}"}]"#),
-            (OBJECT_BYTES + PROPERTY_BYTES) as u64
-        );
+    }
+
+    #[test]
+    fn parts_are_counted_outside_of_texts() {
+        let parts = |messages, names, names_of_one| Parts { messages, names, names_of_one };
+        assert_eq!(Parts::of(b"[{},{}]"), parts(2, 0, 0));
+        assert_eq!(Parts::of(br#"[{"Body":"{\"a\":{\"b\":1}}"}]"#), parts(1, 1, 1));
+        let nested = br#"[{"UserProperties":{"a":1,"b":2}},{"Body":"x"},{"BrokerProperties":{}}]"#;
+        assert_eq!(Parts::of(nested), parts(3, 5, 3));
+    }
+
+    /// Four MiB of bodies are possible beside the batch, which is at most as large as a message.
+    #[test]
+    fn the_largest_batch_fits_into_the_smallest_memory() {
+        let entry = r#"{"BrokerProperties":{"MessageId":"x"}}"#;
+        let body = format!("[{entry}{}]", format!(",{entry}").repeat(BATCH_MESSAGES_MAX - 1));
+        for wanted in [NO_RULES, RULES] {
+            let bytes = Parts::of(body.as_bytes()).memory_bytes(wanted);
+            assert!(bytes < 28 << 20, "{bytes}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use peeklock_engine::NewMessage;
 use peeklock_errors::ErrorKind;
+use peeklock_message::copy_blocks::CopyBlocks;
 use peeklock_message::submission::RequiredProperties;
 use peeklock_message::{InvalidMessage, annotation, submission};
 use peeklock_wire::Value;
@@ -13,6 +14,9 @@ use uuid::Uuid;
 
 use super::broker_properties::MessageSettings;
 use crate::error::Error;
+
+/// Usual size of a message beside its body, in bytes.
+const ENVELOPE_BYTES: usize = 512;
 
 /// The parts of a message.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,23 +35,43 @@ impl Draft {
     /// # Errors
     /// 400 for an invalid message, 403 for one with a property that is too large.
     pub fn into_message(self, wanted: RequiredProperties, now_ms: u64) -> Result<NewMessage, Error> {
-        let encoded = self.encode(now_ms);
-        submission::read_message(&encoded, wanted, &mut || Uuid::new_v4().as_u128()).map_err(|invalid| {
-            match invalid {
-                InvalidMessage::TooLarge(reason) => Error::of(ErrorKind::MessageTooLarge, reason),
-                _ => Error::bad_request(invalid.to_string()),
-            }
+        self.into_message_of(wanted, now_ms, &mut CopyBlocks::default())
+    }
+
+    /// [`Self::into_message`] for many messages, whose contents share `blocks`.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn into_message_of(
+        self,
+        wanted: RequiredProperties,
+        now_ms: u64,
+        blocks: &mut CopyBlocks,
+    ) -> Result<NewMessage, Error> {
+        let bytes = self.body.len() + ENVELOPE_BYTES;
+        // Without an id, the content is a copy that has one.
+        let encoded = if self.settings.message_id.is_some() {
+            blocks.write(bytes, |output| self.encode(now_ms, output))
+        } else {
+            let mut output = BytesMut::with_capacity(bytes);
+            self.encode(now_ms, &mut output);
+            output.freeze()
+        };
+        let mut next_id = || Uuid::new_v4().as_u128();
+        submission::read_message_into(&encoded, wanted, &mut next_id, blocks).map_err(|invalid| match invalid
+        {
+            InvalidMessage::TooLarge(reason) => Error::of(ErrorKind::MessageTooLarge, reason),
+            _ => Error::bad_request(invalid.to_string()),
         })
     }
 
-    fn encode(self, now_ms: u64) -> Bytes {
+    fn encode(self, now_ms: u64, output: &mut BytesMut) {
         let Self { settings, user, body } = self;
-        let mut output = BytesMut::with_capacity(body.len() + 512);
         let ttl_ms = settings.time_to_live_ms.map(|life_ms| u32::try_from(life_ms).unwrap_or(u32::MAX));
         if ttl_ms.is_some() {
-            Header { ttl_ms, ..Header::default() }.encode(&mut output);
+            Header { ttl_ms, ..Header::default() }.encode(output);
         }
-        encode_annotations(&settings, &mut output);
+        encode_annotations(&settings, output);
         // Too long for the header's ttl: expressed by two times, as in the SDKs.
         let long_life_ms = settings.time_to_live_ms.filter(|_| ttl_ms == Some(u32::MAX));
         let text = |text: Option<String>| text.map(String::into_boxed_str);
@@ -64,14 +88,13 @@ impl Draft {
             reply_to_group_id: text(settings.reply_to_session_id),
             ..MessageProperties::default()
         }
-        .encode(&mut output);
+        .encode(output);
         if !user.is_empty() {
             let entries: Vec<_> =
                 user.into_iter().map(|(name, value)| (Value::String(name.into()), value)).collect();
-            encode_application_properties(&entries, &mut output);
+            encode_application_properties(&entries, output);
         }
-        encode_body_data(&body, &mut output);
-        output.freeze()
+        encode_body_data(&body, output);
     }
 }
 

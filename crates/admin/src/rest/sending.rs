@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use peeklock_engine::runtime::{Namespace, Response as Answer};
 use peeklock_engine::{Command, NewMessage, Refusal};
-use peeklock_message::submission::RequiredProperties;
+use peeklock_message::copy_blocks::CopyBlocks;
+use peeklock_message::submission::{BATCH_MESSAGES_MAX, RequiredProperties};
 use smallvec::SmallVec;
 
 use super::broker_properties::{BrokerProperties, MessageSettings};
@@ -44,12 +45,13 @@ pub(super) async fn send(
     let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
     let room = limits.body(announced_bytes).await?;
     let body = body::read(body, body_bytes_max).await?;
-    let _more = if is_batch { Some(limits.more(&room, batch::memory_bytes(&body)).await?) } else { None };
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
+    let parts = if is_batch { batch::Parts::of(&body) } else { batch::Parts::default() };
+    let _more = if is_batch { Some(limits.more(&room, parts.memory_bytes(wanted)).await?) } else { None };
     let messages = match single {
         Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(wanted, now_ms)?]),
         // Parsing may take long enough to delay other tasks.
-        None => tokio::task::spawn_blocking(move || read_batch(&body, wanted, now_ms))
+        None => tokio::task::spawn_blocking(move || read_batch(&body, parts.messages, wanted, now_ms))
             .await
             .map_err(|_| Error::internal())??,
     };
@@ -83,14 +85,17 @@ fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draf
 
 fn read_batch(
     body: &[u8],
+    count: usize,
     wanted: RequiredProperties,
     now_ms: u64,
 ) -> Result<SmallVec<[NewMessage; 1]>, Error> {
-    let messages = batch::read(body)?.enumerate().map(|(index, draft)| {
-        let at = |error: Error| Error { text: format!("Message {index}: {}", error.text).into(), ..error };
-        draft.and_then(|draft| draft.into_message(wanted, now_ms)).map_err(at)
-    });
-    messages.collect()
+    let mut messages = SmallVec::with_capacity(count.min(BATCH_MESSAGES_MAX));
+    let mut blocks = CopyBlocks::default();
+    batch::read(body, |draft| {
+        messages.push(draft.into_message_of(wanted, now_ms, &mut blocks)?);
+        Ok(())
+    })?;
+    Ok(messages)
 }
 
 /// A batch may be as large as a single message, as over AMQP.

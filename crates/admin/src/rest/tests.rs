@@ -37,7 +37,8 @@ async fn broker_within(budget: Budget) -> Broker {
     let options =
         NamespaceOptions { body_cache_bytes: 0, seed: Some(7), budget, ..NamespaceOptions::default() };
     let namespace = Namespace::start(shard, clock.clone(), options).await.unwrap();
-    namespace.declare("q", QueueOptions::default()).await.unwrap();
+    let queue = QueueOptions { max_message_size_bytes: 4 << 20, ..QueueOptions::default() };
+    namespace.declare("q", queue).await.unwrap();
     let access = Access::new(Policy::development(), Arc::new(namespace.clone()), clock.clone());
     let router = Admin::new(namespace, access.clone(), Limits::default()).router();
     Broker { router, access, clock }
@@ -95,22 +96,34 @@ async fn a_token_is_expired_at_its_expiry_time_and_a_wrong_one_is_refused() {
     }
 }
 
+/// Sends a batch; returns the status of the answer.
+async fn send_batch(broker: &Broker, body: String) -> u16 {
+    let request = Request::post("/q/messages")
+        .header("authorization", token(NOW_S + 3_600, "SAS_KEY_VALUE"))
+        .header("content-type", "application/vnd.microsoft.servicebus.json")
+        .body(Body::from(body))
+        .unwrap();
+    broker.router.clone().oneshot(request).await.unwrap().status().as_u16()
+}
+
 #[tokio::test]
 async fn a_batch_that_takes_more_memory_than_all_bodies_may_is_refused() {
     let broker = broker_within(Budget::new(16 << 20)).await;
-    let token = token(NOW_S + 3_600, "SAS_KEY_VALUE");
-    for (properties, status) in [(5_000, 201), (30_000, 413)] {
-        let few: Vec<String> = (0..1_000).map(|number| format!(r#""{number}":1"#)).collect();
-        let few = format!(r#"{{"UserProperties":{{{}}}}}"#, few.join(","));
-        let body = format!("[{}]", vec![few; properties / 1_000].join(","));
-        let request = Request::post("/q/messages")
-            .header("authorization", &token)
-            .header("content-type", "application/vnd.microsoft.servicebus.json")
-            .body(Body::from(body))
-            .unwrap();
-        let answer = broker.router.clone().oneshot(request).await.unwrap();
-        assert_eq!(answer.status().as_u16(), status, "{properties}");
+    for (messages, properties, status) in [(1, 5_000, 201), (30, 1_000, 201), (1, 30_000, 413)] {
+        let properties: Vec<String> = (0..properties).map(|number| format!(r#""{number}":1"#)).collect();
+        let message = format!(r#"{{"UserProperties":{{{}}}}}"#, properties.join(","));
+        let body = format!("[{}]", vec![message; messages].join(","));
+        assert_eq!(send_batch(&broker, body).await, status, "{messages} {}", properties.len());
     }
+}
+
+/// The smallest `memory_max` is 128 MiB.
+#[tokio::test]
+async fn a_batch_of_the_largest_number_of_messages_is_accepted_with_the_smallest_memory() {
+    let broker = broker_within(Budget::new(128 << 20)).await;
+    let message = r#"{"BrokerProperties":{"Label":"x"}}"#;
+    let body = format!("[{}]", [message; 32_768].join(","));
+    assert_eq!(send_batch(&broker, body).await, 201);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::condition::{self, Fault};
 use super::connection::Connection;
 use super::leaving::End;
-use super::limits::NULL_ATTACH_OVERHEAD_BYTES;
+use super::limits::{NAME_BYTES_MAX, NULL_ATTACH_OVERHEAD_BYTES};
 use super::link::{Link, LinkPhase, Side};
 use super::link_in::LinkIn;
 use super::link_out::LinkOut;
@@ -97,6 +97,10 @@ impl Connection {
             return Err(Fault::connection(condition::FRAMING_ERROR, reason));
         }
         self.check_names(&attach)?;
+        if attach.name.len() > NAME_BYTES_MAX {
+            let reason = format!("names of links have at most {NAME_BYTES_MAX} bytes");
+            return Err(Fault::session(session, condition::RESOURCE_LIMIT_EXCEEDED, reason));
+        }
         if attach.name.len() + NULL_ATTACH_OVERHEAD_BYTES > self.peer.frame_size_max as usize {
             let reason = "no answer to an attach with so long a link name fits the peer's max-frame-size";
             return Err(Fault::session(session, condition::FRAME_SIZE_TOO_SMALL, reason));
@@ -107,8 +111,11 @@ impl Connection {
             return Err(Fault::session(session, condition::HANDLE_IN_USE, reason));
         }
         if let Some(key) = self.links.named(role, &attach.name) {
-            let offered = |link: &Link| link.phase == LinkPhase::Offered && link.session == session;
-            if self.links.get(key).is_some_and(offered) {
+            // A link that was detached before its answer is found by its name until then.
+            let awaited = |link: &Link| {
+                link.session == session && matches!(link.phase, LinkPhase::Offered | LinkPhase::Detaching)
+            };
+            if self.links.get(key).is_some_and(awaited) {
                 self.attach_answered(key, attach);
                 return Ok(());
             }
@@ -185,8 +192,14 @@ impl Connection {
     /// Client: the peer's answer to our attach.
     fn attach_answered(&mut self, key: usize, attach: Box<Attach>) {
         let Some(link) = self.links.get_mut(key) else { return };
-        link.phase = LinkPhase::Attached;
         link.handle_in = Some(attach.handle);
+        if link.phase == LinkPhase::Detaching {
+            if let Some(session) = self.sessions.get_mut(link.session) {
+                session.handles_in.insert(attach.handle, key);
+            }
+            return;
+        }
+        link.phase = LinkPhase::Attached;
         link.snd_settle_mode = attach.snd_settle_mode;
         link.rcv_settle_mode = attach.rcv_settle_mode;
         if let (Side::In(side), Some(initial)) = (&mut link.side, attach.initial_delivery_count) {
@@ -237,10 +250,14 @@ impl Connection {
             return;
         }
         let (id, session, announced) = (link.id, link.session, link.announced);
+        let is_unanswered = link.phase == LinkPhase::Offered;
         self.flush_session_settlements(session);
         self.send_detach(key, true, error.clone());
         self.clear_link(key);
-        self.links.retire(key);
+        match is_unanswered {
+            true => self.links.retire_id(key),
+            false => self.links.retire(key),
+        }
         if let Some(link) = self.links.get_mut(key) {
             link.phase = LinkPhase::Detaching;
             self.links.detaching += 1;

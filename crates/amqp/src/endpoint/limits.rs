@@ -82,6 +82,9 @@ pub(super) const UNAUTHENTICATED_OUTBOX_BYTES_MAX: usize = 16 * 1024;
 /// Longest name or address of a link of an unauthenticated connection, in bytes.
 pub(super) const UNAUTHENTICATED_NAME_BYTES_MAX: usize = 1_024;
 
+/// Longest name of a link, in bytes: it is kept as long as the link. Those of SDKs have a few hundred.
+pub(super) const NAME_BYTES_MAX: usize = 4_096;
+
 /// Estimated memory of a session, in bytes.
 pub(super) const SESSION_BYTES: usize = 1_024;
 

@@ -116,7 +116,8 @@ impl Link {
 pub(super) struct Links {
     table: Slab<Link>,
     by_id: BTreeMap<LinkId, usize>,
-    /// Links that are not detaching, by name, for each of our roles (part 2.6.1: names are unique per direction).
+    /// Links by name, for each of our roles (part 2.6.1: names are unique per direction): those that are not detaching,
+    /// and those that wait for the answer to an attach.
     senders: HashMap<Arc<str>, usize>,
     receivers: HashMap<Arc<str>, usize>,
     ids_given: u32,
@@ -163,6 +164,13 @@ impl Links {
     pub(super) fn ids_named(&self, name: &str) -> impl Iterator<Item = LinkId> {
         let keys = [&self.senders, &self.receivers].map(|names| names.get(name).copied());
         keys.into_iter().flatten().filter_map(|key| Some(self.table.get(key)?.id))
+    }
+
+    /// Removes the link from the ids that the upper layer can find; its name still finds it.
+    pub(super) fn retire_id(&mut self, key: usize) {
+        if let Some(link) = self.table.get(key) {
+            self.by_id.remove(&link.id);
+        }
     }
 
     /// Removes the link from the ids and names that the upper layer can find.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Right, SessionRequest,
-    session_key,
+    AcceptedSession, Command, ReceiveMode, ReceiverId, ReceiverOptions, Right, SessionRequest, session_key,
 };
 
 use super::answer;
 use super::authorization::Need;
 use super::entities::Entity;
 use super::errors::Fault;
+use super::kept_attach::KeptAttach;
 use super::receiver::Receiver;
 use super::resolve::Node;
 use super::selector_filter::SelectorFilter;
@@ -31,11 +31,14 @@ const TOKEN_REQUEST_BYTES_MAX: u64 = 256 * 1024;
 /// Allowance for the request around the messages of a schedule operation, in bytes.
 const REQUEST_ENVELOPE_BYTES: u64 = 64 * 1024;
 
+/// Longest address of the target of a link for responses that is kept, in bytes.
+const RESPONSE_ADDRESS_BYTES_MAX: usize = 4_096;
+
 const CBS_NODE: &str = "$cbs";
 
 /// The answer to a receiver's attach while the engine opens the receiver.
 pub(super) struct Opening {
-    reply: Attach,
+    reply: KeptAttach,
     /// The largest message that the receiver accepts, in bytes; `None` for any.
     message_bytes_max: Option<u64>,
     /// The requested session.
@@ -115,7 +118,7 @@ impl ConnectionHandler {
     ) -> Result<(), Fault> {
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
         entity.check_send_allowed()?;
-        entity.check_enabled_for_sending()?;
+        entity.check_enabled_for_sending(&self.config.namespace)?;
         let destination = self.transfer_destination(&attach, &entity)?;
         let root = self.enter_session(session, &entity, false)?;
         self.watch(link, &entity, true);
@@ -167,8 +170,8 @@ impl ConnectionHandler {
                 // Durable JMS consumers use "copy" too: each subscription has its copies.
                 let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
                 let filter = SessionFilter::find(&source.filter)?;
-                if filter.is_some() && !entity.has_sessions() {
-                    return Err(Fault::Refused(Refusal::SessionNotSupported));
+                if filter.is_some() {
+                    entity.check_session_allowed()?;
                 }
                 let selector = SelectorFilter::find(&source.filter)?;
                 if browses {
@@ -178,7 +181,7 @@ impl ConnectionHandler {
                     return Err(not_implemented("A receiver of a session with a selector is not supported."));
                 }
                 self.enter_session(session, &entity, true)?;
-                self.open_receiver(link, entity, attach, (filter, selector));
+                self.open_receiver(link, entity, attach, (filter, selector))?;
             }
         }
         Ok(())
@@ -193,7 +196,9 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let target = match &attach.target {
-            Some(Target::Node(terminus)) => terminus.address.clone(),
+            Some(Target::Node(terminus)) => {
+                terminus.address.clone().filter(|address| address.len() <= RESPONSE_ADDRESS_BYTES_MAX)
+            }
             _ => None,
         };
         let name = attach.name.clone();
@@ -211,13 +216,12 @@ impl ConnectionHandler {
         entity: Arc<Entity>,
         attach: Attach,
         (filter, selector): (Option<SessionFilter>, Option<SelectorFilter>),
-    ) {
+    ) -> Result<(), Fault> {
         let mode = match attach.snd_settle_mode {
             SenderSettleMode::Settled => ReceiveMode::ReceiveAndDelete,
             // A generic client's default is mixed: unsettled is the safe interpretation.
             SenderSettleMode::Unsettled | SenderSettleMode::Mixed => ReceiveMode::PeekLock,
         };
-        let receiver = self.entities.next_receiver_id(&entity.partition);
         let partition = entity.partition.clone();
         let options = ReceiverOptions { source: entity.source(), mode };
         let session = filter.as_ref().map(|filter| SessionRequest {
@@ -232,12 +236,14 @@ impl ConnectionHandler {
         if let Some(held) = self.holds.get(&link) {
             held.confirm(&mut reply);
         }
+        if let Some(filter) = &selector {
+            filter.confirm(&mut reply);
+        }
+        let reply = self.keep_attach(reply)?;
+        let receiver = self.entities.next_receiver_id(&entity.partition);
         let mut opened = Receiver::new(link, entity, mode);
         let selects = selector.is_some();
-        if let Some(filter) = selector {
-            filter.confirm(&mut reply);
-            opened.selector = Some(filter.selector);
-        }
+        opened.selector = selector.map(|filter| filter.selector);
         self.receivers.insert(receiver, opened);
         self.links.insert(link, Link::Receiver(receiver));
         let pending = Pending::Open { link, opening: Box::new(Opening { reply, message_bytes_max, filter }) };
@@ -245,6 +251,7 @@ impl ConnectionHandler {
         if selects {
             self.tell(&partition, Command::Select { receiver });
         }
+        Ok(())
     }
 
     pub(super) fn receiver_opened(
@@ -254,6 +261,8 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
+        let Opening { reply, message_bytes_max, filter } = opening;
+        let reply = self.release_attach(reply);
         // Otherwise the peer has detached, and the engine was sent a command to close the receiver.
         let Some(&Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(opened) = self.receivers.get(&receiver) else { return };
@@ -261,7 +270,7 @@ impl ConnectionHandler {
         if opened.deletes {
             connection.gate(link);
         }
-        let Opening { mut reply, message_bytes_max, filter } = opening;
+        let Some(mut reply) = reply else { return };
         let mut accept = |reply| {
             connection.accept_attach(link, reply, 0);
             connection.limit_deliveries(link, message_bytes_max);

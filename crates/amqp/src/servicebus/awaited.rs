@@ -6,14 +6,13 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
 use peeklock_access::{ResolvedNode, Resource};
 
 use super::ConnectionHandler;
 use super::authorization::Need;
+use super::kept_attach::KeptAttach;
 use crate::endpoint::{Connection, LinkId, NowMs};
-use crate::wire::frame::{decode_body, encode_body};
-use crate::wire::performative::{Attach, Performative, Role, Target};
+use crate::wire::performative::{Attach, Role, Target};
 
 /// Maximum number of waiting attaches per connection.
 const ATTACHES_MAX: usize = 64;
@@ -27,16 +26,12 @@ struct AwaitedAttach {
     link: LinkId,
     session: u16,
     resource: Resource,
-    /// Encoded: decoded it could take forty times as much memory as on the wire.
-    attach: Bytes,
+    attach: KeptAttach,
 }
 
 impl AwaitedAttach {
     fn decode(self) -> Option<(LinkId, u16, Attach)> {
-        match decode_body(self.attach) {
-            Ok(Some((Performative::Attach(attach), _))) => Some((self.link, self.session, *attach)),
-            _ => None,
-        }
+        Some((self.link, self.session, self.attach.decode()?))
     }
 }
 
@@ -84,7 +79,7 @@ impl ConnectionHandler {
             return Some(attach);
         }
         let due = self.now.saturating_add(self.config.authorization_time_out_ms);
-        let attach = encode(attach);
+        let attach = KeptAttach::new(attach);
         self.awaited.0.push_back(AwaitedAttach { due, link, session, resource, attach });
         None
     }
@@ -126,12 +121,6 @@ impl ConnectionHandler {
             self.answer_attach(link, session, attach, connection);
         }
     }
-}
-
-fn encode(attach: Attach) -> Bytes {
-    let mut body = BytesMut::new();
-    encode_body(&Performative::Attach(Box::new(attach)), &mut body);
-    body.freeze()
 }
 
 /// The resource of an attach to a management node.

@@ -9,8 +9,8 @@ use peeklock_engine::runtime::{
     Transaction,
 };
 use peeklock_engine::{
-    Command, EntityOptions, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue, Timestamp,
-    name_key,
+    Command, EntityOptions, EntityStatus, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, SubQueue,
+    Timestamp, name_key,
 };
 use smallvec::SmallVec;
 
@@ -140,8 +140,8 @@ pub(crate) struct Entity {
     requires_session: bool,
     /// Whether its messages belong to partitions; of a subscription, its topic's. Never changes.
     pub(crate) is_partitioned: bool,
-    /// Whether messages could be sent to it at the time of attach.
-    is_enabled_for_sending: bool,
+    /// The status of the queue or topic at the time of attach; of a subscription, its topic's.
+    status: EntityStatus,
     /// Properties of sent messages that the entity needs; never changes.
     wanted: RequiredProperties,
     /// Largest encoded message accepted at the time of attach; of a subscription, its topic's.
@@ -161,7 +161,7 @@ impl Entity {
         let (wanted, is_partitioned) = (RequiredProperties::by(&options), options.is_partitioned());
         let is_temporary = options.is_temporary();
         let max_message_size_bytes = options.max_message_size_bytes();
-        let is_enabled_for_sending = options.status().allows_send();
+        let status = options.status();
         let (node, resource) = (node(&address), address.resource());
         let root = name_key(&address.name).into();
         Self {
@@ -176,7 +176,7 @@ impl Entity {
             is_temporary,
             requires_session,
             is_partitioned,
-            is_enabled_for_sending,
+            status,
             wanted,
             max_message_size_bytes,
             buckets: Vec::new(),
@@ -236,12 +236,27 @@ impl Entity {
         Ok(())
     }
 
-    /// Checks that the entity's status allows sending.
+    /// Checks that the entity's status allows sending; `namespace` is the name in the text.
     ///
     /// # Errors
-    /// [`Refusal::EntityDisabled`].
-    pub(crate) fn check_enabled_for_sending(&self) -> Result<(), Fault> {
-        if self.is_enabled_for_sending { Ok(()) } else { Err(Fault::Refused(Refusal::EntityDisabled)) }
+    /// [`Fault::EntityDisabled`], [`Fault::SendDisabled`].
+    pub(crate) fn check_enabled_for_sending(&self, namespace: &str) -> Result<(), Fault> {
+        match self.status {
+            EntityStatus::Active | EntityStatus::ReceiveDisabled => Ok(()),
+            EntityStatus::SendDisabled => Err(self.send_fault(Refusal::EntityDisabled, namespace)),
+            EntityStatus::Disabled => Err(self.fault(Refusal::EntityDisabled)),
+        }
+    }
+
+    /// Checks that a receiver of this address can have a session.
+    ///
+    /// # Errors
+    /// [`Fault::NotAllowed`] at a sub-queue (azure-sdk-for-java 10662), [`Refusal::SessionNotSupported`].
+    pub(crate) fn check_session_allowed(&self) -> Result<(), Fault> {
+        if self.requires_session && self.address.sub_queue != SubQueue::Main {
+            return Err(Fault::NotAllowed("Cannot create a MessageSession for a sub-queue."));
+        }
+        if self.has_sessions() { Ok(()) } else { Err(Fault::Refused(Refusal::SessionNotSupported)) }
     }
 
     /// Checks that messages can be received from this address.
@@ -268,13 +283,22 @@ impl Entity {
         self.check_receive_allowed()
     }
 
-    /// Maps a refusal of the engine for a link to this entity: a deleted entity is reported as not found, with a text
-    /// that the SDKs parse.
+    /// Maps a refusal of the engine for a link to this entity, or a request: texts that the SDKs parse name the entity.
     pub(crate) fn fault(&self, refusal: Refusal) -> Fault {
         match refusal {
             Refusal::EntityDeleted => Fault::EntityNotFound { uri: self.uri.clone() },
+            Refusal::EntityDisabled => Fault::EntityDisabled { uri: self.uri.clone() },
             other => Fault::Refused(other),
         }
+    }
+
+    /// [`Self::fault`] for a link or request that sends; `namespace` is the name in the text.
+    pub(crate) fn send_fault(&self, refusal: Refusal, namespace: &str) -> Fault {
+        if refusal != Refusal::EntityDisabled {
+            return self.fault(refusal);
+        }
+        let kind = if self.kind == Kind::Queue { "Queue" } else { "Topic" };
+        Fault::SendDisabled { entity: format!("{namespace}:{kind}:{}", self.address.name) }
     }
 }
 

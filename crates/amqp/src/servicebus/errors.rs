@@ -28,6 +28,19 @@ pub enum Fault {
         /// The full address as written by the client.
         uri: String,
     },
+    /// The status of the entity does not allow the operation. Service Bus's own wording (azure-service-bus 677,
+    /// azure-sdk-for-net 12935).
+    #[error("Messaging entity '{uri}' is currently disabled.")]
+    EntityDisabled {
+        /// The full address as written by the client.
+        uri: String,
+    },
+    /// The status of the entity does not allow sending. Service Bus's own wording (azure-sdk-for-net 10535, 22454).
+    #[error("Messaging entity '{entity}' is currently disabled for Send operations.")]
+    SendDisabled {
+        /// The names of the namespace, the kind and the entity.
+        entity: String,
+    },
     /// A right that no token on this connection grants.
     #[error(
         "Unauthorized access. '{right}' claim(s) are required to perform this operation on '{uri}'. Put a token to $cbs first."
@@ -180,6 +193,7 @@ impl Fault {
             Self::Refused(refusal) => refusal.into(),
             Self::Denied(denied) => denied.into(),
             Self::EntityNotFound { .. } => ErrorKind::EntityNotFound,
+            Self::EntityDisabled { .. } | Self::SendDisabled { .. } => ErrorKind::EntityDisabled,
             Self::Unauthorized { .. } => ErrorKind::RightMissing,
             Self::GrantEnded { .. } => ErrorKind::GrantEnded,
             Self::LinkIdle { .. } => ErrorKind::LinkIdle,

@@ -6,6 +6,7 @@ use peeklock_engine::runtime::Response;
 use super::authorization::Need;
 use super::entities::{Entity, Hold, Kind};
 use super::errors::Fault;
+use super::kept_attach::KeptAttach;
 use super::resolve::Node;
 use super::selector_filter::SelectorFilter;
 use super::{ConnectionHandler, Pending};
@@ -36,7 +37,7 @@ pub(super) struct Confirmed {
 /// An attach that waits until the requested entity is created.
 pub(super) struct Creating {
     pub(super) session: u16,
-    pub(super) attach: Attach,
+    pub(super) attach: KeptAttach,
     /// The address of the entity to create.
     pub(super) address: String,
     /// The error if the entity does not exist: the client may not create it.
@@ -97,15 +98,17 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
+        let Creating { session, attach, address, missing } = creating;
+        let attach = self.release_attach(attach);
         // Otherwise the peer has detached meanwhile.
         if !self.holds.contains_key(&link) {
             return;
         }
         let entered = match response {
-            Response::Done(Ok(())) => self.enter_created(link, creating, connection),
+            Response::Done(Ok(())) => self.enter_created(link, session, attach, address, connection),
             Response::Done(Err(Refusal::EntityDeleted)) => {
-                let uri = self.uri(&creating.address);
-                Err(creating.missing.unwrap_or(Fault::EntityNotFound { uri }))
+                let uri = self.uri(&address);
+                Err(missing.unwrap_or(Fault::EntityNotFound { uri }))
             }
             Response::Done(Err(refusal)) => Err(Fault::Refused(refusal)),
             _ => Err(Fault::Internal),
@@ -120,10 +123,12 @@ impl ConnectionHandler {
     fn enter_created(
         &mut self,
         link: LinkId,
-        creating: Creating,
+        session: u16,
+        attach: Option<Attach>,
+        address: String,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let Creating { session, mut attach, address, .. } = creating;
+        let mut attach = attach.ok_or(Fault::Internal)?;
         let Node::Entity(entity) = self.resolve(&address)? else { return Err(Fault::Internal) };
         if let Some(held) = self.holds.get_mut(&link) {
             held.path = Some(entity.resource.path().into());
@@ -134,8 +139,7 @@ impl ConnectionHandler {
                 self.enter_session(session, &entity, true)?;
                 source.address = Some(name);
             }
-            self.open_receiver(link, entity, attach, (None, None));
-            return Ok(());
+            return self.open_receiver(link, entity, attach, (None, None));
         }
         if let Some(Target::Node(target)) = &mut attach.target {
             target.address = Some(name);

@@ -19,6 +19,7 @@ mod envelope;
 mod errors;
 mod holds;
 mod idle;
+mod kept_attach;
 mod links;
 mod lock_token;
 mod management;
@@ -142,6 +143,8 @@ pub struct ConnectionHandler {
     early: EarlyRequests,
     /// Attaches to management nodes that wait for a token.
     awaited: AwaitedAttaches,
+    /// See [`Self::keep_attach`].
+    kept_excess_bytes: usize,
     /// Bytes that may wait for the peer in total, including expected answers.
     room_bytes: usize,
     encoder: Encoder,
@@ -201,6 +204,7 @@ impl ConnectionHandler {
             parked: VecDeque::new(),
             early: EarlyRequests::default(),
             awaited: AwaitedAttaches::default(),
+            kept_excess_bytes: 0,
             room_bytes: usize::MAX,
             encoder: Encoder::default(),
             responses: 0,

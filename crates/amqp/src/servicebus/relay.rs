@@ -60,7 +60,7 @@ impl ConnectionHandler {
         };
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
         entity.check_send_allowed()?;
-        entity.check_enabled_for_sending()?;
+        entity.check_enabled_for_sending(&self.config.namespace)?;
         let root = self.enter_session(session, &entity, false)?;
         Ok(Sender::new(entity, root))
     }

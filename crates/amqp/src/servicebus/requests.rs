@@ -204,7 +204,7 @@ impl ConnectionHandler {
         &mut self,
         operation: Operation,
         body: Value,
-        entity: &Entity,
+        entity: &Arc<Entity>,
         change: Option<&mut Change>,
     ) -> Result<management::Prepared, Fault> {
         let arguments = Arguments::new(body);
@@ -219,7 +219,8 @@ impl ConnectionHandler {
         let (random, sessions) = (&mut self.random, &self.sessions);
         let (tier, room_bytes) = (self.config.tier, self.room_bytes);
         let mut context = Context { entity, sessions, tier, room_bytes, next_id: &mut || random.random() };
-        management::prepare(operation, &arguments, &mut context)
+        let prepared = management::prepare(operation, &arguments, &mut context)?;
+        Ok(prepared.naming(entity, operation, &self.config))
     }
 
     /// Limits the responses that wait for a peer that does not read.

@@ -153,8 +153,7 @@ impl ConnectionHandler {
         let consumer = Consumer::of(source, &self.client.container_id)?;
         if consumer.is_named() {
             let name = consumer.affinity.subscription_name(named(&attach.name)).map_err(Fault::Argument)?;
-            self.share(link, topic, (name, consumer), (session, attach));
-            return Ok(());
+            return self.share(link, topic, (name, consumer), (session, attach));
         }
         self.check_manages(&topic.resource, &topic.uri)?;
         self.create_subscription(link, topic, consumer, (session, attach))
@@ -179,6 +178,7 @@ impl ConnectionHandler {
             }
         };
         let address = address_of(topic, &name);
+        let attach = self.keep_attach(attach)?;
         let creating = Creating { session, attach, address, missing: None };
         let (topic, options) = (topic.address.name.clone(), self.options_of_subscription(affinity));
         self.hold(link, Some(confirmed), creating, |handler, tag| {
@@ -195,7 +195,8 @@ impl ConnectionHandler {
         topic: &Arc<Entity>,
         (name, Consumer { affinity, selector, confirmed }): (String, Consumer),
         (session, attach): (u16, Attach),
-    ) {
+    ) -> Result<(), Fault> {
+        let attach = self.keep_attach(attach)?;
         let manage = self.check_manages(&topic.resource, &topic.uri);
         let may_create = manage.is_ok();
         let creating = Creating { session, attach, address: address_of(topic, &name), missing: manage.err() };
@@ -204,6 +205,7 @@ impl ConnectionHandler {
             let wanted = ClientSubscription { topic, name, options, selector, may_create };
             handler.entities.subscribe(wanted, handler.outbox.return_address(), tag)
         });
+        Ok(())
     }
 
     fn options_of_subscription(&self, affinity: ClientAffinity) -> SubscriptionOptions {

@@ -49,6 +49,7 @@ impl ConnectionHandler {
         self.check_manages(&Resource::entity(&name), &uri)?;
         self.check_holds()?;
         let options = self.options_of_temporary(kind);
+        let attach = self.keep_attach(attach)?;
         let creating = Creating { session, attach, address: name.clone(), missing: None };
         self.hold(link, None, creating, |handler, tag| {
             let wanted = Temporary::Entity { name, options };

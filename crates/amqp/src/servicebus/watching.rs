@@ -10,23 +10,31 @@ use super::ConnectionHandler;
 use super::entities::Entity;
 use crate::endpoint::{Connection, LinkId};
 
+/// A link that watches its entity.
+struct Watcher {
+    link: LinkId,
+    entity: Arc<Entity>,
+    /// Whether the link sends.
+    sends: bool,
+}
+
 /// The links of one connection that watch their entity.
 #[derive(Default)]
 pub(super) struct Watchers {
-    by_id: HashMap<ReceiverId, (LinkId, Arc<Entity>)>,
+    by_id: HashMap<ReceiverId, Watcher>,
     by_link: HashMap<LinkId, ReceiverId>,
 }
 
 impl Watchers {
-    fn add(&mut self, watcher: ReceiverId, link: LinkId, entity: Arc<Entity>) {
-        self.by_link.insert(link, watcher);
-        self.by_id.insert(watcher, (link, entity));
+    fn add(&mut self, id: ReceiverId, watcher: Watcher) {
+        self.by_link.insert(watcher.link, id);
+        self.by_id.insert(id, watcher);
     }
 
-    fn remove(&mut self, watcher: ReceiverId) -> Option<(LinkId, Arc<Entity>)> {
-        let (link, entity) = self.by_id.remove(&watcher)?;
-        self.by_link.remove(&link);
-        Some((link, entity))
+    fn remove(&mut self, id: ReceiverId) -> Option<Watcher> {
+        let watcher = self.by_id.remove(&id)?;
+        self.by_link.remove(&watcher.link);
+        Some(watcher)
     }
 
     pub(super) fn links(&self) -> Vec<LinkId> {
@@ -37,14 +45,14 @@ impl Watchers {
 impl ConnectionHandler {
     pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>, sends: bool) {
         let watcher = self.entities.next_receiver_id(&entity.partition);
-        self.watchers.add(watcher, link, Arc::clone(entity));
+        self.watchers.add(watcher, Watcher { link, entity: Arc::clone(entity), sends });
         self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue, sends });
     }
 
     /// Stops watching when a link has ended.
     pub(super) fn unwatch(&mut self, link: LinkId) {
         let Some(watcher) = self.watchers.by_link.get(&link).copied() else { return };
-        if let Some((_, entity)) = self.watchers.remove(watcher) {
+        if let Some(Watcher { entity, .. }) = self.watchers.remove(watcher) {
             self.tell(&entity.partition, Command::CloseReceiver { receiver: watcher });
         }
     }
@@ -56,9 +64,13 @@ impl ConnectionHandler {
         refusal: Refusal,
         connection: &mut Connection,
     ) {
-        let Some((link, entity)) = self.watchers.remove(watcher) else { return };
+        let Some(Watcher { link, entity, sends }) = self.watchers.remove(watcher) else { return };
         self.forget_link(link);
-        let error = self.tracker().error(&entity.fault(refusal));
+        let fault = match sends {
+            true => entity.send_fault(refusal, &self.config.namespace),
+            false => entity.fault(refusal),
+        };
+        let error = self.tracker().error(&fault);
         connection.detach(link, Some(error));
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 
 use super::*;
@@ -16,6 +18,15 @@ async fn the_session_names_caller_rights_and_broker() {
     assert_eq!(session["authorization_required"], false);
     assert_eq!(session["time_travel"], false);
     assert_eq!(session["now"], NOW);
+}
+
+/// The time of the machine may be corrected backward after the start.
+#[tokio::test(start_paused = true)]
+async fn the_uptime_is_independent_of_the_clock() {
+    let broker = Broker::start().await;
+    tokio::time::advance(Duration::from_secs(90)).await;
+    let uptime_ms = broker.get("overview").await.json(200)["uptime_ms"].as_u64();
+    assert!((90_000..95_000).contains(&uptime_ms.unwrap()), "{uptime_ms:?}");
 }
 
 #[tokio::test(start_paused = true)]

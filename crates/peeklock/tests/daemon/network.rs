@@ -199,6 +199,27 @@ fn unauthenticated_connections_make_room_for_new_ones() {
     drop(open_connection(&broker.address("http")));
 }
 
+/// Answers that need no credentials, such as those of health, don't protect a connection.
+#[test]
+fn http_connections_without_credentials_make_room_as_well() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "[network]\nunauthenticated_max = 8\nunauthenticated_per_address_max = 4\n");
+    let broker = home.start(&["--config", "p.toml"]);
+    let mut kept: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(broker.address("http")).unwrap();
+            stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream.read_exact(&mut [0; 12]).unwrap();
+            stream
+        })
+        .collect();
+    for stream in kept.iter_mut().take(16) {
+        // What is left of the answer, and then the end or a reset.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    speak_http(&mut TcpStream::connect(broker.address("http")).unwrap());
+}
+
 #[test]
 fn health_asks_over_tls_where_it_is_required() {
     let home = Home::new();

@@ -331,3 +331,24 @@ fn transfers_wait_for_the_answer_to_the_attach() {
     peer.bytes(b"");
     assert!(peer.server.take().is_empty() && peer.server.endpoint.accepts_input());
 }
+
+/// The answer to the attach is not taken for an attach by the peer, which would be answered in turn, without end.
+#[test]
+fn a_client_that_detaches_a_link_before_it_is_answered_ends_it() {
+    for attach in [sender("x"), receiver("x")] {
+        let mut pair = Pair::new();
+        let session = pair.client.endpoint.begin().unwrap();
+        pair.pump();
+        let before = (pair.client.endpoint.held_bytes(), pair.server.endpoint.held_bytes());
+        let link = pair.client.endpoint.attach(session, attach.clone()).unwrap();
+        pair.client_speaks();
+        pair.client.endpoint.detach(link, None);
+        pair.client.take();
+        pair.pump();
+        assert!(pair.client.take().is_empty());
+        let after = (pair.client.endpoint.held_bytes(), pair.server.endpoint.held_bytes());
+        assert_eq!(after, before, "both have forgotten it");
+        pair.server.take();
+        pair.link_on(session, attach, 0);
+    }
+}

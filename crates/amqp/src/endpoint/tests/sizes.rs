@@ -4,6 +4,7 @@ use super::super::{Config, Event};
 use super::pair::{config, message, receiver, sender};
 use super::peer::{AMQP, Peer, begin, link_flow, transfer};
 use crate::endpoint::condition::{self, error};
+use crate::endpoint::limits::NAME_BYTES_MAX;
 use crate::wire::Value;
 use crate::wire::frame::{FrameHeader, encode_frame};
 use crate::wire::performative::{Attach, DeliveryState, Open, Performative, Target, Terminus};
@@ -148,4 +149,18 @@ fn how_many_messages_wait_is_said_where_it_is_known() {
     assert_eq!(available(&mut peer, true), Some(0), "it has said that it has nothing");
     peer.server.endpoint.send(link, message(0, "m")).unwrap();
     assert_eq!(available(&mut peer, false), Some(1));
+}
+
+/// The name is kept as long as the link.
+#[test]
+fn a_link_with_too_long_a_name_ends_its_session() {
+    let named = |bytes: usize| Performative::Attach(Box::new(receiver(&"n".repeat(bytes))));
+    let mut peer = Peer::begun(config());
+    peer.say(named(NAME_BYTES_MAX));
+    assert!(peer.attach_event().is_some());
+    let mut peer = Peer::begun(config());
+    peer.say(named(NAME_BYTES_MAX + 1));
+    let frames = peer.hear_frames();
+    let [Performative::End(Some(error))] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!(&*error.condition, condition::RESOURCE_LIMIT_EXCEEDED);
 }

@@ -181,7 +181,17 @@ fn a_receiver_without_a_filter_is_for_the_engine_to_refuse() {
 #[test]
 fn a_filter_where_there_are_no_sessions_is_refused() {
     let mut harness = Harness::new();
-    for address in ["q", "sessions/$DeadLetterQueue", "t/Subscriptions/s"] {
+    let sessionless =
+        "A sessionful message receiver cannot be created on an entity that does not require sessions.";
+    // The service's words (azure-sdk-for-java 10662).
+    let sub_queue = "Cannot create a MessageSession for a sub-queue.";
+    let texts = [
+        ("q", sessionless),
+        ("q/$DeadLetterQueue", sessionless),
+        ("sessions/$DeadLetterQueue", sub_queue),
+        ("t/Subscriptions/s", sessionless),
+    ];
+    for (address, text) in texts {
         for value in [Value::Null, "".into(), "s".into()] {
             let mut attach = harness.receiver_attach(address);
             attach.source.as_mut().unwrap().filter = vec![(SESSION_FILTER.into(), value)];
@@ -189,7 +199,6 @@ fn a_filter_where_there_are_no_sessions_is_refused() {
             assert!(harness.commands().is_empty(), "the engine is not bothered");
             let error = refused(&mut harness);
             assert_eq!(&*error.condition, "amqp:not-allowed");
-            let text = "A sessionful message receiver cannot be created on an entity that does not require sessions.";
             assert!(error.description.as_deref().unwrap().starts_with(text));
         }
     }

@@ -169,7 +169,12 @@ fn rules_are_asked_of_the_subscription() {
     let properties = Sections::decode_map(&sections.application_properties).unwrap();
     assert_eq!(lookup(&properties, "statusCode"), Some(&Value::Int(404)));
     let text = lookup(&properties, "statusDescription").unwrap().as_str().unwrap();
-    assert!(text.starts_with("The messaging entity of this operation could not be found"), "{text}");
+    assert!(
+        text.starts_with(
+            "The messaging entity 'sb://localhost/t/Subscriptions/s/$management' could not be found"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -89,3 +89,23 @@ fn a_pending_send_to_a_deleted_entity_affects_no_other_entity() {
     assert_eq!(detached(&mut harness).len(), 1);
     assert!(harness.broker.pending.is_empty());
 }
+
+/// The texts are those of Service Bus (azure-sdk-for-net 10535, 12935, 22454).
+#[test]
+fn a_disabled_entity_is_named_with_what_is_disabled() {
+    let texts = [
+        (true, "q", "Messaging entity 'peeklock:Queue:q' is currently disabled for Send operations. "),
+        (true, "t", "Messaging entity 'peeklock:Topic:t' is currently disabled for Send operations. "),
+        (false, "q/$management", "Messaging entity 'sb://localhost/q/$management' is currently disabled. "),
+    ];
+    for (sends, address, expected) in texts {
+        let mut harness = Harness::new();
+        let (_, watcher, _) = watched(&mut harness, sends, address);
+        harness.events();
+        harness.output(Output::ReceiverClosed { receiver: watcher, refusal: Refusal::EntityDisabled });
+        let detached = detached(&mut harness);
+        let [(_, condition, text)] = &detached[..] else { panic!("{detached:?}") };
+        assert_eq!(condition, "com.microsoft:entity-disabled");
+        assert!(text.starts_with(expected), "{text}");
+    }
+}
