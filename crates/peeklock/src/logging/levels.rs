@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn refuses_words_that_are_no_level() {
-        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud", "[connection]=debug"] {
+        for text in ["", "verbose", "peeklock_amqp", "info,loud", "peeklock_amqp=loud", "[connection]=debug"]
+        {
             let error = text.parse::<LogFilter>().expect_err(text);
             assert!(error.contains("is not a log level"), "{error}");
         }

@@ -15,12 +15,12 @@ use std::time::Duration;
 use peeklock_console::LogRing;
 use peeklock_wire::loggable_within;
 use tracing::Subscriber;
+use tracing_subscriber::Layer;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{FilterExt, filter_fn};
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::Layer;
 
 use crate::audit::{self, AuditControl};
 use levels::Levels;
