@@ -287,7 +287,7 @@ impl Forwarder {
     }
 
     /// Settles a message that was not forwarded by its outcome.
-    fn settle(&self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
+    fn settle(&mut self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
         let why = match (outcome, self.source.sub_queue) {
             (RefusalOutcome::Later, _)
             | (RefusalOutcome::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
@@ -302,7 +302,10 @@ impl Forwarder {
         };
         let tokens = delivery.message.lock.iter().map(|lock| lock.token).collect();
         let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
-        self.send(None, Command::Settle { queue: self.source.queue, tokens, settlement });
+        // A refusal ends this attempt, see `take`: the message would stay locked without an end.
+        self.last_tag += 1;
+        let tag = Some(self.last_tag);
+        self.send(tag, Command::Settle { queue: self.source.queue, tokens, settlement });
         Ok(())
     }
 
@@ -365,6 +368,9 @@ impl Forwarder {
                 self.waiting.push_back(*delivery);
             }
             Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,
+            Output::Response { response: Response::Settled(failures), .. } if !failures.is_empty() => {
+                self.closed = true;
+            }
             _ => {}
         }
     }
