@@ -181,13 +181,14 @@ impl Forwarder {
         self.receiver = self.routes.next_receiver_id(&self.handle).ok_or(Stop::Over)?;
         let (receiver, source) = (self.receiver, self.source);
         let options = ReceiverOptions { source, mode: ReceiveMode::Forward };
-        self.closed = false;
         let opened = self.ask(Command::OpenReceiver { receiver, options, session: None }).await;
         match opened {
             Some(Response::Opened(Ok(_))) => {}
             Some(Response::Opened(Err(Refusal::EntityDeleted))) | None => return Err(Stop::Over),
             Some(_) => return Err(Stop::Pause),
         }
+        // Outputs for the earlier receiver have arrived before the answer.
+        self.closed = false;
         self.done = CreditLimit::default();
         self.give_credit();
         Ok(())
