@@ -1,9 +1,10 @@
 //! AutoDeleteOnIdle: an entity or subscription that is unused for `auto_delete_on_idle` is deleted (S-25…S-32).
 //!
 //! Each use is an event, so a partition without that option pays nothing. The exact time is kept in memory; a coarser one is
-//! stored, so that a restart never deletes early and extends the life by no more than [`step_ms`].
+//! stored, so that a restart deletes early by no more than [`step_ms`] (S-26).
 
 use super::queue::Queue;
+use super::state::State;
 use super::step::Step;
 use crate::command::Uses;
 use crate::event::Event;
@@ -51,6 +52,22 @@ impl Queue {
             || is_waited_for
             || self.subscriptions_in_use > 0
             || !self.activations.is_empty()
+    }
+}
+
+impl State {
+    /// Keeps the last uses of `other`, the state before this one was read back from the store.
+    pub(super) fn keep_uses_of(&mut self, other: &Self) {
+        let idling = |queue: &&Queue| queue.ends_when_idle();
+        for before in other.subscriptions.values().chain([&other.entity]).filter(idling) {
+            // The clock may have been set back.
+            let used_at = self.restored_instant(before.used_at);
+            let Some(queue) = self.queue_mut(before.id) else { continue };
+            // It was in use until now, which the next call records.
+            let is_used_now = before.is_in_use();
+            queue.used_at = if is_used_now { Timestamp::default() } else { queue.used_at.max(used_at) };
+            self.mark_processed(before.id);
+        }
     }
 }
 

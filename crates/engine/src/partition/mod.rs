@@ -180,12 +180,14 @@ impl Partition {
         self
     }
 
-    /// Skips all numbers that `other` reserved, because the store may not know of them.
+    /// Keeps what the store may not know of `other`, the state before this one was read back: the numbers that it reserved,
+    /// and the last uses.
     #[must_use]
-    pub fn with_numbers_of(mut self, other: &Self) -> Self {
+    pub fn in_place_of(mut self, other: &Self) -> Self {
         self.state.numbers_reserved = other.state.numbers_reserved;
         let next = &mut self.state.entity.next_number;
         *next = self.state.numbers_reserved.max(*next);
+        self.state.keep_uses_of(&other.state);
         self
     }
 

@@ -13,7 +13,7 @@ use crate::{
     Timestamp,
 };
 
-/// Locks ended and messages activated in one call; the rest follows in the next.
+/// Locks ended, messages activated, and messages made available after a delay in one call; the rest follows in the next.
 pub(super) const TIMERS_PER_CALL_MAX: usize = 1024;
 /// Copies of scheduled messages made in one call, not counting those of the last message; the rest follows in the next.
 pub(super) const COPIES_PER_CALL_MAX: usize = 4096;
@@ -36,6 +36,8 @@ pub(super) struct Step<'a> {
     pub(super) expiries_left: usize,
     /// Remaining number of message locks that may end in this call because their session's lock ended.
     pub(super) returns_left: usize,
+    /// Remaining number of messages whose hold-back time has passed that may become available in this call.
+    pub(super) frees_left: usize,
     /// Remaining number of copies of scheduled messages that may be made in this call.
     pub(super) copies_left: usize,
     /// Remaining bytes of unshared parts of copies in this call.
@@ -62,6 +64,7 @@ impl<'a> Step<'a> {
             rule_limits,
             expiries_left,
             returns_left,
+            frees_left: TIMERS_PER_CALL_MAX,
             copies_left,
             changed_bytes_left,
             state,

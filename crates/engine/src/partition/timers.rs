@@ -92,13 +92,14 @@ impl Step<'_> {
         self.touch_due_queues();
     }
 
-    /// Makes messages available whose hold-back time has passed, a bounded number in each call.
+    /// Makes messages available whose hold-back time has passed, a bounded number in each call over all queues.
     pub(super) fn free_held_back(&mut self, queue: QueueId) {
-        for _ in 0..TIMERS_PER_CALL_MAX {
-            let due = self.state().queue(queue).and_then(|queue| queue.first_to_free(self.now));
-            let Some((number, mut record)) = due.map(|(number, record)| (number, record.clone())) else {
-                return;
-            };
+        while self.frees_left > 0
+            && let Some((number, record)) =
+                self.state().queue(queue).and_then(|queue| queue.first_to_free(self.now))
+        {
+            let mut record = record.clone();
+            self.frees_left -= 1;
             record.hold_back(None);
             let (from, change) = (record.sub_queue(), Change::HeldBackNoLonger);
             self.emit(Event::Changed { queue, number, from, record, lock: None, change });

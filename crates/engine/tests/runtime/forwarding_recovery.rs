@@ -1,11 +1,12 @@
 //! Messages being forwarded when the store refuses a batch of their source.
 
+use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Namespace, Response};
-use peeklock_engine::{Forwarding, QueueOptions, Refusal, SubQueue};
-use peeklock_storage::Error;
+use peeklock_engine::{EntityStatus, Forwarding, QueueOptions, Refusal, SubQueue};
+use peeklock_storage::{Error, MemoryStore, ShardId, Store};
 
 use crate::broker::{Broker, Client, QUEUE, quiet};
-use crate::forwarding::{contents, to};
+use crate::forwarding::{contents, forwarding, to};
 
 const TARGET: &str = "target";
 const PAUSES_MS: u64 = 60_000;
@@ -70,4 +71,30 @@ async fn a_message_whose_joint_batch_is_refused_goes_on_later() {
     broker.store.release_all();
     quiet().await;
     goes_on_once(&broker, &mut client).await;
+}
+
+/// Without memory for more state, a settlement with a long reason is refused; the description contains the target's name.
+#[tokio::test]
+async fn a_message_that_can_not_be_dead_lettered_for_lack_of_memory_is_dead_lettered_later() {
+    const LIMIT: usize = 1 << 20;
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let budget = Budget::beside_state(64 << 20, 0, LIMIT);
+    let broker = Broker::within(store, lease, &budget, 0).await;
+    let target = "t".repeat(250);
+    broker.namespace.declare(&target, QueueOptions::default()).await.unwrap();
+    let waits = QueueOptions { status: EntityStatus::ReceiveDisabled, ..forwarding(to(&target)) };
+    broker.namespace.declare(QUEUE, waits).await.unwrap();
+    broker.client().sent("one").await;
+    broker.namespace.delete(&target).await.unwrap();
+    budget.state().measured(LIMIT);
+    let goes = QueueOptions { status: EntityStatus::Active, ..forwarding(to(&target)) };
+    broker.namespace.update(QUEUE, goes).await.unwrap();
+    quiet().await;
+    assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, ["one"]);
+    budget.state().measured(0);
+    broker.clock.advance(PAUSES_MS);
+    quiet().await;
+    assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, [""; 0]);
+    assert_eq!(contents(&broker, QUEUE, SubQueue::DeadLetter).await, ["one"]);
 }

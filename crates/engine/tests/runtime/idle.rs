@@ -107,6 +107,28 @@ async fn a_queue_whose_deletion_was_refused_is_deleted_before_another_gets_its_n
     assert_eq!(broker.namespace.entity(NAME).unwrap().queue, again);
 }
 
+/// The last use is stored coarsely, which only a restart may show (S-26).
+#[tokio::test]
+async fn a_refused_batch_does_not_shorten_the_life_of_an_idle_queue() {
+    const USED_AT_MS: u64 = 59_000;
+    for is_listened_to in [false, true] {
+        let (broker, mut client) = with_temporary().await;
+        client.sent("left").await;
+        if is_listened_to {
+            client.open(1, ReceiveMode::PeekLock, SubQueue::DeadLetter, 1);
+        }
+        broker.clock.advance(USED_AT_MS);
+        broker.store.fail_next(full());
+        let lost = client.send("lost");
+        assert_eq!(client.response().await, (lost, refused(Refusal::StorageFull)));
+        for (advance_ms, is_there) in [(IDLE_MS - 1, true), (1, false)] {
+            broker.clock.advance(advance_ms);
+            quiet().await;
+            assert_eq!(broker.namespace.entity(NAME).is_some(), is_there);
+        }
+    }
+}
+
 #[tokio::test]
 async fn one_about_to_be_deleted_accepts_nothing_although_its_last_batch_was_refused() {
     let (broker, mut client) = with_temporary().await;

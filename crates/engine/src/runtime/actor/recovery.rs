@@ -85,7 +85,7 @@ impl Actor {
         }
         let restored = self.restore_with_retries().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
-        self.owned.partition = restored.with_numbers_of(&self.owned.partition);
+        self.owned.partition = restored.in_place_of(&self.owned.partition);
         // Subscriptions whose deletion was in a refused batch exist again.
         self.resume_subscriptions();
         self.owned.counts.set_entity(&self.owned.partition, QueueId(self.owned.id.0));

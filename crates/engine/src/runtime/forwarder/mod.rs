@@ -181,13 +181,14 @@ impl Forwarder {
         self.receiver = self.routes.next_receiver_id(&self.handle).ok_or(Stop::Over)?;
         let (receiver, source) = (self.receiver, self.source);
         let options = ReceiverOptions { source, mode: ReceiveMode::Forward };
-        self.closed = false;
         let opened = self.ask(Command::OpenReceiver { receiver, options, session: None }).await;
         match opened {
             Some(Response::Opened(Ok(_))) => {}
             Some(Response::Opened(Err(Refusal::EntityDeleted))) | None => return Err(Stop::Over),
             Some(_) => return Err(Stop::Pause),
         }
+        // Outputs for the earlier receiver have arrived before the answer.
+        self.closed = false;
         self.done = CreditLimit::default();
         self.give_credit();
         Ok(())
@@ -287,7 +288,7 @@ impl Forwarder {
     }
 
     /// Settles a message that was not forwarded by its outcome.
-    fn settle(&self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
+    fn settle(&mut self, delivery: &Delivery, outcome: RefusalOutcome) -> Result<(), Stop> {
         let why = match (outcome, self.source.sub_queue) {
             (RefusalOutcome::Later, _)
             | (RefusalOutcome::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
@@ -302,7 +303,10 @@ impl Forwarder {
         };
         let tokens = delivery.message.lock.iter().map(|lock| lock.token).collect();
         let settlement = Settlement::DeadLetter { why: Arc::new(why), modify: Vec::new() };
-        self.send(None, Command::Settle { queue: self.source.queue, tokens, settlement });
+        // A refusal ends this attempt, see `take`: the message would stay locked without an end.
+        self.last_tag += 1;
+        let tag = Some(self.last_tag);
+        self.send(tag, Command::Settle { queue: self.source.queue, tokens, settlement });
         Ok(())
     }
 
@@ -365,6 +369,9 @@ impl Forwarder {
                 self.waiting.push_back(*delivery);
             }
             Output::ReceiverClosed { receiver, .. } if receiver == self.receiver => self.closed = true,
+            Output::Response { response: Response::Settled(failures), .. } if !failures.is_empty() => {
+                self.closed = true;
+            }
             _ => {}
         }
     }

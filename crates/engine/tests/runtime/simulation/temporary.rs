@@ -98,12 +98,11 @@ impl World {
         }
         let now = self.now();
         let found = self.find(Place::Temporary).map(|address| address.queue);
-        let was_full = self.was_full;
         let Temporary { present, known, asked, gone, .. } = &mut self.temporary;
         assert!(found.is_none_or(|found| !gone.contains(&found)), "{found:?} was deleted and is back");
         if let Some((gone, used)) = present.filter(|(queue, _)| Some(*queue) != found) {
             let idle = used.is_none_or(|used| used.plus_ms(IDLE_MS) <= now);
-            assert!(idle || was_full || *asked, "{gone:?} was deleted at {now:?}, used at {used:?}");
+            assert!(idle || *asked, "{gone:?} was deleted at {now:?}, used at {used:?}");
             *present = None;
             *asked = false;
         }

@@ -1,9 +1,9 @@
-use super::super::rig::message;
+use super::super::rig::{deliveries, message};
 use super::rig::{Rig, TOPIC, label, labelled, options, rule, with_sessions};
-use crate::partition::step::COPIES_PER_CALL_MAX;
+use crate::partition::step::{COPIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX};
 use crate::{
-    Command, EntityStatus, Event, Filter, MessageState, NewMessage, Refusal, SequenceNumber, SubQueue,
-    SubscriptionOptions, TopicOptions,
+    Command, EntityStatus, Event, Filter, MessageState, NewMessage, ReceiveMode, Refusal, SequenceNumber,
+    Settlement, SubQueue, SubscriptionOptions, TopicOptions,
 };
 
 fn scheduled(rig: &Rig, delay_ms: u64, message: NewMessage) -> NewMessage {
@@ -183,4 +183,29 @@ fn messages_with_slow_rules_are_published_over_several_calls() {
     }
     assert!(calls < 20, "{calls}");
     assert_eq!(rig.counts(queue), (0, 0));
+}
+
+#[test]
+fn a_call_makes_a_bounded_number_of_postponed_messages_available_in_however_many_subscriptions() {
+    const EACH: usize = 600;
+    const DELAY_MS: u64 = 5_000;
+    let mut rig = Rig::plain();
+    rig.checks = false;
+    let queues = ["a", "b", "c"].map(|name| rig.subscribe(name));
+    rig.try_send(vec![message("x"); EACH]).unwrap();
+    for queue in queues {
+        let receiver = rig.open(queue, SubQueue::Main, ReceiveMode::PeekLock);
+        let taken = deliveries(rig.credit(receiver, EACH as u64, false));
+        let tokens = taken.iter().map(|(_, _, lock)| lock.unwrap().token).collect();
+        let settlement = Settlement::Postpone { modify: Vec::new(), until: rig.now.plus_ms(DELAY_MS) };
+        rig.ask(Command::Settle { queue, tokens, settlement });
+    }
+    let mut freed = 0;
+    rig.now = rig.now.plus_ms(DELAY_MS);
+    while rig.partition.next_deadline().is_some_and(|at| at <= rig.now) {
+        rig.advance(0);
+        assert!((1..=TIMERS_PER_CALL_MAX).contains(&rig.events.len()), "{} events", rig.events.len());
+        freed += rig.events.len();
+    }
+    assert_eq!(freed, queues.len() * EACH);
 }
