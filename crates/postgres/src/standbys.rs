@@ -23,6 +23,15 @@ pub(crate) struct Standbys {
     confirming: i64,
 }
 
+/// Why no standby confirms commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// The setting was emptied: commits need no standby.
+    NoneNamed,
+    /// None of those named is connected: commits wait.
+    NoneConfirms,
+}
+
 impl Standbys {
     pub(crate) async fn of(session: &Session) -> Result<Self, Failure> {
         let row = session.query_one(STANDBYS, &[]).await?;
@@ -30,12 +39,11 @@ impl Standbys {
         Ok(Self { names, may_see: row.try_get(1)?, connected, confirming: row.try_get(3)? })
     }
 
-    /// Why commits wait, or are on one machine only; `None` if a standby confirms them as far as is known.
-    pub(crate) fn mistake(&self, durability: Durability) -> Option<&'static str> {
+    /// `None` if a standby confirms commits, as far as is known.
+    pub(crate) fn mistake(&self, durability: Durability) -> Option<Mistake> {
         match self.names.trim() {
-            "" if durability == Durability::Standby => Some("commits are on one machine only"),
-            "" => None,
-            _ => (self.may_see && self.confirming == 0).then_some("no standby confirms commits, which wait"),
+            "" => (durability == Durability::Standby).then_some(Mistake::NoneNamed),
+            _ => (self.may_see && self.confirming == 0).then_some(Mistake::NoneConfirms),
         }
     }
 }
@@ -59,7 +67,7 @@ mod tests {
     fn a_server_without_a_confirming_standby_is_described() {
         let none = Standbys { names: "ANY 1 (s1, s2)".to_owned(), may_see: true, ..Standbys::default() };
         assert_eq!(none.to_string(), "synchronous_standby_names = 'ANY 1 (s1, s2)'; connected: none");
-        assert_eq!(none.mistake(Durability::Standby), Some("no standby confirms commits, which wait"));
+        assert_eq!(none.mistake(Durability::Standby), Some(Mistake::NoneConfirms));
         let hidden = Standbys { may_see: false, ..none.clone() };
         assert!(hidden.to_string().ends_with("not visible without pg_monitor"));
         assert_eq!(hidden.mistake(Durability::Standby), None);
@@ -67,7 +75,7 @@ mod tests {
         assert!(one.to_string().ends_with("connected: s1 (streaming, quorum)"));
         assert_eq!(one.mistake(Durability::Standby), None);
         let emptied = Standbys { names: String::new(), ..one };
-        assert_eq!(emptied.mistake(Durability::Standby), Some("commits are on one machine only"));
+        assert_eq!(emptied.mistake(Durability::Standby), Some(Mistake::NoneNamed));
         assert_eq!(emptied.mistake(Durability::Service), None);
     }
 }

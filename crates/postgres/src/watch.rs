@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use crate::failure::Failure;
 use crate::options::Durability;
-use crate::standbys::Standbys;
+use crate::standbys::{Mistake, Standbys};
 use crate::{Database, Session};
 
 const STANDBYS: Family = Family::gauge(
@@ -120,7 +120,7 @@ async fn run(database: Database, figures: Arc<Mutex<Figures>>) {
 async fn round(
     database: &Database,
     session: &mut Option<Session>,
-    mistake: &mut Option<&'static str>,
+    mistake: &mut Option<Mistake>,
 ) -> Result<Figures, Failure> {
     if session.as_ref().is_none_or(Session::is_closed) {
         *session = Some(database.connect("figures").await?);
@@ -147,13 +147,14 @@ async fn round(
 }
 
 /// Logs when commits begin to wait for a standby, or to need none, and when that ends.
-fn report(standbys: &Standbys, durability: Durability, reported: &mut Option<&'static str>) {
+fn report(standbys: &Standbys, durability: Durability, reported: &mut Option<Mistake>) {
     let mistake = standbys.mistake(durability);
     if std::mem::replace(reported, mistake) == mistake {
         return;
     }
     match mistake {
-        Some(mistake) => tracing::warn!(%standbys, "{mistake}"),
+        Some(Mistake::NoneNamed) => tracing::warn!(%standbys, "commits are on one machine only"),
+        Some(Mistake::NoneConfirms) => tracing::warn!(%standbys, "no standby confirms commits, which wait"),
         None => tracing::info!(%standbys, "commits are confirmed by standbys again"),
     }
 }

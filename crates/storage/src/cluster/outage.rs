@@ -40,8 +40,7 @@ impl Shared {
     /// has ended.
     pub(super) fn begin_outage(self: &Arc<Self>) {
         let Some(outage) = self.outages.begin() else { return };
-        let (shared, pause) =
-            (Arc::downgrade(self), self.environment.pause(self.options.failing_after));
+        let (shared, pause) = (Arc::downgrade(self), self.environment.pause(self.options.failing_after));
         let announce = async move {
             pause.await;
             if let Some(shared) = shared.upgrade() {
