@@ -18,20 +18,20 @@ pub(super) struct Outages {
 impl Outages {
     /// Counts a beginning, and returns the count; `None` if an outage is under way already.
     fn begin(&self) -> Option<u64> {
-        let step = |count: u64| (count % 2 == 0).then_some(count + 1);
+        let step = |count: u64| count.is_multiple_of(2).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).ok().map(|before| before + 1)
     }
 
     /// Counts an end, and returns whether there was an outage.
     fn end(&self) -> bool {
-        let step = |count: u64| (count % 2 == 1).then_some(count + 1);
+        let step = |count: u64| (!count.is_multiple_of(2)).then_some(count + 1);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
     }
 
     /// Whether the outage under way has lasted long.
     pub(super) fn is_long(&self) -> bool {
         let count = self.count.load(Ordering::Acquire);
-        count % 2 == 1 && self.long.load(Ordering::Acquire) == count
+        !count.is_multiple_of(2) && self.long.load(Ordering::Acquire) == count
     }
 }
 
