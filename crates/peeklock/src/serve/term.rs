@@ -154,6 +154,7 @@ impl Term {
             patience = finish => patience,
             lost = self.namespace.shard_lost() => match self.held {
                 Some(_) if !has_lost_records(&lost) => {
+                    tracing::warn!(%lost, "some requests could not be answered; clients will retry them");
                     process.network.close_amqp();
                     FINISH_WITHIN
                 }
