@@ -91,11 +91,13 @@ impl Appender {
             }
             if Instant::now() >= until {
                 let (server, shard) = (self.session.server(), self.shard.0);
-                let standbys = Standbys::of(&self.session).await?;
-                let reason = format!(
+                let mut reason = format!(
                     "{server}: {waiting} commits of shard {shard} wait for a standby: no standby of \
-                     synchronous_standby_names confirms ({standbys})"
+                     synchronous_standby_names confirms"
                 );
+                if let Ok(standbys) = Standbys::of(&self.session).await {
+                    reason.push_str(&format!(" ({standbys})"));
+                }
                 return Err(Failure::Unfit { reason });
             }
             sleep(Duration::from_millis(20)).await;
