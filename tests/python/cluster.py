@@ -127,6 +127,9 @@ class Pair:
             "primary killed and started again": self.restart_primary,
             "primary paused and another promoted": self.promote_beside,
             "primary killed, then the serving broker": self.kill_both,
+            "primary killed, then the serving broker handed over": self.hand_over_without_primary,
+            "sessions of brokers ended": lambda generator: self.end_sessions("pg_terminate_backend", generator),
+            "statements of brokers cancelled": lambda generator: self.end_sessions("pg_cancel_backend", generator),
             "standby killed": self.kill_standby,
             "standbys paused": self.pause_standbys,
             "waits for standbys cancelled": self.cancel_waits,
@@ -189,6 +192,23 @@ class Pair:
         self.trio.promote()
         broker.daemon.launch()
         self._rejoin(old)
+
+    def hand_over_without_primary(self, generator: random.Random):
+        """The release can't be recorded, so the other one waits until the lease has expired."""
+        broker, old = self.serving(), self.trio.primary
+        old.kill()
+        broken(generator)
+        assert broker.daemon.stop() == 0, self.logs()
+        self.trio.promote()
+        broker.daemon.launch()
+        self._rejoin(old)
+
+    def end_sessions(self, function: str, generator: random.Random):
+        """All sessions of the brokers, or their statements, some times in a row."""
+        active = "select pid from pg_stat_activity where usename = 'peeklock' and backend_type = 'client backend'"
+        for _ in range(20):
+            self.trio.primary.sql(f"select {function}(pid) from ({active}) sessions")
+            time.sleep(generator.uniform(0.01, 0.1))
 
     def kill_standby(self, generator: random.Random):
         standby = generator.choice(self.trio.standbys)

@@ -54,6 +54,13 @@ impl Replicated {
     pub(crate) fn leases(&self) -> Arc<dyn LeaseTable> {
         Arc::new(PostgresLeases::new(self.database.clone()))
     }
+
+    /// The same table for a node: while it stands by, it observes which records the log must not lose.
+    pub(crate) fn leases_of_node(&self) -> Arc<dyn LeaseTable> {
+        let store = self.store.clone();
+        let note = move |shard, last| store.note_durable(shard, last);
+        Arc::new(PostgresLeases::observing(self.database.clone(), note))
+    }
 }
 
 /// The lease times from a configuration.

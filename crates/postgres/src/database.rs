@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -29,6 +30,8 @@ struct Inner {
     context: ConnectionContext,
     /// Set once the tables exist. They are not created again, since missing tables mean lost data.
     has_tables: OnceCell<()>,
+    /// The highest timeline of a server that was used.
+    timeline: AtomicU32,
 }
 
 impl std::fmt::Debug for Database {
@@ -46,7 +49,7 @@ impl Database {
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
         let tls = TlsFiles::read(options.tls.clone())?;
         let context = ConnectionContext { options, tls, metrics, tolerance: SilenceTolerance::default() };
-        Ok(Self(Arc::new(Inner { context, has_tables: OnceCell::new() })))
+        Ok(Self(Arc::new(Inner { context, has_tables: OnceCell::new(), timeline: AtomicU32::new(0) })))
     }
 
     /// The options of the connection.
@@ -65,7 +68,7 @@ impl Database {
     /// the first use. `purpose` is appended to `application_name` in `pg_stat_activity`.
     ///
     /// If two servers accept writes, the one on the higher timeline is the primary: the other was left behind by a
-    /// fail-over.
+    /// fail-over. Such a server is not used alone either, because it lacks later commits.
     ///
     /// # Errors
     /// [`Failure::Unfit`] with the answer of each host; others when the connection ends meanwhile.
@@ -106,31 +109,47 @@ impl Database {
                 Err(failure) => failures.push(failure),
             }
         }
-        newest(found).await.ok_or_else(|| {
-            failures.sort();
-            Failure::Unfit { reason: format!("no server can be used: {}", failures.join("; ")) }
-        })
+        if let Some((timeline, session)) = newest(found).await {
+            match self.check_timeline(timeline) {
+                Ok(()) => return Ok(session),
+                Err(reason) => failures.push(format!("{}: {reason}", session.server())),
+            }
+        }
+        failures.sort();
+        Err(Failure::Unfit { reason: format!("no server can be used: {}", failures.join("; ")) })
+    }
+
+    /// Refuses a lower timeline than the highest one used; `None`, for a service without the query, is accepted.
+    fn check_timeline(&self, timeline: Option<u32>) -> Result<(), String> {
+        let Some(timeline) = timeline else { return Ok(()) };
+        let highest = self.0.timeline.fetch_max(timeline, Ordering::Relaxed);
+        if timeline >= highest {
+            return Ok(());
+        }
+        Err(format!(
+            "a fail-over has left it behind: it is on timeline {timeline}, and a server on timeline {highest} was used \
+             before"
+        ))
     }
 }
 
-/// The session on the highest timeline. Timelines are queried only for several sessions, because not every service
-/// supports the query.
-async fn newest(mut sessions: Vec<Session>) -> Option<Session> {
-    if sessions.len() < 2 {
-        return sessions.pop();
-    }
-    let mut newest: Option<(u32, Session)> = None;
+/// The session on the highest timeline.
+async fn newest(sessions: Vec<Session>) -> Option<(Option<u32>, Session)> {
+    let is_one = sessions.len() < 2;
+    let mut newest: Option<(Option<u32>, Session)> = None;
     for session in sessions {
-        let timeline = timeline(&session).await.unwrap_or_default();
-        tracing::warn!(server = session.server(), timeline, "more than one server accepts writes");
+        let timeline = timeline(&session).await;
+        if !is_one {
+            tracing::warn!(server = session.server(), timeline, "more than one server accepts writes");
+        }
         if newest.as_ref().is_none_or(|(highest, _)| timeline > *highest) {
             newest = Some((timeline, session));
         }
     }
-    newest.map(|(_, session)| session)
+    newest
 }
 
-/// The first eight digits of a WAL file's name are its timeline.
+/// The first eight digits of a WAL file's name are its timeline. Not every service supports the query.
 async fn timeline(session: &Session) -> Option<u32> {
     let query = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
     let row = session.query_one(query, &[]).await.ok()?;

@@ -8,22 +8,25 @@
 //! The rows contain the server's clock for people. It does not influence decisions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join};
 use peeklock_cluster::{
     Answer, Lease, LeaseTable, Live, NodeInfo, NodeName, Renewal, SeenLease, Session as NodeSession,
     Standing, Status, TableError, Version,
 };
 use peeklock_storage::ShardId;
+use peeklock_storage::cluster::RecordId;
 use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 use tokio_postgres::{Row, Statement};
 
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::observer::Observer;
+use crate::session::{Parameters, Session};
 
 /// Channel on which nodes are notified of released leases.
 const CHANNEL: &str = "peeklock_leases";
@@ -91,6 +94,7 @@ pub struct PostgresLeases(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     database: Database,
+    observer: Option<Observer>,
     connected: Mutex<Option<Connected>>,
     changes: watch::Sender<()>,
 }
@@ -100,6 +104,8 @@ struct Inner {
 struct Connected {
     session: Session,
     renew: Statement,
+    /// Whether the last renewal held a lease. The node learns then of every record from its own commits.
+    holds: AtomicBool,
     listening: AbortHandle,
 }
 
@@ -114,7 +120,19 @@ impl PostgresLeases {
     /// The table in this database. Does not connect yet.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self(Arc::new(Inner { database, connected: Mutex::new(None), changes: watch::Sender::new(()) }))
+        Self::with(database, None)
+    }
+
+    /// Like [`Self::new`]; while the node holds no lease, each renewal also reports to `note` the last record of each
+    /// log, once that record is certainly as durable as an acknowledged one.
+    #[must_use]
+    pub fn observing(database: Database, note: impl Fn(ShardId, RecordId) + Send + Sync + 'static) -> Self {
+        Self::with(database, Some(Observer::new(note)))
+    }
+
+    fn with(database: Database, observer: Option<Observer>) -> Self {
+        let (connected, changes) = (Mutex::new(None), watch::Sender::new(()));
+        Self(Arc::new(Inner { database, observer, connected, changes }))
     }
 
     /// Runs a request on the session. A session with an abandoned request is discarded: the next request opens another.
@@ -157,39 +175,48 @@ impl Inner {
                 changes.send_replace(());
             }
         });
-        Ok(Connected { session, renew, listening: listening.abort_handle() })
+        let holds = AtomicBool::new(false);
+        Ok(Connected { session, renew, holds, listening: listening.abort_handle() })
     }
 }
 
 impl Connected {
-    async fn renew(&self, renewal: &Renewal) -> Result<Standing, Failure> {
+    async fn renew(&self, renewal: &Renewal, observer: Option<&Observer>) -> Result<Standing, Failure> {
+        let observer = observer.filter(|_| !self.holds.load(Ordering::Relaxed));
         let NodeInfo { name, session, address, release } = &renewal.node;
         let shards = i32::try_from(renewal.shards).unwrap_or(i32::MAX);
         let (take_shards, take_versions) = columns(&renewal.takes);
         let (releases, release_versions) = columns(&renewal.releases);
         let (wanted_shards, wanted_nodes): (Vec<i32>, Vec<&str>) =
             renewal.wanted.iter().map(|(shard, node)| (id(*shard), node.0.as_str())).unzip();
-        let rows = self
-            .session
-            .query(
-                &self.renew,
-                &[
-                    &name.0,
-                    &session.0.cast_signed(),
-                    address,
-                    release,
-                    &renewal.accepts,
-                    &shards,
-                    &renewal.silent_after.as_secs_f64(),
-                    &take_shards,
-                    &take_versions,
-                    &releases,
-                    &wanted_shards,
-                    &wanted_nodes,
-                    &release_versions,
-                ],
-            )
-            .await?;
+        let (session, silent_after_secs) = (session.0.cast_signed(), renewal.silent_after.as_secs_f64());
+        let parameters: Parameters<'_> = &[
+            &name.0,
+            &session,
+            address,
+            release,
+            &renewal.accepts,
+            &shards,
+            &silent_after_secs,
+            &take_shards,
+            &take_versions,
+            &releases,
+            &wanted_shards,
+            &wanted_nodes,
+            &release_versions,
+        ];
+        let look = async {
+            match observer {
+                Some(observer) => observer.look(&self.session, renewal.shards).await,
+                None => Vec::new(),
+            }
+        };
+        // Sent in this order, so the confirmed commit of the renewal covers what was seen.
+        let (seen, rows) = join(look, self.session.query(&self.renew, parameters)).await;
+        let rows = rows?;
+        if let Some(observer) = observer {
+            observer.note(seen);
+        }
         let mut standing = Standing::default();
         for row in &rows {
             match row.try_get::<_, &str>(0)? {
@@ -202,6 +229,7 @@ impl Connected {
                 _ => standing.nodes.push(node(row)?),
             }
         }
+        self.holds.store(!standing.held.is_empty(), Ordering::Relaxed);
         if !releases.is_empty() {
             self.tell().await?;
         }
@@ -278,7 +306,10 @@ fn node(row: &Row) -> Result<Live, Failure> {
 
 impl LeaseTable for PostgresLeases {
     fn renew(&self, renewal: Renewal) -> Answer<Standing> {
-        self.ask(move |connected| async move { connected.renew(&renewal).await }.boxed())
+        let inner = Arc::clone(&self.0);
+        self.ask(move |connected| {
+            async move { connected.renew(&renewal, inner.observer.as_ref()).await }.boxed()
+        })
     }
 
     fn leave(&self, node: NodeInfo) -> Answer<()> {

@@ -11,6 +11,7 @@
 //!                 schema    creates the tables under a lock                         (schema.rs)
 //!                 session   drives a connection; notices, silence                   (session.rs)
 //! PostgresLeases ▶ leases   assignment of shards to nodes                           (leases.rs)
+//!                 observer  the ends of logs, for nodes that stand by               (observer.rs)
 //! ```
 //!
 //! # In doubt
@@ -29,11 +30,13 @@ mod failure;
 mod leases;
 mod log;
 mod metrics;
+mod observer;
 mod options;
 mod reach;
 mod schema;
 mod session;
 mod settings;
+mod standbys;
 mod stream;
 mod tls;
 mod watch;

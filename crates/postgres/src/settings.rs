@@ -14,7 +14,7 @@ const VERSION_MIN: u32 = 140_000;
 /// * `client_min_messages`: the only sign of a commit without its standby is a warning; debug output would flood.
 /// * No time-outs: a statement ended by the server is one more case of doubt.
 /// * `client_connection_check_interval`: a session that waits for a lock notices that its client is gone.
-/// * Index plans only: plans are made once, possibly while the tables are still empty.
+/// * Index plans only, whatever the role has disabled: plans are made once, possibly while the tables are still empty.
 fn setup(schema: &str) -> String {
     format!(
         r#"select pg_is_in_recovery() as is_standby, current_setting('server_version_num') as version,
@@ -26,7 +26,9 @@ select set_config('client_min_messages', 'warning', false), set_config('synchron
   set_config('search_path', '"{schema}"', false), set_config('default_transaction_isolation', 'read committed', false),
   set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false),
   set_config('enable_bitmapscan', 'off', false), set_config('enable_hashjoin', 'off', false),
-  set_config('enable_mergejoin', 'off', false), set_config('jit', 'off', false),
+  set_config('enable_mergejoin', 'off', false), set_config('enable_indexscan', 'on', false),
+  set_config('enable_indexonlyscan', 'on', false), set_config('enable_nestloop', 'on', false),
+  set_config('max_parallel_workers_per_gather', '0', false), set_config('jit', 'off', false),
   set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '3', false),
   set_config('tcp_keepalives_count', '3', false);
 select set_config(name, case name when 'client_connection_check_interval' then '2s' else '0' end, false)

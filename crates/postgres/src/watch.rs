@@ -9,6 +9,8 @@ use tokio::task::AbortHandle;
 use tokio_postgres::Row;
 
 use crate::failure::Failure;
+use crate::options::Durability;
+use crate::standbys::{Mistake, Standbys};
 use crate::{Database, Session};
 
 const STANDBYS: Family = Family::gauge(
@@ -103,8 +105,9 @@ fn lock(figures: &Mutex<Figures>) -> MutexGuard<'_, Figures> {
 
 async fn run(database: Database, figures: Arc<Mutex<Figures>>) {
     let mut session = None;
+    let mut mistake = None;
     loop {
-        let found = round(&database, &mut session).await;
+        let found = round(&database, &mut session, &mut mistake).await;
         if let Err(failure) = &found {
             tracing::debug!(%failure, "the database's figures can't be read");
             session = None;
@@ -114,7 +117,11 @@ async fn run(database: Database, figures: Arc<Mutex<Figures>>) {
     }
 }
 
-async fn round(database: &Database, session: &mut Option<Session>) -> Result<Figures, Failure> {
+async fn round(
+    database: &Database,
+    session: &mut Option<Session>,
+    mistake: &mut Option<Mistake>,
+) -> Result<Figures, Failure> {
     if session.as_ref().is_none_or(Session::is_closed) {
         *session = Some(database.connect("figures").await?);
     }
@@ -134,8 +141,24 @@ async fn round(database: &Database, session: &mut Option<Session>) -> Result<Fig
         figures.confirming = number(&row, 1)?;
         figures.lag_bytes = number(&row, 2)?;
         figures.xmin_age = number(&row, 3)?;
+        if let Ok(standbys) = Standbys::of(session).await {
+            report(&standbys, database.options().durability, mistake);
+        }
     }
     Ok(figures)
+}
+
+/// Logs when commits begin to wait for a standby, or to need none, and when that ends.
+fn report(standbys: &Standbys, durability: Durability, reported: &mut Option<Mistake>) {
+    let mistake = standbys.mistake(durability);
+    if std::mem::replace(reported, mistake) == mistake {
+        return;
+    }
+    match mistake {
+        Some(Mistake::NoneNamed) => tracing::warn!(%standbys, "commits are on one machine only"),
+        Some(Mistake::NoneConfirms) => tracing::warn!(%standbys, "no standby confirms commits, which wait"),
+        None => tracing::info!(%standbys, "commits are confirmed by standbys again"),
+    }
 }
 
 fn number(row: &Row, at: usize) -> Result<Option<u64>, Failure> {

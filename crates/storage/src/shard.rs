@@ -32,7 +32,7 @@ pub enum Pressure {
     /// Only the reserve is left: callers must refuse new messages; batches that remove are still accepted.
     Full,
     /// As [`Self::Full`], but the system refuses to extend the store for another reason than lack of room, which may pass
-    /// at any time.
+    /// at any time. A replicated log that can't be written makes batches wait that remove.
     Failing,
 }
 

@@ -101,6 +101,23 @@ fn a_hint_during_a_request_is_followed_after_its_answer() {
     assert_eq!(node.due(), ms(505), "once");
 }
 
+/// The process was stopped while it waited for the answer, and another node has taken the lease since. A take-over would
+/// fence that node.
+#[test]
+fn an_answer_that_was_read_too_late_gains_nothing() {
+    let mut node = Node::new(info(0, 1), Settings::default(), ms(0));
+    let _asked = node.ask(ms(0));
+    let lease =
+        Lease { shard: ShardId(0), holder: Some((name(0), Session(1))), version: Version(2), wanted: None };
+    let held = Standing { held: vec![ShardId(0)], leases: vec![lease.clone()], nodes: Vec::new() };
+    let late = ms(60_000);
+    assert_eq!(node.answered(late, Ok(held.clone())), []);
+    assert_eq!(node.due(), late, "it asks again at once");
+    let _asked = node.ask(late);
+    let until = late + Settings::default().tenure();
+    assert_eq!(node.answered(late + ms(5), Ok(held)), [News::Gained(ShardId(0), until)]);
+}
+
 #[test]
 fn without_disturbance_a_lease_is_never_lost_nor_paused() {
     let mut world = World::new(5, 3, &Settings::default());

@@ -12,7 +12,7 @@ use super::process::Process;
 use super::signals::Signals;
 use super::standby::{Held, Standby};
 use super::store::{Cluster, OpenStore, SHARD, Shards};
-use super::term::{Term, TermEnd};
+use super::term::{Term, TermEnd, has_lost_records};
 use super::{end, supervisor};
 use crate::config::Config;
 
@@ -80,8 +80,7 @@ impl Node<'_> {
                     tracing::info!(%to, "handing over");
                     term.hand_over(process).await?;
                 }
-                // The log lost acknowledged records: a retry would accept that.
-                TermEnd::Lost(lost) if matches!(lost.reason, Error::Corrupt { .. }) => {
+                TermEnd::Lost(lost) if has_lost_records(&lost) => {
                     term.abandon(process).await?;
                     return Err(ServeError::Lost(lost));
                 }

@@ -44,10 +44,19 @@ impl Standby {
         LeaseFigures(Arc::clone(&self.0))
     }
 
-    /// Resolves once this node has the lease.
+    /// Resolves once this node has the lease, or is to hand it over: a take-over with a lease that has expired would fence
+    /// the node that has taken it.
     pub(super) async fn held(&self) -> Held {
-        let membership = self.0.gained(SHARD).await;
-        Held { member: Arc::clone(&self.0), membership, is_leaving: Arc::default() }
+        loop {
+            let membership = self.0.gained(SHARD).await;
+            let ended = tokio::select! {
+                ended = membership.ended() => Some(ended),
+                () = membership.tenure().returns() => None,
+            };
+            if ended != Some(Ended::Lost) {
+                return Held { member: Arc::clone(&self.0), membership, is_leaving: Arc::default() };
+            }
+        }
     }
 
     /// Whether another node would take the shard, as far as known.

@@ -74,7 +74,7 @@ impl Shards {
         let address = config.cluster.advertise.clone().unwrap_or_default();
         let node = database::node(config.cluster.node_name(), address);
         tracing::info!(node = %node.name, database = %url, "messages are kept in a database");
-        let table = replicated.leases();
+        let table = replicated.leases_of_node();
         let settings = database::lease_settings(&config.cluster);
         let Replicated { store, database } = replicated;
         Ok(Self::Cluster(Box::new(Cluster { store, database, table, node, settings })))

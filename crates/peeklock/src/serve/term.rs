@@ -9,6 +9,7 @@ use peeklock_budget::throttle::Throttles;
 use peeklock_cluster::{Ended, NodeName};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
+use peeklock_storage::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -140,26 +141,34 @@ impl Term {
     /// Lets clients finish, then partitions, and closes the store: this process serves nothing more.
     ///
     /// # Errors
-    /// The shard was lost meanwhile.
+    /// The shard was lost meanwhile. A node with a lease reports only the loss of acknowledged records: another node may
+    /// have the shard, or the next start restores it.
     pub(super) async fn drain(mut self, process: &mut Process) -> Result<(), ServeError> {
         supervisor::stopping("clients may finish");
         self.leave(process).await;
         let finish = async {
             process.network.drain(process.grace).await;
-            self.namespace.shutdown().await;
+            self.finish().await
         };
-        tokio::select! {
-            () = finish => {}
-            lost = self.namespace.shard_lost() => return Err(ServeError::Lost(lost)),
-        }
-        self.close(process).await
+        let patience = tokio::select! {
+            patience = finish => patience,
+            lost = self.namespace.shard_lost() => match self.held {
+                Some(_) if !has_lost_records(&lost) => {
+                    tracing::warn!(%lost, "some requests could not be answered; clients will retry them");
+                    process.network.close_amqp();
+                    FINISH_WITHIN
+                }
+                _ => return Err(ServeError::Lost(lost)),
+            }
+        };
+        self.close(process, patience).await
     }
 
     /// Releases the shard for the next owner as soon as all decisions are durable and answered. Connections are closed,
     /// and requests meanwhile are refused with an error that makes clients retry.
     ///
     /// # Errors
-    /// See [`OpenStore::close`].
+    /// The log lost acknowledged records meanwhile, and [`OpenStore::close`].
     pub(super) async fn hand_over(mut self, process: &mut Process) -> Result<(), ServeError> {
         self.leave(process).await;
         process.network.hold_amqp();
@@ -168,15 +177,26 @@ impl Term {
             sleep(SETTLE_WITHIN).await;
         }
         process.administration.set(None);
-        tokio::select! {
-            finished = timeout(FINISH_WITHIN, self.namespace.shutdown()) => {
-                if finished.is_err() {
-                    tracing::warn!("some requests could not be answered; clients will retry them");
-                }
-            }
-            _ = self.namespace.shard_lost() => {}
+        let (patience, lost) = tokio::select! {
+            patience = self.finish() => (patience, None),
+            lost = self.namespace.shard_lost() => (FINISH_WITHIN, Some(lost)),
+        };
+        process.network.close_amqp();
+        self.close(process, patience).await?;
+        lost.filter(has_lost_records).map_or(Ok(()), |lost| Err(ServeError::Lost(lost)))
+    }
+
+    /// Waits until all decisions are durable and answered. A database may be unreachable for ever, so a node waits for a
+    /// limited time. Returns the time that closing the store may still take.
+    async fn finish(&self) -> Duration {
+        let finish = self.namespace.shutdown();
+        if self.held.is_none() {
+            finish.await;
+        } else if timeout(FINISH_WITHIN, finish).await.is_err() {
+            tracing::warn!("some requests could not be answered; clients will retry them");
+            return Duration::ZERO;
         }
-        self.abandon(process).await
+        FINISH_WITHIN
     }
 
     /// Ends everything on a shard that is lost, or is about to be. No more messages are delivered.
@@ -186,7 +206,7 @@ impl Term {
     pub(super) async fn abandon(mut self, process: &mut Process) -> Result<(), ServeError> {
         self.leave(process).await;
         process.network.close_amqp();
-        self.close(process).await
+        self.close(process, FINISH_WITHIN).await
     }
 
     /// Refuses new work from now on.
@@ -199,7 +219,7 @@ impl Term {
         self.measuring.abort();
     }
 
-    async fn close(self, process: &Process) -> Result<(), ServeError> {
+    async fn close(self, process: &Process, patience: Duration) -> Result<(), ServeError> {
         process.administration.set(None);
         process.page.clear();
         drop(self.control);
@@ -208,7 +228,7 @@ impl Term {
         if let Some(watchdog) = self.watchdog {
             end(watchdog).await;
         }
-        self.store.close(FINISH_WITHIN).await?;
+        self.store.close(patience).await?;
         if let Some(held) = self.held {
             held.release().await;
         }
@@ -218,6 +238,11 @@ impl Term {
         }
         Ok(())
     }
+}
+
+/// Whether the log lost acknowledged records: a retry would accept that.
+pub(super) const fn has_lost_records(lost: &LostShard) -> bool {
+    matches!(lost.reason, Error::Corrupt { .. })
 }
 
 /// Restores the entities of the store, and declares those of the configuration.

@@ -5,13 +5,14 @@ use std::time::Duration;
 use peeklock_storage::cluster::{NewRecord, RecordId, RecordKind};
 use peeklock_storage::{Epoch, Error, ShardId};
 use tokio::time::{Instant, sleep};
-use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
+use tokio_postgres::{SimpleQueryMessage, Statement};
 
 use super::{number, sql, sql_shard};
 use crate::failure::Failure;
 use crate::session::Session;
+use crate::standbys::Standbys;
 
 /// Stores a record if the preceding one is of the same epoch. A place that is taken is a unique violation.
 const APPEND: &str = "insert into log (shard, place, epoch, kind, heads) select $1, $2, $3, $4, $5
@@ -31,10 +32,11 @@ const SEIZE: &str = "insert into log (shard, place, epoch, kind, heads) select $
 const EPOCHS: &str = "select (select epoch from log where shard = $1 and place = $2),
   (select epoch from log where shard = $1 order by place desc limit 1)";
 
-/// Counts sessions of this role, except this one, that append to the shard and wait for a standby.
-const WAITING: &str = "select count(*) from pg_stat_activity where datname = current_database()
-  and usename = current_user and pid <> pg_backend_pid() and wait_event = 'SyncRep'
-  and application_name = current_setting('application_name')";
+/// Counts sessions of this login, except this one, that append to the shard and wait for a standby. What a session waits
+/// for is visible to its own login, which may have another role as its setting `role`.
+const WAITING: &str = "select set_config('role', 'none', true);
+  select count(*) from pg_stat_activity where datname = current_database() and usename = session_user
+  and pid <> pg_backend_pid() and wait_event = 'SyncRep' and application_name = current_setting('application_name')";
 
 /// How long to wait for earlier commits of the shard that wait for a standby before the attempt to open the log fails.
 const EARLIER: Duration = Duration::from_secs(2);
@@ -83,21 +85,32 @@ impl Appender {
     pub(super) async fn await_earlier_commits(&self) -> Result<(), Failure> {
         let until = Instant::now() + EARLIER;
         loop {
-            let row = self.session.query_one(WAITING, &[]).await?;
-            let waiting: i64 = row.try_get(0)?;
+            let waiting = self.waiting().await?;
             if waiting == 0 {
                 return Ok(());
             }
             if Instant::now() >= until {
                 let (server, shard) = (self.session.server(), self.shard.0);
-                let reason = format!(
+                let mut reason = format!(
                     "{server}: {waiting} commits of shard {shard} wait for a standby: no standby of \
                      synchronous_standby_names confirms"
                 );
+                if let Ok(standbys) = Standbys::of(&self.session).await {
+                    reason.push_str(&format!(" ({standbys})"));
+                }
                 return Err(Failure::Unfit { reason });
             }
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    async fn waiting(&self) -> Result<u64, Failure> {
+        let answer = self.session.ask(self.session.client().simple_query(WAITING)).await?;
+        let row = answer.iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.try_get(0).ok().flatten()?.parse().ok(),
+            _ => None,
+        });
+        row.ok_or_else(|| Failure::Lost { reason: "the answer has another form".to_owned() })
     }
 
     pub(super) async fn append(&self, record: &NewRecord) -> Result<(), Error> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peeklock_postgres::{Durability, PostgresMetrics};
+use peeklock_cluster::LeaseTable;
+use peeklock_postgres::{Durability, PostgresLeases, PostgresMetrics};
 use peeklock_storage::cluster::{ClusterStore, Logs};
 use peeklock_storage::{Error, Lease, Store};
 use tokio::sync::Mutex;
@@ -12,6 +13,7 @@ use crate::harness::{
     SHARD, Server, Trio, acquire, all, database, eventually, id, log, messages, options, own, record, send,
     store,
 };
+use crate::leases::renewal;
 
 /// Submits messages, some at a time, and records which were acknowledged.
 fn submit_on(lease: Lease) -> (Arc<Mutex<Vec<u64>>>, tokio::task::JoinHandle<()>) {
@@ -38,6 +40,11 @@ impl Trio {
     /// Crashes the primary, and promotes the most advanced standby; the other one follows it.
     fn fail_over(&mut self) {
         self.primary.kill();
+        self.promote_most_advanced();
+    }
+
+    /// Promotes the most advanced standby, and returns its index.
+    fn promote_most_advanced(&self) -> usize {
         let received = |server: &Server| {
             server
                 .sql("select coalesce(pg_last_wal_receive_lsn(), '0/0') - '0/0'::pg_lsn")
@@ -51,6 +58,7 @@ impl Trio {
         self.standbys[1 - best].sql("select pg_reload_conf()");
         self.standbys[best]
             .await_sql("select count(*) from pg_stat_replication where state = 'streaming'", "1");
+        best
     }
 }
 
@@ -153,4 +161,92 @@ async fn a_process_that_knows_of_lost_commits_does_not_take_the_shard_over() {
         peeklock_postgres::Database::new(fresh, PostgresMetrics::default()).unwrap(),
     );
     assert!(logs.log(SHARD).open().await.is_ok(), "one that knows nothing takes what is there");
+}
+
+/// The other node has acknowledged records since; this one stood by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stood_by_refuses_a_database_that_lost_what_it_has_seen() {
+    let Some(mut server) = Server::start("") else { return };
+    let service = |server: &Server| server.options("observed").with_durability(Durability::Service);
+    let serving = store(database(service(&server)));
+    acquire(&serving).await.submit(send(1)).await.unwrap();
+    serving.close().await;
+    server.stop();
+    let mut backup = server.copy("");
+    server.launch();
+    let serving = store(database(service(&server)));
+    let lease = acquire(&serving).await;
+    for number in 2..=5 {
+        lease.submit(send(number)).await.unwrap();
+    }
+    let url = format!("postgres://app:secret@127.0.0.1:{},127.0.0.1:{}/app", server.port, backup.port);
+    let database = database(options(&url, "observed").with_durability(Durability::Service));
+    let standby = store(database.clone());
+    let noted = standby.clone();
+    let leases = PostgresLeases::observing(database, move |shard, last| noted.note_durable(shard, last));
+    leases.renew(renewal("b", 1)).await.unwrap();
+    drop((serving, lease));
+    server.stop();
+    backup.launch();
+    let refused = standby.acquire(SHARD).await.map(|_| ());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+/// A restarted primary shows a record that no other machine has. Nobody has acknowledged it, so nobody may miss it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stands_by_believes_no_record_that_is_on_the_primary_only() {
+    let Some(mut server) = Server::start("") else { return };
+    let alone = server.options("alone").with_durability(Durability::Service);
+    own(&log(database(alone)), 1).await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let options = server.options("alone").with_silence(Duration::from_millis(500));
+    let leases = PostgresLeases::observing(database(options.clone()), move |shard, last| {
+        noted.lock().unwrap().push((shard, last));
+    });
+    server.set("synchronous_standby_names", "'ANY 1 (missing)'");
+    let lonely = log(database(options));
+    lonely.open().await.unwrap();
+    lonely.append(record(2, 1, "lonely", "b")).await.unwrap_err();
+    server.kill();
+    server.launch();
+    assert_eq!(server.sql("select count(*) from alone.log where place = 2"), "1", "it shows the record");
+    leases.renew(renewal("b", 1)).await.unwrap_err();
+    assert_eq!(*seen.lock().unwrap(), []);
+    server.set("synchronous_standby_names", "''");
+    server.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
+    let service = server.options("alone").with_durability(Durability::Service);
+    let noted = Arc::clone(&seen);
+    let leases = PostgresLeases::observing(database(service), move |shard, last| {
+        noted.lock().unwrap().push((shard, last));
+    });
+    leases.renew(renewal("b", 1)).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [(SHARD, id(2, 1))]);
+}
+
+/// While the new primary can't be reached for a moment, the old one is there and lacks acknowledged records. That is no
+/// loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_primary_alone_is_not_mistaken_for_a_log_that_lost_records() {
+    let Some(mut trio) = Trio::start() else { return };
+    let serving = store(trio.database("waited"));
+    let lease = acquire(&serving).await;
+    lease.submit(send(1)).await.unwrap();
+    for standby in &trio.standbys {
+        standby.sql("alter system set primary_conninfo = 'host=127.0.0.1 port=1'");
+        standby.sql("select pg_reload_conf()");
+    }
+    trio.primary.await_sql("select count(*) from pg_stat_replication", "0");
+    let new = trio.promote_most_advanced();
+    trio.primary.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'");
+    lease.submit(send(2)).await.unwrap();
+    // The old primary was restarted, so no session waits there.
+    trio.primary.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'");
+    trio.standbys[new].stop();
+    let waiting = lease.submit(send(3));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(lease.loss(), None);
+    trio.standbys[new].launch();
+    waiting.await.unwrap();
+    trio.primary.stop();
 }

@@ -24,7 +24,7 @@ fn info(name: &str, session: u64) -> NodeInfo {
     }
 }
 
-fn renewal(name: &str, session: u64) -> Renewal {
+pub(crate) fn renewal(name: &str, session: u64) -> Renewal {
     Renewal {
         node: info(name, session),
         accepts: true,

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod cuts;
 mod failover;
 mod failures;
 mod fencing;

@@ -1,8 +1,10 @@
 //! Servers that would lose data, or can't be used, are refused with an error that names the problem.
 
 use peeklock_postgres::{Durability, Failure};
+use peeklock_storage::Epoch;
+use peeklock_storage::cluster::{RecordPlace, Slice};
 
-use crate::harness::{Server, Trio, database, options};
+use crate::harness::{Server, Trio, database, log, options, own, record};
 
 async fn refusal(server: &Server) -> String {
     match server.database("settings").connect("test").await {
@@ -98,6 +100,93 @@ async fn tables_are_created_once_by_many_nodes_at_once_and_never_again() {
     drop(connected);
     assert_eq!(trio.primary.sql("select version from once.format"), "1");
     trio.primary.sql("drop schema once cascade");
-    crate::harness::log(nodes[0].clone()).open().await.unwrap_err();
+    log(nodes[0].clone()).open().await.unwrap_err();
     assert_eq!(trio.primary.sql("select count(*) from pg_namespace where nspname = 'once'"), "0");
+}
+
+/// Plans without an index, or time-outs, would make a node slow or fail; other forms of values must not matter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_works_by_index_whatever_the_role_has_set() {
+    let Some(server) = Server::start("") else { return };
+    for setting in [
+        "enable_indexscan = off",
+        "enable_indexonlyscan = off",
+        "enable_nestloop = off",
+        "enable_bitmapscan = on",
+        "plan_cache_mode = force_custom_plan",
+        "statement_timeout = '1s'",
+        "lock_timeout = '1s'",
+        "idle_session_timeout = '1s'",
+        "idle_in_transaction_session_timeout = '1s'",
+        "default_transaction_isolation = serializable",
+        "default_transaction_deferrable = on",
+        "search_path = public, pg_catalog",
+        "client_encoding = latin1",
+        "standard_conforming_strings = off",
+        "bytea_output = escape",
+        "datestyle = 'German, DMY'",
+        "intervalstyle = sql_standard",
+        "timezone = 'Asia/Kathmandu'",
+        "array_nulls = off",
+        "transform_null_equals = on",
+        "synchronous_commit = off",
+    ] {
+        server.sql(&format!("alter role app set {setting}"));
+    }
+    server.sql("create table public.log (place int); grant all on public.log to app");
+    let service = || database(server.options("odd").with_durability(Durability::Service));
+    service().connect("test").await.unwrap();
+    // Statistics of a session arrive after a while, at the latest when it ends.
+    let ended = || server.await_sql("select count(*) from pg_stat_activity where usename = 'app'", "0");
+    ended();
+    let scans = "select sum(seq_scan) from pg_stat_user_tables where schemaname = 'odd' and relname in ('log', 'body')";
+    let before = server.sql(scans);
+    // The plans are made while the tables are empty.
+    let log = log(service());
+    assert_eq!(own(&log, 1).await, 1);
+    let slice = |place| Slice { place: RecordPlace(place), offset: 0, len: 1 };
+    for last in [2, 20_000] {
+        server.sql(&format!(
+            "insert into odd.log select 0, n, 1, 1, '' from generate_series({last} / 4 + 2, {last}) n;
+             insert into odd.body select 0, n, 'b' from generate_series({last} / 4 + 2, {last}) n"
+        ));
+        for place in last + 1..last + 4 {
+            log.append(record(place, 1, "x", "b")).await.unwrap();
+        }
+        log.append(record(last + 4, 1, "x", "")).await.unwrap();
+        assert!(!log.heads(RecordPlace(last)).await.unwrap().is_empty());
+        assert_eq!(log.bodies(vec![slice(last + 1)]).await.unwrap(), [Some("b".into())]);
+        log.drop_bodies(Epoch(1), vec![RecordPlace(last)]).await.unwrap();
+        log.trim(Epoch(1), RecordPlace(last)).await.unwrap();
+    }
+    // Longer than the time-outs.
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    log.append(record(20_005, 1, "x", "")).await.unwrap();
+    drop(log);
+    ended();
+    assert_eq!(server.sql(scans), before, "a table was read without an index");
+}
+
+#[tokio::test]
+async fn a_commit_that_waits_for_a_standby_is_noticed_though_the_login_sets_another_role() {
+    let Some(mut server) = Server::start("") else { return };
+    server.sql("create role login_role login superuser");
+    server.sql("alter role login_role set role = app");
+    let url = format!("postgres://login_role@127.0.0.1:{}/app", server.port);
+    let options = || options(&url, "roles").with_silence(std::time::Duration::from_millis(300));
+    let owned = {
+        let log = log(database(options().with_durability(Durability::Service)));
+        own(&log, 1).await
+    };
+    server.stop();
+    server.configure("synchronous_standby_names = 'ANY 1 (missing)'\nsynchronous_commit = local");
+    server.launch();
+    let log = log(database(options()));
+    log.open().await.unwrap();
+    log.append(record(owned + 1, 1, "x", "")).await.unwrap_err();
+    for _ in 0..2 {
+        let refused = log.open().await.unwrap_err().to_string();
+        assert!(refused.contains("ANY 1 (missing)"), "{refused}");
+    }
+    assert_eq!(server.sql("select count(*) from pg_stat_activity where wait_event = 'SyncRep'"), "1");
 }

@@ -53,6 +53,7 @@ mod figures;
 mod keeper;
 mod log;
 mod options;
+mod outage;
 mod pages;
 mod part;
 mod port;

@@ -37,6 +37,9 @@ pub struct ClusterOptions {
     pub clean_bytes_per_round: u64,
     /// Bytes of recently written bodies that are kept in memory. Default 64 MiB.
     pub cache_bytes: usize,
+    /// A log that can't be written for this long is [`crate::Pressure::Failing`]; until then, everything waits. Default
+    /// 30 s.
+    pub failing_after: Duration,
 }
 
 impl Default for ClusterOptions {
@@ -54,6 +57,7 @@ impl Default for ClusterOptions {
             round_pause: Duration::from_secs(1),
             clean_bytes_per_round: 32 << 20,
             cache_bytes: 64 << 20,
+            failing_after: Duration::from_secs(30),
         }
     }
 }

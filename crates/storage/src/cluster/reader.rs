@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::log::Slice;
+use super::log::{RecordPlace, Slice};
 use super::part::PartValue;
 use super::record::{FrameRead, read_frame};
 use super::shared::Shared;
@@ -193,7 +193,12 @@ async fn fetch(
                     Some(value) => found(one.at, Fetched::Value(value)),
                     None => match look_again(shared, one, frame) {
                         Ok(moved) => again.push(moved),
-                        Err(fetched) => found(one.at, fetched),
+                        Err(fetched) => {
+                            if matches!(fetched, Fetched::Damaged(_)) {
+                                check_ownership(shared).await?;
+                            }
+                            found(one.at, fetched);
+                        }
                     },
                 }
             }
@@ -201,6 +206,14 @@ async fn fetch(
         wanted = again;
     }
     Ok(())
+}
+
+/// Fails if another epoch owns the log: its owner may have dropped the bodies that are missing here. The caller repeats
+/// the request until the loss of the lease is known.
+async fn check_ownership(shared: &Shared) -> Result<(), Error> {
+    // Trims nothing, but is refused like every trim.
+    let asked = shared.log.trim(shared.epoch(), RecordPlace(0)).await;
+    asked.map_err(|error| shared.cause().unwrap_or(Error::Unavailable { reason: error.to_string() }))
 }
 
 fn slice(wanted: &Wanted) -> Slice {

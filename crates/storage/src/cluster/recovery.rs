@@ -54,6 +54,7 @@ impl Writer {
             _ => {}
         }
         tracing::info!(shard = self.shared.shard.0, error = %cause, "an append failed; the log is read back");
+        self.shared.begin_outage();
         self.shared.make_room(&cause).await;
         let Seized { owner, stored } = self.seize_again().await?;
         self.last = owner;
@@ -121,6 +122,7 @@ impl Writer {
 
     /// Notes that an append was acknowledged.
     pub(super) fn note_success(&mut self) {
+        self.shared.end_outage();
         if std::mem::take(&mut self.failures) >= REPORTED_FROM {
             tracing::info!(shard = self.shared.shard.0, "the log is written again");
         }

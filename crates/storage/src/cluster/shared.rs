@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::cache::Cache;
 use super::log::{RecordId, RecordPlace, ReplicatedLog};
 use super::options::ClusterOptions;
+use super::outage::Outages;
 use super::port::Environment;
 use super::record::Commit;
 use super::replay::Loaded;
@@ -59,6 +60,7 @@ pub(super) struct Shared {
     epoch: AtomicU64,
     /// The engine had no room for the last record that grows the log.
     is_refused: AtomicBool,
+    pub(super) outages: Outages,
     pub(super) pressure: watch::Sender<Pressure>,
     /// The cause of the lease's loss, once it is lost.
     pub(super) loss: watch::Sender<Option<Error>>,
@@ -94,6 +96,7 @@ impl Shared {
             known,
             epoch: AtomicU64::new(owner.epoch.0),
             is_refused: AtomicBool::new(false),
+            outages: Outages::default(),
             pressure: watch::Sender::new(Pressure::Normal),
             loss: watch::Sender::new(None),
             dead: OnceLock::new(),
@@ -194,13 +197,17 @@ impl Shared {
         }
     }
 
-    /// Announces whether there is room, if that has changed.
+    /// Announces whether there is room, and whether the log can be written, if that has changed.
     pub(super) fn announce(&self) {
         let is_beyond = self.options.size_bytes_max.is_some_and(|most| {
             let bound = if self.is_full() { most - most / ROOM_PART } else { most };
             self.stored_bytes() >= bound
         });
-        let pressure = if is_beyond || self.is_refused() { Pressure::Full } else { Pressure::Normal };
+        let pressure = match () {
+            () if is_beyond || self.is_refused() => Pressure::Full,
+            () if self.outages.is_long() => Pressure::Failing,
+            () => Pressure::Normal,
+        };
         let is_news =
             self.pressure.send_if_modified(|current| std::mem::replace(current, pressure) != pressure);
         if is_news {

@@ -104,6 +104,14 @@ impl ClusterStore {
         }
     }
 
+    /// Records that this record of a shard is known to be durable, like an acknowledged one. A log that does not hold
+    /// it any more is refused by later acquisitions with [`Error::Corrupt`].
+    pub fn note_durable(&self, shard: ShardId, id: RecordId) {
+        let known = Arc::clone(&self.0.shards().by_id.entry(shard).or_default().known);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = (*known).max(id);
+    }
+
     /// The figures of a shard for the metrics page.
     #[must_use]
     pub fn figures(&self, shard: ShardId) -> ClusterFigures {

@@ -137,6 +137,9 @@ impl Writer {
             if self.is_finished() {
                 break;
             }
+            if self.is_idle() {
+                self.shared.end_outage();
+            }
             match self.wake().await {
                 Woken::Request(request) => self.take_in(request),
                 Woken::Answer(id, Ok(())) => {

@@ -123,8 +123,9 @@ async fn room(args: &DoctorArgs) -> Option<Check> {
         Err(Failure::new("the disk is full: messages are refused, and can still be received")
             .advise("free room in the file system of the data directory"))
     } else if pressure == "failing" {
-        Err(Failure::new("the store can't be extended: messages are refused, and can still be received")
-            .advise("see the broker's log for the error of the system, such as too few file descriptors"))
+        Err(Failure::new("the store can't be written: messages are refused, and can still be received").advise(
+            "see the broker's log for the error of the system or of the database, such as too few file descriptors",
+        ))
     } else if damaged > 0 {
         Err(Failure::new(format!("stored data is damaged in {damaged} places"))
             .advise("docs/damaged-store.md says what is lost and what to do"))

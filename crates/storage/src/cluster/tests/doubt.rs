@@ -126,6 +126,26 @@ fn an_append_that_slept_while_the_log_was_trimmed_finds_its_place_taken() {
     assert!(world.contents(&world.acquire(&second)).unwrap().is_empty());
 }
 
+/// The owner has dropped bodies of messages that it removed. For the stale one, which does not know of it yet, they are
+/// missing.
+#[test]
+fn a_stale_owner_takes_no_body_that_its_successor_dropped_for_damage() {
+    let world = World::with(ClusterOptions { cache_bytes: 0, ..options() });
+    let (first, second) = (world.node(0), world.node(1));
+    let stale = world.acquire(&first);
+    world.commit(&stale, send(1)).unwrap();
+    world.commit(&stale, send(2)).unwrap();
+    let owner = world.acquire(&second);
+    world.commit(&owner, complete(1)).unwrap();
+    world.rounds(2);
+    assert_eq!((world.engine.body_places(SHARD).len(), stale.loss()), (1, None));
+    let missing = world.read(&stale, vec![body(2), body(1)]);
+    assert!(matches!(missing, Err(Error::Unavailable { .. })), "{missing:?}");
+    let missing = world.run(stale.scan(Space::Body, QUEUE, 0)).map(|page| page.damaged);
+    assert!(matches!(missing, Err(Error::Unavailable { .. })), "{missing:?}");
+    assert_eq!(world.read(&stale, vec![body(2)]), Ok(vec![Some(value(2, 300))]));
+}
+
 #[test]
 fn a_stale_owner_notices_when_it_tidies_up() {
     let world = World::new();

@@ -20,6 +20,7 @@ mod conformance;
 mod doubt;
 mod keeping;
 mod oracle;
+mod outages;
 mod room;
 mod serving;
 
