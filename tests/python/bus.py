@@ -122,6 +122,15 @@ async def until(condition, what: str = "the condition"):
     return value
 
 
+async def log_line(daemon, message: str) -> str:
+    """The first line of the daemon's log with a message; the log is written asynchronously."""
+
+    async def found() -> str | None:
+        return next((line for line in daemon.log.read_text().splitlines() if message in line), None)
+
+    return await until(found, message)
+
+
 def told_end(message) -> datetime.datetime:
     """The message's expiry as sent by the broker; the SDK computes `expires_at_utc` from other properties."""
     end_ms = message.raw_amqp_message.properties.absolute_expiry_time

@@ -10,22 +10,12 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
-from bus import Bus, until
-from daemon import Daemon, entities_text
+from bus import Bus, log_line
+from daemon import entities_text
 from rest import Rest
 
 QUEUE = "orders"
 WRONG_KEY = "d3JvbmcgYnV0IGxvbmcgZW5vdWdo"
-
-
-async def line(daemon: Daemon, message: str) -> str:
-    """The first line with a message; the log is written asynchronously."""
-
-    async def found() -> str | None:
-        lines = daemon.log.read_text().splitlines()
-        return next((line for line in lines if message in line), None)
-
-    return await until(found, message)
 
 
 @pytest.fixture
@@ -38,7 +28,7 @@ async def test_refused_credentials_name_rule_reason_and_peer_but_no_key(daemon, 
     async with Bus(flavour, wrong) as bus:
         with pytest.raises(ServiceBusError):
             await bus.send(QUEUE, ServiceBusMessage("x"))
-    refused = await line(daemon, "credentials refused")
+    refused = await log_line(daemon, "credentials refused")
     assert " INFO " in refused and "127.0.0.1:" in refused
     assert f"resource={QUEUE}" in refused and "identity=RootManageSharedAccessKey" in refused
     assert 'reason="signature"' in refused
@@ -50,7 +40,7 @@ async def test_a_missing_entity_is_named(daemon, flavour):
     async with Bus(flavour, daemon.connection_string) as bus:
         with pytest.raises(ServiceBusError):
             await bus.send("orderz", ServiceBusMessage("x"))
-    missing = await line(daemon, "entity not found")
+    missing = await log_line(daemon, "entity not found")
     assert " INFO " in missing and "orderz" in missing and "127.0.0.1:" in missing
 
 
@@ -60,7 +50,7 @@ async def test_a_message_that_is_too_large_is_noted_with_its_limit(daemon, flavo
         # The SDK itself checks the size of a single send.
         with pytest.raises(ServiceBusError):
             await sender.schedule_messages(ServiceBusMessage(b"x" * ((1 << 20) + 1000)), later)
-    refused = await line(daemon, "message refused: it is too large")
+    refused = await log_line(daemon, "message refused: it is too large")
     assert " INFO " in refused and "limit_bytes=1048576" in refused
 
 
@@ -70,7 +60,7 @@ async def test_a_request_over_http_without_a_good_token_is_noted(daemon):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(urllib.request.Request(address, headers={"Authorization": token}), timeout=10)
     assert refused.value.code == 401
-    noted = await line(daemon, "credentials refused over HTTP")
+    noted = await log_line(daemon, "credentials refused over HTTP")
     assert "identity=Reader" in noted and f"path=/{QUEUE}" in noted and "127.0.0.1:" in noted
 
 
@@ -79,7 +69,7 @@ async def test_a_request_over_http_that_is_too_large_is_noted_with_its_size(daem
     # The broker does not read it, so the client may find the connection closed instead of an answer.
     with contextlib.suppress(ConnectionError):
         assert Rest(daemon).send(QUEUE, b"x" * size).status == 413
-    noted = await line(daemon, "HTTP request refused: it is too large")
+    noted = await log_line(daemon, "HTTP request refused: it is too large")
     assert " INFO " in noted and f"size_bytes={size}" in noted and f"path=/{QUEUE}/messages" in noted
     assert "127.0.0.1:" in noted and "sig=" not in daemon.log.read_text()
 
@@ -92,6 +82,6 @@ async def test_entities_of_clients_cause_no_warning_at_a_start(daemon, flavour):
     daemon.stop()
     daemon.log.write_text("")
     daemon.start()
-    kept = await line(daemon, "entities are stored that the configuration does not declare")
+    kept = await log_line(daemon, "entities are stored that the configuration does not declare")
     assert " INFO " in kept and 'queue "made-by-a-client"' in kept
     assert " WARN " not in daemon.log.read_text()

@@ -8,7 +8,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusQuotaExceededError, ServiceBusServerBusyError
 
-from bus import Bus, bodies, one, take
+from bus import Bus, bodies, log_line, one, take
 from daemon import Daemon, Topic
 
 #: The minimum limit of the store, and a queue that may grow beyond it.
@@ -105,8 +105,8 @@ async def test_a_store_that_cannot_be_extended_asks_senders_to_repeat_and_recove
                 while accepted < 100:
                     await sender.send_messages(ServiceBusMessage(b"x" * 250_000))
                     accepted += 1
-            assert "the store can't be extended; sends are refused" in daemon.log.read_text()
-            assert "no segment can be prepared" in daemon.log.read_text()
+            await log_line(daemon, "the store can't be extended; sends are refused")
+            await log_line(daemon, "no segment can be prepared")
             resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, before)
             for _ in range(30):
                 try:
