@@ -20,9 +20,8 @@ DATA_LOST = 3
 @pytest.fixture
 def server():
     postgres.require()
-    single = postgres.Single()
-    yield single.server
-    single.close()
+    with contextlib.closing(postgres.Single()) as single:
+        yield single.server
 
 
 @pytest.fixture

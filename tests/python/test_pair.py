@@ -106,9 +106,8 @@ class Pair:
 @pytest.fixture(scope="module")
 def server():
     postgres.require()
-    single = postgres.Single()
-    yield single.server
-    single.close()
+    with contextlib.closing(postgres.Single()) as single:
+        yield single.server
 
 
 @pytest.fixture

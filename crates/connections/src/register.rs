@@ -178,12 +178,8 @@ impl Presence {
         self.id
     }
 
-    /// The next request; to be called repeatedly in each turn until it returns `None`. Costs next to nothing without
-    /// requests.
+    /// The next request; to be called until it returns `None`, after [`Self::poll_request`] was ready.
     pub fn next_request(&mut self) -> Option<Request> {
-        if self.waiting.is_none() && self.requests.is_empty() {
-            return None;
-        }
         self.waiting.take().or_else(|| self.requests.try_recv().ok())
     }
 
