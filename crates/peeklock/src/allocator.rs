@@ -4,7 +4,7 @@
 
 use mimalloc::MiMalloc;
 
-/// Returns freed memory to the system within a second, as long as its threads run; see the workspace's Cargo.toml.
+/// Returns memory to the system when memory is freed and some has been free for a second; see the workspace's Cargo.toml.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -17,4 +17,10 @@ unsafe extern "C" {
 pub(crate) fn give_back() {
     // SAFETY: the function of the allocator above, declared as in its header `mimalloc.h`; any thread may call it.
     unsafe { mi_collect(true) }
+}
+
+/// Returns to the system memory that has been free for a second, which takes microseconds.
+pub(crate) fn give_back_unused() {
+    // SAFETY: as above.
+    unsafe { mi_collect(false) }
 }

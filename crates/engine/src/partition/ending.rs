@@ -30,7 +30,7 @@ impl Step<'_> {
             self.expire(queue, number, record, lock);
         } else if from == SubQueue::Main && record.delivery_count() >= policy.max_delivery_count {
             record.hold_back(None);
-            mark(&mut record, &policy.reasons.deliveries_exceeded);
+            mark(&mut record, policy.reasons.deliveries_exceeded());
             self.dead_letter(queue, number, from, record, lock);
         } else {
             self.emit(Event::Changed { queue, number, from, record, lock, change });
@@ -56,7 +56,7 @@ impl Step<'_> {
     ) {
         let policy = self.policy(queue);
         if policy.dead_lettering_on_message_expiration {
-            mark(&mut record, &policy.reasons.expired);
+            mark(&mut record, policy.reasons.expired());
             self.dead_letter(queue, number, SubQueue::Main, record, lock);
         } else {
             self.remove(queue, number, SubQueue::Main, &record, Removal::Expired(lock));

@@ -255,7 +255,18 @@ impl Partition {
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        let state = State::restore(id, Arc::new(options.into()), credible, meta, head)?;
+        Self::restore_sharing(id, Arc::new(options.into()), credible, meta, head)
+    }
+
+    /// The same with shared options.
+    pub(crate) fn restore_sharing(
+        id: QueueId,
+        options: Arc<EntityOptions>,
+        credible: Credible,
+        meta: impl IntoIterator<Item = Entry>,
+        head: impl IntoIterator<Item = Entry>,
+    ) -> Result<Self, RestoreError> {
+        let state = State::restore(id, options, credible, meta, head)?;
         Ok(Self { state, rule_limits: RuleLimits::default() })
     }
 

@@ -1,6 +1,6 @@
 //! The reasons with which the broker itself dead-letters messages.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::record::Extra;
 use crate::DeadLetter;
@@ -20,17 +20,16 @@ pub(crate) const SESSION_ID_MISSING: &str = "Session id is null.";
 pub(crate) const SESSION_ID_MISSING_TEXT: &str =
     "Session enabled entity doesn't allow a message whose session identifier is null.";
 
-/// The reasons, one shared value for each.
+/// The reasons of a queue, one shared value for each. A reason is made when a message first needs it: most queues of a
+/// namespace with many need none.
 #[derive(Debug)]
 pub(super) struct Reasons {
-    /// The time to live is over (S-17, S-19).
-    pub(super) expired: Reason,
-    /// The maximum delivery count is reached.
-    pub(super) deliveries_exceeded: Reason,
-    /// A settlement would have made the header too large.
-    pub(super) header_size_exceeded: Reason,
-    /// The message has no session id.
-    pub(super) session_id_missing: Reason,
+    /// The maximum delivery count, which one of them names.
+    deliveries: u32,
+    expired: OnceLock<Reason>,
+    deliveries_exceeded: OnceLock<Reason>,
+    header_size_exceeded: OnceLock<Reason>,
+    session_id_missing: OnceLock<Reason>,
 }
 
 /// A reason, also as the optional fields of a message that has no others.
@@ -44,16 +43,38 @@ pub(super) struct Reason {
 
 impl Reasons {
     /// The reasons for a queue with this maximum delivery count.
-    pub(super) fn new(deliveries: u32) -> Self {
+    pub(super) const fn new(deliveries: u32) -> Self {
         Self {
-            expired: Reason::new(EXPIRED, "The message expired and was dead lettered."),
-            deliveries_exceeded: Reason::new(
-                DELIVERIES_EXCEEDED,
-                &format!("Message could not be consumed after {deliveries} delivery attempts."),
-            ),
-            header_size_exceeded: Reason::new(HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT),
-            session_id_missing: Reason::new(SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT),
+            deliveries,
+            expired: OnceLock::new(),
+            deliveries_exceeded: OnceLock::new(),
+            header_size_exceeded: OnceLock::new(),
+            session_id_missing: OnceLock::new(),
         }
+    }
+
+    /// The time to live is over (S-17, S-19).
+    pub(super) fn expired(&self) -> &Reason {
+        self.expired.get_or_init(|| Reason::new(EXPIRED, "The message expired and was dead lettered."))
+    }
+
+    /// The maximum delivery count is reached.
+    pub(super) fn deliveries_exceeded(&self) -> &Reason {
+        self.deliveries_exceeded.get_or_init(|| {
+            let deliveries = self.deliveries;
+            let text = format!("Message could not be consumed after {deliveries} delivery attempts.");
+            Reason::new(DELIVERIES_EXCEEDED, &text)
+        })
+    }
+
+    /// A settlement would have made the header too large.
+    pub(super) fn header_size_exceeded(&self) -> &Reason {
+        self.header_size_exceeded.get_or_init(|| Reason::new(HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT))
+    }
+
+    /// The message has no session id.
+    pub(super) fn session_id_missing(&self) -> &Reason {
+        self.session_id_missing.get_or_init(|| Reason::new(SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT))
     }
 }
 

@@ -89,7 +89,7 @@ impl Entity {
     pub(super) fn new(
         spawner: &Arc<Spawner>,
         (name, id): (String, PartitionId),
-        options: EntityOptions,
+        options: Arc<EntityOptions>,
         times: EntityTimes,
         mut partition: Partition,
         set_backs: u64,
@@ -102,9 +102,9 @@ impl Entity {
         Self {
             name,
             id,
-            kind: EntityKind::from(&options),
+            kind: EntityKind::from(&*options),
             spawner: Arc::clone(spawner),
-            declared: RwLock::new(Declared { options: Arc::new(options), times }),
+            declared: RwLock::new(Declared { options, times }),
             counts,
             accessed: Arc::default(),
             metrics,
@@ -118,12 +118,12 @@ impl Entity {
     pub(super) fn damaged(
         spawner: &Arc<Spawner>,
         (name, id): (String, PartitionId),
-        options: EntityOptions,
+        options: Arc<EntityOptions>,
         times: EntityTimes,
     ) -> Self {
         let handle = stopped_handle();
         handle.set_damaged(&name);
-        let partition = Partition::new(QueueId(id.0), options.clone());
+        let partition = Partition::sharing(QueueId(id.0), Arc::clone(&options));
         let entity = Self::new(spawner, (name, id), options, times, partition, 0);
         *entity.actor() = ActorState::Damaged(handle);
         entity
@@ -243,8 +243,7 @@ impl Entity {
 
     /// Applies options that the catalogue has stored. A running actor carries out a [`crate::Command::ChangeOptions`] in
     /// order with its other commands.
-    pub(super) fn change_options(&self, options: EntityOptions, times: EntityTimes) {
-        let options = Arc::new(options);
+    pub(super) fn change_options(&self, options: Arc<EntityOptions>, times: EntityTimes) {
         match &mut *self.actor() {
             ActorState::Dormant(partition) => partition.follow_options(Arc::clone(&options)),
             ActorState::Running { control, .. } => {

@@ -1,5 +1,7 @@
 //! Restores partitions from the store.
 
+use std::sync::Arc;
+
 use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Scan, Shard, Space};
 use tokio::sync::mpsc;
 
@@ -40,7 +42,7 @@ impl FirstPages {
 pub(super) async fn restore(
     shard: &dyn Shard,
     (partition, name): (PartitionId, &str),
-    options: EntityOptions,
+    options: Arc<EntityOptions>,
     credible: Credible,
     first: FirstPages,
     damages: &Damages,
@@ -49,7 +51,7 @@ pub(super) async fn restore(
     let id = QueueId(partition.0);
     let mut damaged = Vec::new();
     let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
-        Partition::restore_credible(id, options, credible, meta, head)
+        Partition::restore_sharing(id, options, credible, meta, head)
     };
     let mut restored = take_in(shard, partition, first, (&mut damaged, backoff), fill).await?;
     let subscriptions: Vec<PartitionId> =

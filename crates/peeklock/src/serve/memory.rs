@@ -10,8 +10,10 @@ use crate::config::{Config, LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 
 mod machine;
 mod state;
+mod unused;
 
 pub(super) use state::{measure, watch_state};
+pub(super) use unused::give_back_unused;
 
 const MIB: u64 = 1 << 20;
 

@@ -154,6 +154,7 @@ async fn serve(
     (log, audit): (LogControl, AuditControl),
 ) -> Result<(), ServeError> {
     log.report_left_out();
+    memory::give_back_unused();
     emulator::explain(&config);
     supervisor::starting();
     let starting = Process::start(config.clone(), args, hangup, (log, audit));

@@ -127,7 +127,7 @@ impl Step<'_> {
                 true
             }
             Err(HeaderTooLarge) => {
-                mark(record, &self.policy(held.queue).reasons.header_size_exceeded);
+                mark(record, self.policy(held.queue).reasons.header_size_exceeded());
                 self.dead_letter(held.queue, held.number, held.sub_queue, record.clone(), Some(token));
                 false
             }

@@ -127,7 +127,7 @@ impl Copier<'_> {
         let modified = extra.modified.as_ref().map_or(&[][..], |modified| modified.as_slice());
         let is_too_large = exceeds_header(Some(&extra), modified, extra.dead_letter.as_deref());
         if is_too_large || own_bytes > self.changed_bytes_left {
-            let reason = Arc::clone(&queue.policy.reasons.header_size_exceeded.dead_letter);
+            let reason = Arc::clone(&queue.policy.reasons.header_size_exceeded().dead_letter);
             self.dead(queue, reason);
         } else {
             self.changed_bytes_left -= own_bytes;
@@ -157,8 +157,9 @@ impl Copier<'_> {
         let mut record = self.record(policy, time_to_live_ms);
         if policy.requires_session && extra.session_id.is_none() {
             record.set_place(SubQueue::DeadLetter, MessageState::Active);
-            record
-                .set_extra(Some(self.without_session(&policy.reasons.session_id_missing.dead_letter, extra)));
+            record.set_extra(Some(
+                self.without_session(&policy.reasons.session_id_missing().dead_letter, extra),
+            ));
         } else {
             record.set_extra(Some(extra));
         }

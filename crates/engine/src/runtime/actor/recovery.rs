@@ -1,5 +1,6 @@
 //! Recovery after the store refused a batch or lost the shard.
 
+use std::sync::Arc;
 use std::task::Poll;
 
 use peeklock_storage::{Error, PartitionId};
@@ -18,7 +19,7 @@ use crate::runtime::joint::LoanRequest;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::retry_backoff::RetryBackoff;
 use crate::runtime::{Mailbox, Output, Request};
-use crate::{Command, EntityOptions, QueueId, Refusal, Timestamp};
+use crate::{Command, QueueId, Refusal, Timestamp};
 
 impl Actor {
     /// Recovers from a refused batch (no room, or a store that could not be reached). The store applied neither that batch
@@ -111,7 +112,7 @@ impl Actor {
             let credible = Credible::until(self.now.max(self.travelled));
             let (shard, damages) = (&*self.shared.shard, &self.shared.damages);
             let subject = (self.owned.id, self.owned.name.as_str());
-            let options = EntityOptions::clone(&self.owned.options);
+            let options = Arc::clone(&self.owned.options);
             let first = FirstPages::ask(shard, self.owned.id);
             let reading = restore(shard, subject, options, credible, first, damages, backoff);
             match refusing_loans(&mut self.loans, reading).await {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use peeklock_storage::{DamagedEntry, Entry, Error, Page, PartitionId, Space};
 
+use crate::Timestamp;
 use crate::layout::{CATALOGUE, CatalogueSubject};
 use crate::names::{check_entity_name, name_key};
 use crate::partition::Credible;
@@ -16,7 +17,6 @@ use crate::runtime::entity::{Entity, Spawner};
 use crate::runtime::restore::{FirstPages, PARTITIONS_AT_A_TIME, restore, scan_over_damage};
 use crate::runtime::retry_backoff::{RetryBackoff, unread_now};
 use crate::stored::{EntityRecord, read_entity, read_next_partition, read_set_back};
-use crate::{EntityOptions, Timestamp};
 
 /// The catalogue's data other than the entities.
 pub(in crate::runtime) struct Loaded {
@@ -130,12 +130,13 @@ async fn restore_entity(
 ) -> Result<(Entity, Timestamp), StartError> {
     let shared = &spawner.shared;
     let EntityRecord { name, options, times } = record.clone();
+    let options = Arc::new(options);
     let Reading { credible, set_backs } = reading;
     let (mut pages, mut backoff) = (pages, RetryBackoff::default());
     let restored = loop {
         let subject = (id, name.as_str());
         let (shard, damages) = (&*shared.shard, &shared.damages);
-        let restored = restore(shard, subject, options.clone(), credible, pages, damages, backoff).await;
+        let restored = restore(shard, subject, Arc::clone(&options), credible, pages, damages, backoff).await;
         match restored {
             Err(StartError::Storage(error)) if backoff.allows_for(&error) => {
                 pause(shared, &error, &mut backoff).await;
@@ -177,7 +178,7 @@ fn set_aside(
     if let Some(EntityRecord { name, options, times }) = guess
         && directory.get(&name_key(&name)).is_none()
     {
-        let options: EntityOptions = options;
+        let options = Arc::new(options);
         let entity = Entity::damaged(spawner, (name.clone(), PartitionId(number)), options, times);
         directory.insert(name_key(&name), Arc::new(entity));
     }

@@ -153,12 +153,13 @@ impl Catalogue {
     /// Applies a stored change to the entity in use, or starts the new one.
     fn take_over(&self, key: Box<str>, change: Change) {
         let Change { name, id, options, times, existing, .. } = change;
+        let options = Arc::new(options);
         if let Some(entity) = existing {
             entity.change_options(options, times);
             return entity.start_if_timed();
         }
         let limits = self.spawner.shared.rule_limits;
-        let partition = Partition::new(QueueId(id.0), options.clone()).with_rule_limits(limits);
+        let partition = Partition::sharing(QueueId(id.0), Arc::clone(&options)).with_rule_limits(limits);
         let set_backs = self.spawner.shared.clock.reading().1.count;
         let entity = Entity::new(&self.spawner, (name, id), options, times, partition, set_backs);
         let entity = Arc::new(entity);
