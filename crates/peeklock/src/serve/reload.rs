@@ -205,6 +205,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ),
         ("authorization.time_out", current.authorization.time_out_ms != next.authorization.time_out_ms),
         ("http.listen", current.http_listen != next.http_listen),
+        ("[console]", current.console != next.console),
         ("[namespace]", current.namespace != next.namespace),
         ("[network]", current.network != next.network),
         ("[tls]", current.tls != next.tls),
