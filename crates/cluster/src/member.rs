@@ -12,7 +12,9 @@ use peeklock_storage::ShardId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::{Answer, Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure};
+use crate::{
+    Answer, Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure,
+};
 
 pub use self::membership::{Contact, Ended, Membership};
 
@@ -230,7 +232,10 @@ impl Task {
     fn wait(&mut self) {
         if !std::mem::replace(&mut self.is_slow, true) {
             let patience = self.patience;
-            tracing::warn!(?patience, "the table of leases is slow; deliveries pause while a lease is expired");
+            tracing::warn!(
+                ?patience,
+                "the table of leases is slow; deliveries pause while a lease is expired"
+            );
         }
         self.node.wait(self.elapsed.now());
     }

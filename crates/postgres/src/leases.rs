@@ -11,8 +11,8 @@
 //!
 //! The rows contain the server's clock for people. It does not influence decisions.
 
-use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -207,7 +207,9 @@ impl Inner {
     async fn is_executing(&self) -> Result<bool, Failure> {
         let Some(Backend { process, started_at }) = self.backend().clone() else { return Ok(false) };
         let session = self.database.connect("leases check").await?;
-        let query = format!("{EXECUTING} and pid = {process} and extract(epoch from backend_start)::text = '{started_at}'");
+        let query = format!(
+            "{EXECUTING} and pid = {process} and extract(epoch from backend_start)::text = '{started_at}'"
+        );
         let answer = session.ask(session.client().simple_query(&query)).await?;
         let count = answer.iter().rev().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.try_get(0).ok().flatten(),

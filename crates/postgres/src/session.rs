@@ -160,6 +160,11 @@ impl Session {
         self.watch.mark_appending();
     }
 
+    /// Declares that the session removes: its commits wait for the standby as those of appends do.
+    pub(crate) fn mark_removing(&self) {
+        self.watch.mark_removing();
+    }
+
     /// Records how long an append took.
     pub(crate) fn note_answered(&self, took: Duration) {
         self.watch.note_answered(took, self.silence);

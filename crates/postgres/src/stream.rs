@@ -23,9 +23,11 @@ pub(crate) struct Watch {
     pub(crate) notified: Notify,
     /// The reason why the connection was abandoned.
     end: OnceLock<String>,
-    /// Whether the tolerated silence grows, which is for appends only. Several sessions are lost together, and reads
-    /// are small: if each loss doubled the time, the others would detect a dead link later.
+    /// Whether the tolerated silence grows with the losses of this session, which is for appends only. Several sessions
+    /// are lost together, and reads are small: if each loss doubled the time, the others would detect a dead link later.
     is_appending: AtomicBool,
+    /// Whether removals are committed, which takes as long as an append.
+    is_removing: AtomicBool,
     tolerance: SilenceTolerance,
 }
 
@@ -82,9 +84,15 @@ impl Watch {
         self.is_appending.store(true, Ordering::Relaxed);
     }
 
+    /// Declares that the session removes.
+    pub(crate) fn mark_removing(&self) {
+        self.is_removing.store(true, Ordering::Relaxed);
+    }
+
     /// The tolerated silence, based on the configured `silence`.
     pub(crate) fn silence(&self, silence: Duration) -> Duration {
-        if self.is_appending.load(Ordering::Relaxed) { self.tolerance.stretch(silence) } else { silence }
+        let commits = self.is_appending.load(Ordering::Relaxed) || self.is_removing.load(Ordering::Relaxed);
+        if commits { self.tolerance.stretch(silence) } else { silence }
     }
 
     /// Records that the connection was abandoned for its silence.
@@ -208,10 +216,12 @@ mod tests {
         let session = || Watch::new(tolerance.clone());
         let (appending, reading, removing) = (session(), session(), session());
         appending.mark_appending();
+        removing.mark_removing();
         for lost in [&appending, &reading, &removing] {
             lost.note_given_up();
         }
-        assert_eq!((appending.silence(SILENCE), reading.silence(SILENCE)), (2 * SILENCE, SILENCE));
+        let silences = [&appending, &removing, &reading].map(|session| session.silence(SILENCE));
+        assert_eq!(silences, [2 * SILENCE, 2 * SILENCE, SILENCE]);
         let next = session();
         assert_eq!(next.silence(SILENCE), SILENCE, "its first questions are small");
         next.mark_appending();

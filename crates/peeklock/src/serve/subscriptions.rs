@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
 use peeklock_engine::{
-    Command, CorrelationFilter, EntityOptions, Filter, PropertyValue, Rule, SubscriptionOptions, name_key, same_name,
+    Command, CorrelationFilter, EntityOptions, Filter, PropertyValue, Rule, SubscriptionOptions, name_key,
+    same_name,
 };
 
 use super::entities::note_undeclared;

@@ -130,20 +130,28 @@ fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
 /// A topic refuses its subscriptions itself, after queues and topics are declared.
 #[test]
 fn a_subscription_that_is_refused_leaves_queues_and_topics_as_they_were() {
-    let topic = |more: &str| {
-        format!("[[topics]]\nname = \"news\"\n[[topics.subscriptions]]\nname = \"all\"\n{more}")
-    };
+    let topic =
+        |more: &str| format!("[[topics]]\nname = \"news\"\n[[topics.subscriptions]]\nname = \"all\"\n{more}");
     let home = Home::new();
     let mut broker = started(&home, &topic(""));
-    let long = format!(
-        "[[topics.subscriptions.rules]]\nname = \"r\"\nsql = \"a = '{}'\"\n",
-        "x".repeat(1_100)
-    );
+    let long =
+        format!("[[topics.subscriptions.rules]]\nname = \"r\"\nsql = \"a = '{}'\"\n", "x".repeat(1_100));
     for (more, reason) in [
-        ("requires_session = true\n".to_owned(), "requires_session of an existing subscription can't be changed"),
-        ("[[topics.subscriptions]]\nname = \"b\"\nforward_to = \"nowhere\"\n".to_owned(), "neither a queue nor a topic"),
+        (
+            "requires_session = true\n".to_owned(),
+            "requires_session of an existing subscription can't be changed",
+        ),
+        (
+            "[[topics.subscriptions]]\nname = \"b\"\nforward_to = \"nowhere\"\n".to_owned(),
+            "neither a queue nor a topic",
+        ),
         // The limit of the running broker applies.
-        (format!("[[topics.subscriptions]]\nname = \"b\"\n{long}[limits]\nsql_expression_characters = 2000\n"), "at most 1024 are accepted"),
+        (
+            format!(
+                "[[topics.subscriptions]]\nname = \"b\"\n{long}[limits]\nsql_expression_characters = 2000\n"
+            ),
+            "at most 1024 are accepted",
+        ),
     ] {
         write(&home.path("p.toml"), &format!("[[queues]]\nname = \"added\"\n{}", topic(&more)));
         let log = broker.reload();

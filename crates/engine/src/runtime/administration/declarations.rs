@@ -46,8 +46,7 @@ impl Namespace {
         let limits = &self.inner.common.rule_limits;
         let (mut count, mut filters) =
             topic.map_or((0, FilterCounts::default()), |topic| topic.subscriptions.sizes());
-        let is_new =
-            |name: &str| topic.as_ref().is_none_or(|topic| topic.subscriptions.get(name).is_none());
+        let is_new = |name: &str| topic.as_ref().is_none_or(|topic| topic.subscriptions.get(name).is_none());
         for (name, _, rules) in subscriptions.iter().filter(|(name, ..)| is_new(name)) {
             let rules: Vec<Arc<Rule>> = rules.iter().cloned().map(Arc::new).collect();
             let added = FilterCounts::of(&rules);

@@ -145,11 +145,7 @@ impl Namespace {
     }
 
     /// The first forwarding target that does not exist and is not in `current`.
-    fn unknown_target(
-        &self,
-        options: &SubscriptionOptions,
-        current: Option<&Forwarding>,
-    ) -> Option<String> {
+    fn unknown_target(&self, options: &SubscriptionOptions, current: Option<&Forwarding>) -> Option<String> {
         options.forwarding.unknown_target(current, |key| self.inner.directory.get(key).is_some())
     }
 
