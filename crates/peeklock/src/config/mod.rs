@@ -272,8 +272,7 @@ impl Config {
         if !DatabaseUrl::is_like(&self.data_dir.to_string_lossy()) {
             return Ok(());
         }
-        Err("storage.data_dir (--data-dir) is the URL of a database; write it as storage.url (--storage-url)"
-            .to_owned())
+        Err("--data-dir is the URL of a database; write it as --storage-url".to_owned())
     }
 
     /// Every address to listen on, each once, with its setting's name.

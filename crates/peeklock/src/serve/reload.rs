@@ -112,7 +112,8 @@ impl Reload {
                 }
                 Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
             }
-            supervisor::reloaded(&outcome);
+            let is_serving = self.in_force.lock().await.served.is_some();
+            supervisor::reloaded(&outcome, is_serving);
         }
     }
 
