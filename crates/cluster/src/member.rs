@@ -1,5 +1,7 @@
 //! The task that runs a [`Node`] against a table, and its interface for the rest of the process.
 
+mod membership;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
@@ -10,54 +12,11 @@ use peeklock_storage::ShardId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
-use crate::{Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure};
+use crate::{
+    Answer, Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure,
+};
 
-/// How a membership ended, or is about to end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// Another node has the lease, or it was released.
-    Lost,
-    /// The shard belongs to this other node now: stop serving it, then call [`Member::release`].
-    HandOver(NodeName),
-}
-
-/// The lease of one shard, while it lasts.
-#[derive(Debug, Clone)]
-pub struct Membership {
-    shard: ShardId,
-    tenure: Tenure,
-    ended: watch::Receiver<Option<Ended>>,
-}
-
-impl Membership {
-    /// The leased shard.
-    #[must_use]
-    pub const fn shard(&self) -> ShardId {
-        self.shard
-    }
-
-    /// The period in which messages may be delivered.
-    #[must_use]
-    pub const fn tenure(&self) -> &Tenure {
-        &self.tenure
-    }
-
-    /// Resolves when the lease is lost, or is to be handed over.
-    pub async fn ended(&self) -> Ended {
-        let mut ended = self.ended.clone();
-        let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-        ended.unwrap_or(Ended::Lost)
-    }
-}
-
-/// The latest contact with the table, for metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Contact {
-    /// When the last answered request was sent, in the node's elapsed time.
-    pub answered_at: Option<Duration>,
-    /// Requests without an answer, or with an error, since the start.
-    pub failures: u64,
-}
+pub use self::membership::{Contact, Ended, Membership};
 
 /// A running node: it renews its leases, takes free ones, and reports both. Dropping it stops that; other nodes can
 /// take its leases after [`Settings::silent_after`].
@@ -102,15 +61,19 @@ impl Member {
         let (waiting, contact) = (watch::Sender::new(Vec::new()), watch::Sender::default());
         let states = Arc::new(States { memberships, waiting, contact });
         let (commands, received) = mpsc::unbounded_channel();
+        let patience = settings.patience();
         let node = Node::new(info.clone(), settings, elapsed.now());
         let task = Task {
             node,
             info,
             table,
             elapsed: elapsed.clone(),
+            patience,
             states: Arc::clone(&states),
             leases: BTreeMap::new(),
             releasing: BTreeMap::new(),
+            asked_at: Duration::ZERO,
+            is_slow: false,
             was_failing: false,
             name_taken: false,
         };
@@ -197,26 +160,45 @@ struct Task {
     info: NodeInfo,
     table: Arc<dyn LeaseTable>,
     elapsed: Elapsed,
+    /// See [`Settings::patience`].
+    patience: Duration,
     states: Arc<States>,
     leases: BTreeMap<ShardId, LeaseSenders>,
     releasing: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    /// When the pending or last request was sent.
+    asked_at: Duration,
+    /// Whether the table needed longer than the patience when it last answered.
+    is_slow: bool,
     was_failing: bool,
     name_taken: bool,
 }
 
-type Asked = Pin<Box<dyn Future<Output = Result<Standing, TableError>> + Send>>;
+/// A pending question to the table.
+type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
 impl Task {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        let mut asked: Option<Asked> = None;
+        let mut asked: Pending<Result<Standing, TableError>> = None;
+        // Whether the pending request is lost.
+        let mut checked: Pending<bool> = None;
         let mut changed = self.table.changed();
         loop {
             let due = self.node.due().saturating_sub(self.elapsed.now());
             tokio::select! {
                 biased;
                 answer = answered(&mut asked) => {
-                    asked = None;
+                    (asked, checked) = (None, None);
                     self.take_in(answer);
+                }
+                is_lost = answered(&mut checked) => {
+                    checked = None;
+                    self.give_up();
+                    if is_lost {
+                        self.note_failure(&TableError { reason: "no answer in time".to_owned() });
+                        asked = Some(self.ask());
+                    } else {
+                        self.wait();
+                    }
                 }
                 command = commands.recv() => match command {
                     Some(Command::Leave(done)) => {
@@ -227,21 +209,46 @@ impl Task {
                     Some(command) => self.obey(command),
                     None => return,
                 },
-                () = tokio::time::sleep(due) => {
-                    if asked.take().is_some() {
-                        self.note_failure(&TableError { reason: "no answer in time".to_owned() });
+                () = tokio::time::sleep(due), if checked.is_none() => {
+                    self.give_up();
+                    match asked {
+                        Some(_) => checked = Some(self.check()),
+                        None => asked = Some(self.ask()),
                     }
-                    let now = self.elapsed.now();
-                    for news in self.node.give_up(now) {
-                        self.tell(news);
-                    }
-                    asked = Some(self.table.renew(self.node.ask(now)));
                 }
                 () = &mut changed => {
                     changed = self.table.changed();
                     self.node.hint(self.elapsed.now());
                 }
             }
+        }
+    }
+
+    fn ask(&mut self) -> Answer<Standing> {
+        self.asked_at = self.elapsed.now();
+        self.table.renew(self.node.ask(self.asked_at))
+    }
+
+    fn wait(&mut self) {
+        if !std::mem::replace(&mut self.is_slow, true) {
+            let patience = self.patience;
+            tracing::warn!(
+                ?patience,
+                "the table of leases is slow; deliveries pause while a lease is expired"
+            );
+        }
+        self.node.wait(self.elapsed.now());
+    }
+
+    /// Whether the pending request is lost, as far as that can be found out in time for another attempt.
+    fn check(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        let executing = tokio::time::timeout(self.patience / 2, self.table.is_executing());
+        Box::pin(async move { !executing.await.unwrap_or(false) })
+    }
+
+    fn give_up(&mut self) {
+        for news in self.node.give_up(self.elapsed.now()) {
+            self.tell(news);
         }
     }
 
@@ -282,6 +289,7 @@ impl Task {
                 if std::mem::take(&mut self.was_failing) {
                     tracing::info!("the table of leases answers again");
                 }
+                self.is_slow &= now.saturating_sub(self.asked_at) >= self.patience;
                 self.states.contact.send_modify(|contact| contact.answered_at = Some(now));
             }
             Err(error) => self.note_failure(error),
@@ -355,10 +363,10 @@ impl Task {
     }
 }
 
-/// The answer to the pending request; never resolves without one.
-async fn answered(asked: &mut Option<Asked>) -> Result<Standing, TableError> {
-    match asked {
-        Some(asked) => asked.await,
+/// The answer to the pending question; never resolves without one.
+async fn answered<T>(pending: &mut Pending<T>) -> T {
+    match pending {
+        Some(pending) => pending.await,
         None => std::future::pending().await,
     }
 }

@@ -7,7 +7,7 @@ use crate::Placement;
 /// Times of the leases of a cluster; must be the same on every node. Start from [`Settings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Pause between two renewals. An answer is awaited for half of [`Self::tenure`]. Default 2 s.
+    /// Pause between two renewals. Default 2 s.
     pub renew_every: Duration,
     /// Interval between requests of a node without leases, to take over released ones soon. Default 500 ms.
     pub ask_every: Duration,
@@ -46,5 +46,10 @@ impl Settings {
     #[must_use]
     pub const fn tenure(&self) -> Duration {
         self.silent_after.saturating_sub(self.margin)
+    }
+    /// How long an answer is awaited before the node finds out whether the request is lost.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.tenure() / 2
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use peeklock_storage::ShardId;
 use tokio::sync::watch;
 
@@ -119,6 +119,8 @@ pub struct Faults {
     pub loses_answers: bool,
     /// Delay of an answer.
     pub delay: Duration,
+    /// The delay is in the table, which says so.
+    pub is_slow: bool,
 }
 
 /// [`Rows`] shared by several nodes. Cheap to clone; a clone is the same table over another network path, with faults
@@ -189,6 +191,11 @@ impl LeaseTable for SimulatedTable {
         let answer = self.call(move |rows| rows.drain(&node, drained));
         self.changes.send_replace(());
         answer
+    }
+
+    fn is_executing(&self) -> BoxFuture<'static, bool> {
+        let faults = *self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        ready(faults.is_slow && !faults.is_out).boxed()
     }
 
     fn changed(&self) -> BoxFuture<'static, ()> {

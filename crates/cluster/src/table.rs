@@ -153,6 +153,10 @@ pub trait LeaseTable: Send + Sync + 'static {
     /// As [`Self::renew`].
     fn drain(&self, node: NodeName, drained: bool) -> Answer<bool>;
 
+    /// Whether the table is still executing the pending [`Self::renew`], whose answer is late: it is slow, and another
+    /// request would wait behind this one. False if the request or its answer may be lost.
+    fn is_executing(&self) -> BoxFuture<'static, bool>;
+
     /// Resolves when the table may have changed since the call, a hint to request earlier than planned. It may never
     /// resolve.
     fn changed(&self) -> BoxFuture<'static, ()>;

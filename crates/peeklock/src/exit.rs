@@ -11,7 +11,8 @@ pub(crate) enum Exit {
     Failure = 1,
     /// The command line or the configuration is wrong. Also clap's code for usage errors.
     Usage = 2,
-    /// The data directory is damaged, locked by another process, or inaccessible.
+    /// The data directory is damaged, locked by another process, or inaccessible; a database is damaged or has lost
+    /// records.
     Data = 3,
 }
 

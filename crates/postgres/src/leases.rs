@@ -5,10 +5,14 @@
 //! COMMITTED`), so that it finds another version or another holder and skips the row. Rows of other nodes are taken
 //! without waiting (`skip locked`): a node waits for its own rows only, so two nodes never wait for each other.
 //!
+//! The rows stay locked until a standby has confirmed the commit. So a request that is abandoned for its slowness delays
+//! the next one: with each commit taking longer than the patience, no request would ever be answered in time. Therefore
+//! the session is kept for as long as the server executes its request.
+//!
 //! The rows contain the server's clock for people. It does not influence decisions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -21,7 +25,7 @@ use peeklock_storage::ShardId;
 use peeklock_storage::cluster::RecordId;
 use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::{Row, SimpleQueryMessage, Statement};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -85,6 +89,10 @@ const NODES: &str =
 const LEASES: &str = "select 'lease', shard, version, node, session, wanted,
   case when node is not null then extract(epoch from until - clock_timestamp())::float8 end from lease order by shard";
 
+/// Whether a backend executes a statement, which is visible to its own login (see `log/append.rs`).
+const EXECUTING: &str = "select set_config('role', 'none', true);
+  select count(*) from pg_stat_activity where state = 'active' and usename = session_user";
+
 const DRAIN: &str = "update node set drained = $2 where id = $1";
 
 /// A [`LeaseTable`] in the database.
@@ -96,6 +104,8 @@ struct Inner {
     database: Database,
     observer: Option<Observer>,
     connected: Mutex<Option<Connected>>,
+    /// The session of the pending or last request.
+    backend: StdMutex<Option<Backend>>,
     changes: watch::Sender<()>,
 }
 
@@ -107,6 +117,14 @@ struct Connected {
     /// Whether the last renewal held a lease. The node learns then of every record from its own commits.
     holds: AtomicBool,
     listening: AbortHandle,
+}
+
+/// A server process; the number alone may be used again.
+#[derive(Debug, Clone)]
+struct Backend {
+    process: i32,
+    /// Seconds, as the server writes them.
+    started_at: String,
 }
 
 impl Drop for Connected {
@@ -132,7 +150,7 @@ impl PostgresLeases {
 
     fn with(database: Database, observer: Option<Observer>) -> Self {
         let (connected, changes) = (Mutex::new(None), watch::Sender::new(()));
-        Self(Arc::new(Inner { database, observer, connected, changes }))
+        Self(Arc::new(Inner { database, observer, connected, backend: StdMutex::default(), changes }))
     }
 
     /// Runs a request on the session. A session with an abandoned request is discarded: the next request opens another.
@@ -165,9 +183,11 @@ fn error(failure: Failure) -> TableError {
 
 impl Inner {
     async fn connect(&self) -> Result<Connected, Failure> {
+        self.backend().take();
         let session = self.database.connect("leases").await?;
         session.ask(session.client().batch_execute(&format!("listen {CHANNEL}"))).await?;
         let renew = session.ask(session.client().prepare(RENEW)).await?;
+        *self.backend() = backend(&session).await.ok();
         let (changes, watch) = (self.changes.clone(), session.watch());
         let listening = tokio::spawn(async move {
             loop {
@@ -178,6 +198,33 @@ impl Inner {
         let holds = AtomicBool::new(false);
         Ok(Connected { session, renew, holds, listening: listening.abort_handle() })
     }
+
+    fn backend(&self) -> MutexGuard<'_, Option<Backend>> {
+        self.backend.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the server that is the primary now, which may be another one than that of the pending request.
+    async fn is_executing(&self) -> Result<bool, Failure> {
+        let Some(Backend { process, started_at }) = self.backend().clone() else { return Ok(false) };
+        let session = self.database.connect("leases check").await?;
+        let query = format!(
+            "{EXECUTING} and pid = {process} and extract(epoch from backend_start)::text = '{started_at}'"
+        );
+        let answer = session.ask(session.client().simple_query(&query)).await?;
+        let count = answer.iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.try_get(0).ok().flatten(),
+            _ => None,
+        });
+        Ok(count == Some("1"))
+    }
+}
+
+/// The server process of a session.
+async fn backend(session: &Session) -> Result<Backend, Failure> {
+    let query = "select pid, extract(epoch from backend_start)::text from pg_stat_activity
+      where pid = pg_backend_pid()";
+    let row = session.query_one(query, &[]).await?;
+    Ok(Backend { process: row.try_get(0)?, started_at: row.try_get(1)? })
 }
 
 impl Connected {
@@ -212,7 +259,7 @@ impl Connected {
             }
         };
         // Sent in this order, so the confirmed commit of the renewal covers what was seen.
-        let (seen, rows) = join(look, self.session.query(&self.renew, parameters)).await;
+        let (seen, rows) = join(look, self.session.query_patiently(&self.renew, parameters)).await;
         let rows = rows?;
         if let Some(observer) = observer {
             observer.note(seen);
@@ -322,6 +369,11 @@ impl LeaseTable for PostgresLeases {
 
     fn drain(&self, node: NodeName, drained: bool) -> Answer<bool> {
         self.ask(move |connected| async move { connected.drain(&node, drained).await }.boxed())
+    }
+
+    fn is_executing(&self) -> BoxFuture<'static, bool> {
+        let inner = Arc::clone(&self.0);
+        async move { inner.is_executing().await.unwrap_or(false) }.boxed()
     }
 
     fn changed(&self) -> BoxFuture<'static, ()> {

@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Connection, Row, ToStatement};
+use tokio_postgres::{AsyncMessage, Client, Connection, Row, Statement, ToStatement};
 
 use crate::failure::{Failure, text, with_source};
 use crate::metrics::PostgresMetrics;
@@ -26,6 +26,7 @@ pub struct Session {
     client: Client,
     server: String,
     watch: Arc<Watch>,
+    silence: Duration,
     driver: AbortHandle,
 }
 
@@ -58,7 +59,7 @@ impl Session {
     {
         let driver = Driver { server: server.clone(), watch: Arc::clone(&watch), silence, metrics };
         let driver = tokio::spawn(driver.run(connection)).abort_handle();
-        Self { client, server, watch, driver }
+        Self { client, server, watch, silence, driver }
     }
 
     /// The client, for [`Self::ask`]. The tables are found without naming their schema.
@@ -101,6 +102,18 @@ impl Session {
         S: ?Sized + ToStatement + Sync,
     {
         self.ask(self.client.query(statement, parameters)).await
+    }
+
+    /// Like [`Self::query`], but without a limit on silence: the caller finds out whether the request is lost.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) async fn query_patiently(
+        &self,
+        statement: &Statement,
+        parameters: Parameters<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        self.client.query(statement, parameters).await.map_err(|error| self.failure(error))
     }
 
     /// The one row returned by `statement`.
@@ -147,9 +160,14 @@ impl Session {
         self.watch.mark_appending();
     }
 
-    /// Records that an append was answered, so the connection is fast enough.
-    pub(crate) fn note_answered(&self) {
-        self.watch.note_answered();
+    /// Declares that the session removes: its commits wait for the standby as those of appends do.
+    pub(crate) fn mark_removing(&self) {
+        self.watch.mark_removing();
+    }
+
+    /// Records how long an append took.
+    pub(crate) fn note_answered(&self, took: Duration) {
+        self.watch.note_answered(took, self.silence);
     }
 
     /// Ends the connection immediately. Pending requests fail with [`Failure::Lost`].

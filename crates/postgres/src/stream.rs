@@ -3,13 +3,14 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Observed state of a connection.
 #[derive(Debug, Default)]
@@ -22,32 +23,54 @@ pub(crate) struct Watch {
     pub(crate) notified: Notify,
     /// The reason why the connection was abandoned.
     end: OnceLock<String>,
-    /// Whether the tolerated silence grows, which is for appends only. Several sessions are lost together, and reads
-    /// are small: if each loss doubled the time, the others would detect a dead link later.
+    /// Whether the tolerated silence grows with the losses of this session, which is for appends only. Several sessions
+    /// are lost together, and reads are small: if each loss doubled the time, the others would detect a dead link later.
     is_appending: AtomicBool,
+    /// Whether removals are committed, which takes as long as an append.
+    is_removing: AtomicBool,
     tolerance: SilenceTolerance,
 }
 
-/// How often appending connections were abandoned for their silence since an append was last answered. Each time
-/// doubles the silence tolerated for appends: otherwise a server that needs longer for a large record could never
-/// complete it. All clones share the count.
+/// How far the silence tolerated for appends is stretched. It doubles with each appending connection that was abandoned
+/// for its silence: otherwise a server that needs longer for a record could never complete it. It returns to the
+/// configured one only after appends were fast for [`Self::CALM`]: otherwise a server that is always slow would lose
+/// every second connection. All clones share the state.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SilenceTolerance(Arc<AtomicU32>);
+pub(crate) struct SilenceTolerance(Arc<Mutex<Stretch>>);
+
+#[derive(Debug, Default)]
+struct Stretch {
+    doublings: u32,
+    /// Since when every append was answered in half of the configured time.
+    fast_since: Option<Instant>,
+}
 
 impl SilenceTolerance {
     /// The tolerated silence is multiplied by at most 2 to the power of this.
     const DOUBLINGS_MAX: u32 = 4;
+    /// How long appends must be fast.
+    const CALM: Duration = Duration::from_secs(60);
 
-    fn lost(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    fn state(&self) -> MutexGuard<'_, Stretch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn restored(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    fn lost(&self) {
+        let mut state = self.state();
+        *state = Stretch { doublings: (state.doublings + 1).min(Self::DOUBLINGS_MAX), fast_since: None };
+    }
+
+    fn answered(&self, now: Instant, took: Duration, silence: Duration) {
+        let mut state = self.state();
+        if took > silence / 2 {
+            state.fast_since = None;
+        } else if now - *state.fast_since.get_or_insert(now) >= Self::CALM {
+            state.doublings = 0;
+        }
     }
 
     fn stretch(&self, silence: Duration) -> Duration {
-        silence * (1 << self.0.load(Ordering::Relaxed).min(Self::DOUBLINGS_MAX))
+        silence * (1 << self.state().doublings)
     }
 }
 
@@ -61,9 +84,15 @@ impl Watch {
         self.is_appending.store(true, Ordering::Relaxed);
     }
 
+    /// Declares that the session removes.
+    pub(crate) fn mark_removing(&self) {
+        self.is_removing.store(true, Ordering::Relaxed);
+    }
+
     /// The tolerated silence, based on the configured `silence`.
     pub(crate) fn silence(&self, silence: Duration) -> Duration {
-        if self.is_appending.load(Ordering::Relaxed) { self.tolerance.stretch(silence) } else { silence }
+        let commits = self.is_appending.load(Ordering::Relaxed) || self.is_removing.load(Ordering::Relaxed);
+        if commits { self.tolerance.stretch(silence) } else { silence }
     }
 
     /// Records that the connection was abandoned for its silence.
@@ -73,9 +102,9 @@ impl Watch {
         }
     }
 
-    /// Records that an append was answered.
-    pub(crate) fn note_answered(&self) {
-        self.tolerance.restored();
+    /// Records that an append was answered after this time; `silence` is the configured one.
+    pub(crate) fn note_answered(&self, took: Duration, silence: Duration) {
+        self.tolerance.answered(Instant::now(), took, silence);
     }
 
     pub(crate) fn moves(&self) -> u64 {
@@ -181,16 +210,18 @@ mod tests {
 
     const SILENCE: Duration = Duration::from_secs(5);
 
-    #[test]
-    fn only_appends_that_were_given_up_are_waited_for_longer_and_until_one_is_answered() {
+    #[tokio::test(start_paused = true)]
+    async fn only_appends_that_were_given_up_are_waited_for_longer() {
         let tolerance = SilenceTolerance::default();
         let session = || Watch::new(tolerance.clone());
         let (appending, reading, removing) = (session(), session(), session());
         appending.mark_appending();
+        removing.mark_removing();
         for lost in [&appending, &reading, &removing] {
             lost.note_given_up();
         }
-        assert_eq!((appending.silence(SILENCE), reading.silence(SILENCE)), (2 * SILENCE, SILENCE));
+        let silences = [&appending, &removing, &reading].map(|session| session.silence(SILENCE));
+        assert_eq!(silences, [2 * SILENCE, 2 * SILENCE, SILENCE]);
         let next = session();
         assert_eq!(next.silence(SILENCE), SILENCE, "its first questions are small");
         next.mark_appending();
@@ -199,7 +230,22 @@ mod tests {
             next.note_given_up();
         }
         assert_eq!(next.silence(SILENCE), 16 * SILENCE);
-        next.note_answered();
-        assert_eq!(next.silence(SILENCE), SILENCE);
+    }
+
+    /// A server that needs six seconds for each record must not lose every second connection.
+    #[tokio::test(start_paused = true)]
+    async fn appends_are_waited_for_longer_until_they_were_fast_for_a_minute() {
+        let watch = Watch::default();
+        watch.mark_appending();
+        watch.note_given_up();
+        let (slow, fast) = (Duration::from_secs(6), Duration::from_millis(20));
+        for took in [slow, fast, slow, fast] {
+            tokio::time::advance(Duration::from_secs(40)).await;
+            watch.note_answered(took, SILENCE);
+            assert_eq!(watch.silence(SILENCE), 2 * SILENCE);
+        }
+        tokio::time::advance(SilenceTolerance::CALM).await;
+        watch.note_answered(fast, SILENCE);
+        assert_eq!(watch.silence(SILENCE), SILENCE);
     }
 }

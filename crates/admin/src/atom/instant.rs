@@ -31,7 +31,7 @@ pub(super) fn is_shown(at_ms: i64) -> bool {
 }
 
 /// Milliseconds since 1970, rounded down; UTC without a zone, as Python writes it.
-pub(super) fn parse_ms(text: &str) -> Option<i64> {
+pub(crate) fn parse_ms(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Some(at.as_nanosecond().div_euclid(NANOSECONDS_PER_MS)).and_then(|ms| ms.try_into().ok());

@@ -17,7 +17,7 @@ mod exercise;
 mod feed;
 mod filter;
 mod front_end;
-mod instant;
+pub(crate) mod instant;
 mod key_values;
 mod namespace_info;
 mod orders;

@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use httpdate::HttpDate;
 
+use crate::atom::instant;
+
 /// The last time that can be written, in milliseconds since 1970: the end of the year 9999.
 const LAST_MS: u64 = 253_402_300_799_000;
 
@@ -12,10 +14,12 @@ pub(super) fn text(at_ms: u64) -> String {
     HttpDate::from(UNIX_EPOCH + Duration::from_millis(at_ms.min(LAST_MS))).to_string()
 }
 
-/// Parses a time in the format of RFC 1123 or ISO 8601: milliseconds since 1970.
+/// Parses a time in the format of RFC 1123 or ISO 8601, of the years 1 to 9999: milliseconds since 1970, 0 for earlier
+/// times. .NET writes a time that was not set as `0001-01-01T00:00:00`. Without a zone it is UTC.
 pub(super) fn read(text: &str) -> Option<u64> {
     let text = text.trim();
-    read_rfc_1123(text).or_else(|| u64::try_from(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok())
+    let from_iso_8601 = || instant::parse_ms(text).map(|at_ms| u64::try_from(at_ms).unwrap_or(0));
+    read_rfc_1123(text).or_else(from_iso_8601)
 }
 
 /// Parses a time in the format of RFC 1123 only.
@@ -34,7 +38,12 @@ mod tests {
         assert_eq!(read(" Sun, 06 Nov 1994 08:49:37 GMT "), Some(784_111_777_000));
         assert_eq!(read("1994-11-06T08:49:37.5Z"), Some(784_111_777_500));
         assert_eq!(text(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
-        for nonsense in ["", "soon", "1994-11-06", "-2000-01-01T00:00:00Z"] {
+        assert_eq!(read("9999-12-31T23:59:59Z"), Some(LAST_MS));
+        assert_eq!(read("1994-11-06T08:49:37"), Some(784_111_777_000));
+        for past in ["0001-01-01T00:00:00", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z"] {
+            assert_eq!(read(past), Some(0), "{past}");
+        }
+        for nonsense in ["", "soon", "1994-13-06T00:00:00Z"] {
             assert_eq!(read(nonsense), None, "{nonsense}");
         }
         assert_eq!(read_rfc_1123("1994-11-06T08:49:37Z"), None);

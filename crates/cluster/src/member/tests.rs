@@ -115,6 +115,39 @@ async fn answers_that_never_come_are_given_up() {
     assert!(member.contact().failures >= 6);
 }
 
+/// A renewal that is abandoned for its slowness delays the next one, which waits for the same row: with a commit of
+/// three seconds none was ever answered, and the lease was given up after 30 s.
+#[tokio::test(start_paused = true)]
+async fn a_table_that_answers_late_is_waited_for_and_the_lease_stays() {
+    let table = SimulatedTable::default();
+    let way = Arc::new(table.another_way());
+    let info = NodeInfo {
+        name: NodeName("a".to_owned()),
+        session: Session(1),
+        address: String::new(),
+        release: String::new(),
+    };
+    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    let membership = member.gained(SHARD).await;
+    for delay in [3_000, 4_500] {
+        way.set(Faults { delay: Duration::from_millis(delay), is_slow: true, ..Faults::default() });
+        for _ in 0..20 {
+            let answered_at = member.contact().answered_at;
+            while member.contact().answered_at == answered_at {
+                sleep(Duration::from_millis(10)).await;
+            }
+            assert!(membership.tenure().holds(), "until five seconds after the request was sent");
+        }
+    }
+    assert_eq!(member.contact().failures, 0);
+    // Each answer comes when its tenure has ended.
+    way.set(Faults { delay: Duration::from_secs(8), is_slow: true, ..Faults::default() });
+    assert_eq!(membership.ended().await, Ended::Lost);
+    assert_eq!(member.contact().failures, 0);
+    way.set(Faults::default());
+    assert!(member.gained(SHARD).await.tenure().holds());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_operator_drains_a_node() {
     let (table, first, second, membership) = pair().await;

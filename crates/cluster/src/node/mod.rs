@@ -47,8 +47,9 @@ struct Seen<T> {
 /// A node of a cluster, as a state machine without clock, table or randomness. `now` is the node's elapsed time
 /// ([`crate::Elapsed`]) and never goes back.
 ///
-/// Call [`Self::give_up`] and [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: the
-/// request is abandoned then and its answer must not be used.
+/// Call [`Self::give_up`] and [`Self::ask`] at [`Self::due`]; then [`Self::answered`], unless `due` comes first: then
+/// call [`Self::give_up`] and [`Self::wait`], if the table is still executing the request; otherwise the request is
+/// abandoned and its answer must not be used.
 #[derive(Debug)]
 pub struct Node {
     info: NodeInfo,
@@ -70,7 +71,7 @@ pub struct Node {
     due: Duration,
     moved_at: Option<Duration>,
     was_answered: bool,
-    /// When the last answered request was sent.
+    /// When the last request was sent that was answered while its tenure lasted.
     renewed_at: Duration,
 }
 
@@ -97,7 +98,7 @@ impl Node {
         }
     }
 
-    /// When to send the next request; with a request pending, when to abandon it and send another.
+    /// When to send the next request; with a request pending, when to find out whether it is lost.
     #[must_use]
     pub const fn due(&self) -> Duration {
         self.due
@@ -127,7 +128,7 @@ impl Node {
         self.is_hinted = false;
         self.asked_takes = self.takes(now);
         // Leaves time for another attempt before the leases expire.
-        self.due = now + self.settings.tenure() / 2;
+        self.due = now + self.settings.patience();
         let wanted = self.own.iter().filter_map(|(shard, own)| match own {
             Own::HandingOver(to) | Own::Releasing(Some(to)) => Some((*shard, to.clone())),
             Own::Held | Own::Releasing(None) => None,
@@ -146,6 +147,12 @@ impl Node {
         }
     }
 
+    /// Keeps waiting for the answer to the last request, which the table is still executing. Another request would wait
+    /// for it in the table, and would be late as well. The answer extends the tenure from when the request was sent.
+    pub fn wait(&mut self, now: Duration) {
+        self.due = now + self.settings.patience() / 2;
+    }
+
     /// Processes the answer to the last request.
     pub fn answered(&mut self, now: Duration, answer: Result<Standing, TableError>) -> Vec<News> {
         let Some(sent_at) = self.asked_at.take() else { return Vec::new() };
@@ -153,7 +160,9 @@ impl Node {
             self.due = now + self.settings.ask_every;
             return Vec::new();
         };
-        self.renewed_at = sent_at;
+        if now < sent_at + self.settings.tenure() {
+            self.renewed_at = sent_at;
+        }
         let mut news = self.observe(now, &standing);
         self.note_held(sent_at, now, &standing.held, &mut news);
         self.give_away(now, &mut news);

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::{Filter, Refusal, Rule};
+
 /// Limits of subscriptions and rules (semantics §12.9). They are checked when something is declared, added or replaced, never
 /// when it is restored: after a limit was lowered, existing excess stays and can only be reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,45 @@ impl Default for RuleLimits {
             sql_expression_characters: 1_024,
             action_statements: 32,
         }
+    }
+}
+
+impl RuleLimits {
+    /// Refuses a rule that no subscription can have.
+    pub(crate) fn check(&self, rule: &Rule) -> Result<(), Refusal> {
+        match &rule.filter {
+            Filter::Correlation(filter) if filter.is_empty() => {
+                return Err(Refusal::InvalidArgument(format!(
+                    "The correlation filter of the rule '{}' is empty; it must name at least one property.",
+                    rule.name
+                )));
+            }
+            Filter::Sql(filter) => self.check_expression("filter", rule, filter.expression())?,
+            // The length of a selector is limited where it is parsed.
+            Filter::Correlation(_) | Filter::True | Filter::False | Filter::Selector(_) => {}
+        }
+        let Some(action) = &rule.action else { return Ok(()) };
+        self.check_expression("action", rule, action.expression())?;
+        let (statements, most) = (action.statements(), self.action_statements);
+        if statements > most {
+            return Err(Refusal::InvalidArgument(format!(
+                "The action of the rule '{}' has {statements} statements; at most {most} are accepted.",
+                rule.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses an expression that is too long.
+    fn check_expression(&self, part: &str, rule: &Rule, expression: &str) -> Result<(), Refusal> {
+        let (characters, most) = (expression.chars().count(), self.sql_expression_characters);
+        if characters <= most {
+            return Ok(());
+        }
+        Err(Refusal::InvalidArgument(format!(
+            "The SQL expression of the {part} of the rule '{}' has {characters} characters; at most {most} are accepted.",
+            rule.name
+        )))
     }
 }
 

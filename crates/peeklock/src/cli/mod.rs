@@ -59,7 +59,8 @@ Exit codes:
      draining; `health`: not healthy; of a command for messages and entities: no connection, or the broker
      refused
   2  wrong command line or configuration
-  3  data directory damaged, locked by another process, or out of reach";
+  3  data directory damaged, locked by another process, or out of reach; a database that is damaged or has
+     lost records";
 
 /// A durable message broker that speaks Azure Service Bus.
 ///

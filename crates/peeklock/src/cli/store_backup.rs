@@ -84,7 +84,7 @@ fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
     if std::env::var_os(STORAGE_URL).is_some() && !args.data_dir.exists() {
         Failure::unless_files(Path::new("postgres://"))?;
     }
-    refuse_inside(&args.data_dir, &args.target)?;
+    Failure::unless_outside(&args.data_dir, "data directory", &args.target)?;
     let connected = Client::connect(&args.data_dir);
     let broker = connected.map_err(|error| {
         Failure::data(format!("can't reach the broker that uses {}: {error}", args.data_dir.display()))
@@ -101,20 +101,6 @@ fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
             write(args, pinned.plan(), 0, None).map(|report| (report, false))
         }
     }
-}
-
-/// Refuses a backup inside the data directory, with which it would be lost.
-fn refuse_inside(data_dir: &Path, target: &Path) -> Result<(), Failure> {
-    let Ok(data_dir) = data_dir.canonicalize() else { return Ok(()) };
-    let existing = std::path::absolute(target).ok().and_then(|target| {
-        let mut ancestors = target.ancestors().filter_map(|path| path.canonicalize().ok());
-        ancestors.next()
-    });
-    if existing.is_some_and(|path| path.starts_with(&data_dir)) {
-        let reason = format!("{} lies inside the data directory; choose another place", target.display());
-        return Err(Failure::usage(reason));
-    }
-    Ok(())
 }
 
 fn busy(error: &Error) -> Failure {

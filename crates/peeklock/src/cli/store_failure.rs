@@ -55,6 +55,23 @@ impl Failure {
         ))
     }
 
+    /// Refuses a target inside a directory that the command reads: `what`, which would be changed by it and lost with it.
+    ///
+    /// # Errors
+    /// A failure that names both.
+    pub(super) fn unless_outside(directory: &Path, what: &str, target: &Path) -> Result<(), Self> {
+        let Ok(directory) = directory.canonicalize() else { return Ok(()) };
+        let existing = std::path::absolute(target).ok().and_then(|target| {
+            let mut ancestors = target.ancestors().filter_map(|path| path.canonicalize().ok());
+            ancestors.next()
+        });
+        if existing.is_some_and(|path| path.starts_with(&directory)) {
+            let reason = format!("{} lies inside the {what}; choose another place", target.display());
+            return Err(Self::usage(reason));
+        }
+        Ok(())
+    }
+
     /// Prints the failure; as JSON with the fields of `with`.
     pub(super) fn show(&self, is_json: bool, with: &Value) {
         if !is_json {

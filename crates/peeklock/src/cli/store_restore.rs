@@ -48,6 +48,12 @@ impl Counts {
 }
 
 pub(super) fn run(args: &RestoreArgs) -> Exit {
+    if args.backup != args.data_dir
+        && let Err(failure) = Failure::unless_outside(&args.backup, "backup", &args.data_dir)
+    {
+        failure.show(args.json, &json!({ "restored": false }));
+        return failure.exit;
+    }
     let is_new = !args.data_dir.exists();
     let mut counts = Counts::default();
     let restored = local::restore(&args.backup, &args.data_dir, &mut |key| counts.count(key));

@@ -255,6 +255,7 @@ impl Config {
     fn check_combinations(&self) -> Result<(), ConfigError> {
         let addresses = self.addresses();
         let checks = [
+            self.check_data_dir().map_err(ConfigError::Combination),
             self.storage.check().map_err(ConfigError::Combination),
             self.limits.check(self.amqp.reassembly_bytes_max).map_err(ConfigError::Combination),
             self.tls.check(),
@@ -264,6 +265,14 @@ impl Config {
         let wrong: Vec<String> =
             checks.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
         if wrong.is_empty() { Ok(()) } else { Err(ConfigError::Combination(wrong.join("\n"))) }
+    }
+
+    /// A URL would be a directory of that name, and its messages would not be in the database. It may contain a password.
+    fn check_data_dir(&self) -> Result<(), String> {
+        if !DatabaseUrl::is_like(&self.data_dir.to_string_lossy()) {
+            return Ok(());
+        }
+        Err("--data-dir is the URL of a database; write it as --storage-url".to_owned())
     }
 
     /// Every address to listen on, each once, with its setting's name.

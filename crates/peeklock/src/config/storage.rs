@@ -95,6 +95,8 @@ const URL_EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_
 pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<PathBuf>, StorageConfig) {
     let data_dir = table.text("data_dir", "\"./data\"", |path| match path {
         "" => Err("is empty; write data_dir = \"./data\"".to_owned()),
+        // The URL may contain a password.
+        path if DatabaseUrl::is_like(path) => Err("is the URL of a database; write it as url".to_owned()),
         _ => Ok(PathBuf::from(path)),
     });
     let default = StorageConfig::default();

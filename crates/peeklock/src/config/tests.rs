@@ -140,6 +140,10 @@ const BAD: &[(&str, &str)] = &[
     ("[http]\nlisten = \"5300\"", "t:2:10: [http] listen: \"5300\" has no port; write ADDR:PORT, such as"),
     ("[storage]\ndata_dir = \"\"", "t:2:12: [storage] data_dir: is empty"),
     (
+        "[storage]\ndata_dir = \"postgres://a:b@c/d\"",
+        "t:2:12: [storage] data_dir: is the URL of a database; write it as url",
+    ),
+    (
         "[storage]\nsegment_size = 64",
         "t:2:16: [storage] segment_size: expected a text in quotes, found 64; write segm",
     ),

@@ -39,6 +39,8 @@ pub(super) async fn declare(
     for entity in &declared {
         check_message_size(entity, limits)?;
     }
+    // Before the first change: a refusal must not leave a part of the configuration in force.
+    subscriptions::check(namespace, config, &stored)?;
     let missing = missing(&stored, config).into_iter().filter(|one| can_declare(namespace, one));
     namespace.declare_all(declared.into_iter().chain(missing)).await?;
     subscriptions::declare(namespace, config).await?;

@@ -112,7 +112,8 @@ impl Reload {
                 }
                 Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
             }
-            supervisor::reloaded(&outcome);
+            let is_serving = self.in_force.lock().await.served.is_some();
+            supervisor::reloaded(&outcome, is_serving);
         }
     }
 
@@ -205,6 +206,7 @@ fn fixed(current: &Config, next: &Config) -> Vec<&'static str> {
         ),
         ("authorization.time_out", current.authorization.time_out_ms != next.authorization.time_out_ms),
         ("http.listen", current.http_listen != next.http_listen),
+        ("[console]", current.console != next.console),
         ("[namespace]", current.namespace != next.namespace),
         ("[network]", current.network != next.network),
         ("[tls]", current.tls != next.tls),

@@ -21,7 +21,7 @@ use tower::ServiceExt;
 
 use super::development::TimeTravel;
 use super::health::{self, Health};
-use super::metrics::{Monitoring, Readers};
+use super::metrics::{Monitoring, Readers, TEXT_FORMAT, text_format, wants_text_format};
 use super::store::OpenStore;
 
 /// The path of the emulator's health endpoint.
@@ -189,10 +189,13 @@ async fn report_metrics(
         return Ok((StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response());
     }
     let registry = metrics.monitoring.registry.clone();
+    let is_plain = wants_text_format(request.headers());
+    let kind = if is_plain { TEXT_FORMAT } else { peeklock_metrics::CONTENT_TYPE };
+    let write = move || registry.text().ok().map(|page| if is_plain { text_format(&page) } else { page });
     // Formatting thousands of entities takes a while.
-    let written = spawn_blocking(move || registry.text().ok()).await.ok().flatten();
+    let written = spawn_blocking(write).await.ok().flatten();
     Ok(match written {
-        Some(text) => ([(CONTENT_TYPE, peeklock_metrics::CONTENT_TYPE)], text).into_response(),
+        Some(text) => ([(CONTENT_TYPE, kind)], text).into_response(),
         None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     })
 }

@@ -1,11 +1,12 @@
 //! Creates and updates the declared subscriptions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
 use peeklock_engine::{
-    Command, CorrelationFilter, Filter, PropertyValue, Rule, SubscriptionOptions, same_name,
+    Command, CorrelationFilter, EntityOptions, Filter, PropertyValue, Rule, SubscriptionOptions, name_key,
+    same_name,
 };
 
 use super::entities::note_undeclared;
@@ -39,6 +40,28 @@ pub(super) async fn declare(namespace: &Namespace, config: &Config) -> Result<()
             continue;
         }
         namespace.declare_subscriptions(&asked.topic, missing(namespace, &asked.topic, config)).await?;
+    }
+    Ok(())
+}
+
+/// Checks the configured subscriptions before anything is declared; `stored` are the queues and topics that exist.
+///
+/// # Errors
+/// As for [`declare`].
+pub(super) fn check(
+    namespace: &Namespace,
+    config: &Config,
+    stored: &[(String, EntityOptions)],
+) -> Result<(), ServeError> {
+    let queues = config.queues.iter().map(|queue| &queue.name).chain(&config.queues_if_missing);
+    let topics = config.topics.iter().map(|topic| &topic.name);
+    let asked = config.topics_if_missing.iter().map(|asked| &asked.topic);
+    let stored = stored.iter().map(|(name, _)| name);
+    let known: HashSet<Box<str>> =
+        queues.chain(topics).chain(asked).chain(stored).map(|name| name_key(name)).collect();
+    for topic in config.topics.iter().filter(|topic| !namespace.is_damaged(&topic.name)) {
+        let subscriptions: Vec<Subscription> = topic.subscriptions.iter().map(declared).collect();
+        namespace.check_subscriptions(&topic.name, &subscriptions, |key| known.contains(key))?;
     }
     Ok(())
 }

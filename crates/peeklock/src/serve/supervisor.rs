@@ -37,14 +37,19 @@ pub(super) fn reloading() {
     notify(&states);
 }
 
-/// Reports the end of a reload. A refused one left the broker ready with the previous configuration.
-pub(super) fn reloaded(outcome: &Result<usize, String>) {
-    let status = match outcome {
-        Ok(changes) => format!("Ready; reloaded, changes: {changes}"),
+/// Reports the end of a reload. A refused one left the previous configuration in force.
+pub(super) fn reloaded(outcome: &Result<usize, String>, is_serving: bool) {
+    notify(&[NotifyState::Ready, NotifyState::Status(&reload_status(outcome, is_serving))]);
+}
+
+/// The status after a reload; a node that stands by is not ready for clients.
+fn reload_status(outcome: &Result<usize, String>, is_serving: bool) -> String {
+    let state = if is_serving { "Ready" } else { "Not serving" };
+    match outcome {
+        Ok(changes) => format!("{state}; reloaded, changes: {changes}"),
         // A status has only one line.
-        Err(error) => format!("Ready; reload refused: {}", error.lines().next().unwrap_or_default()),
-    };
-    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+        Err(error) => format!("{state}; reload refused: {}", error.lines().next().unwrap_or_default()),
+    }
 }
 
 /// Reports that the process is ending and accepts no new connections.
@@ -104,6 +109,14 @@ mod tests {
     use super::*;
 
     const PAUSE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_reload_of_a_node_that_stands_by_does_not_make_it_ready() {
+        assert_eq!(reload_status(&Ok(2), true), "Ready; reloaded, changes: 2");
+        assert_eq!(reload_status(&Ok(0), false), "Not serving; reloaded, changes: 0");
+        let refused = Err("p.toml:1:1: a\nsecond line".to_owned());
+        assert_eq!(reload_status(&refused, false), "Not serving; reload refused: p.toml:1:1: a");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn signs_of_life_stop_while_the_store_does_not_answer() {

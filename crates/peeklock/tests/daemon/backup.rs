@@ -99,7 +99,30 @@ fn targets_that_are_not_empty_or_inside_the_data_are_refused() {
     let refused = run(&["store", "restore", "--data-dir", text(&data), text(&home.path("backup"))]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(errors(&refused).contains("is not empty"), "{}", errors(&refused));
+    let inside = home.path("backup").join("data");
+    let refused = run(&["store", "restore", "--data-dir", text(&inside), text(&home.path("backup"))]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("lies inside the backup") && !inside.exists(), "{}", errors(&refused));
     send(&broker, 1);
+}
+
+/// A misspelt URL of a database was a new directory, and the copy was reported as complete.
+#[test]
+fn a_copy_to_a_misspelt_url_or_inside_its_source_is_refused() {
+    let home = Home::new();
+    drop(home.start(&OPEN));
+    let data = home.path("data");
+    let copy = |to: &str| run(&["store", "copy", "--from", text(&data), "--to", to]);
+    for url in ["postgre://pg-1/peeklock", "http://pg-1:5432/peeklock", "postgresq://a:b@c/d"] {
+        let refused = copy(url);
+        assert_eq!(refused.status.code(), Some(2), "{url}");
+        assert!(errors(&refused).contains("is not the URL of a database"), "{}", errors(&refused));
+    }
+    let inside = data.join("copy");
+    let refused = copy(text(&inside));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("lies inside the data directory"), "{}", errors(&refused));
+    assert!(!inside.exists());
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn wrong_usage_exits_with_2() {
     for arguments in [
         &["--nonsense"][..],
         &["serve", "--amqp", "nowhere"],
+        &["serve", "--data-dir", "postgres://peeklock@pg-1/peeklock"],
         &["store"],
         &["config", "check"],
         &["send", "q", "--ttl", "0s"],

@@ -127,17 +127,56 @@ fn a_configuration_that_is_not_right_changes_nothing_and_says_why() {
     assert!(log.contains("stopped"), "the log level is still info: {log}");
 }
 
+/// A topic refuses its subscriptions itself, after queues and topics are declared.
+#[test]
+fn a_subscription_that_is_refused_leaves_queues_and_topics_as_they_were() {
+    let topic =
+        |more: &str| format!("[[topics]]\nname = \"news\"\n[[topics.subscriptions]]\nname = \"all\"\n{more}");
+    let home = Home::new();
+    let mut broker = started(&home, &topic(""));
+    let long =
+        format!("[[topics.subscriptions.rules]]\nname = \"r\"\nsql = \"a = '{}'\"\n", "x".repeat(1_100));
+    for (more, reason) in [
+        (
+            "requires_session = true\n".to_owned(),
+            "requires_session of an existing subscription can't be changed",
+        ),
+        (
+            "[[topics.subscriptions]]\nname = \"b\"\nforward_to = \"nowhere\"\n".to_owned(),
+            "neither a queue nor a topic",
+        ),
+        // The limit of the running broker applies.
+        (
+            format!(
+                "[[topics.subscriptions]]\nname = \"b\"\n{long}[limits]\nsql_expression_characters = 2000\n"
+            ),
+            "at most 1024 are accepted",
+        ),
+    ] {
+        write(&home.path("p.toml"), &format!("[[queues]]\nname = \"added\"\n{}", topic(&more)));
+        let log = broker.reload();
+        assert!(log.contains(REFUSED) && log.contains(reason), "{log}");
+    }
+    // A target may be declared together with its source.
+    let both = "[[topics.subscriptions]]\nname = \"b\"\nforward_to = \"added\"\n";
+    write(&home.path("p.toml"), &format!("[[queues]]\nname = \"added\"\n{}", topic(both)));
+    let log = broker.reload();
+    assert!(log.contains("queue \"added\" was created"), "none of the refused files has created it: {log}");
+    broker.stop();
+}
+
 #[test]
 fn values_that_need_a_restart_are_named_at_each_reload() {
     let home = Home::new();
     let mut broker = started(&home, "");
     write(
         &home.path("p.toml"),
-        "[amqp]\nidle_time_out = \"PT1M\"\n[storage]\nsegment_size = \"1 MiB\"\n[log]\nformat = \"json\"\n",
+        "[amqp]\nidle_time_out = \"PT1M\"\n[storage]\nsegment_size = \"1 MiB\"\n[log]\nformat = \"json\"\n\
+         [console]\nenabled = false\n",
     );
     for _ in 0..2 {
         let log = broker.reload();
-        for what in ["[amqp]", "[storage]", "log.format"] {
+        for what in ["[amqp]", "[storage]", "log.format", "[console]"] {
             assert!(
                 log.contains(&format!("{what} has changed in the configuration; that needs a restart")),
                 "{log}"

@@ -118,11 +118,15 @@ impl Appender {
         let (shard, kind) = (sql_shard(self.shard), *kind as i16);
         let (place, epoch) = (sql(id.place.0)?, sql(id.epoch.0)?);
         let (heads, bodies) = (heads.as_ref(), bodies.as_ref());
+        let sent_at = Instant::now();
         let rows = if bodies.is_empty() {
             self.session.execute(&self.append, &[&shard, &place, &epoch, &kind, &heads]).await
         } else {
             self.session.execute(&self.append_bodies, &[&shard, &place, &epoch, &kind, &heads, &bodies]).await
         };
+        if matches!(rows, Ok(1)) {
+            self.session.note_answered(sent_at.elapsed());
+        }
         self.judge(rows, *id).await
     }
 
@@ -143,10 +147,7 @@ impl Appender {
     /// Interprets the answer to an append.
     async fn judge(&self, rows: Result<u64, Failure>, id: RecordId) -> Result<(), Error> {
         let is_place_taken = match rows {
-            Ok(1) => {
-                self.session.note_answered();
-                return Ok(());
-            }
+            Ok(1) => return Ok(()),
             Ok(_) => false,
             Err(failure) if is_taken(&failure) => true,
             Err(failure) => return Err(failure.of_change()),

@@ -46,6 +46,7 @@ impl Purpose for Remover {
             let client = session.client();
             session.ask(async { tokio::try_join!(client.prepare(DROP), client.prepare(TRIM)) }).await?
         };
+        session.mark_removing();
         Ok(Self { session, drop, trim, trimmed_to: AtomicI64::new(0) })
     }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peeklock_cluster::LeaseTable;
+use peeklock_metrics::Metrics;
 use peeklock_postgres::{Durability, PostgresLeases, PostgresMetrics};
 use peeklock_storage::cluster::{ClusterStore, Logs};
 use peeklock_storage::{Error, Lease, Store};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::harness::{
     SHARD, Server, Trio, acquire, all, database, eventually, id, log, messages, options, own, record, send,
@@ -211,7 +213,8 @@ async fn a_node_that_stands_by_believes_no_record_that_is_on_the_primary_only() 
     server.kill();
     server.launch();
     assert_eq!(server.sql("select count(*) from alone.log where place = 2"), "1", "it shows the record");
-    leases.renew(renewal("b", 1)).await.unwrap_err();
+    let unconfirmed = timeout(Duration::from_secs(1), leases.renew(renewal("b", 1))).await;
+    assert!(unconfirmed.is_err(), "{unconfirmed:?}");
     assert_eq!(*seen.lock().unwrap(), []);
     server.set("synchronous_standby_names", "''");
     server.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'");
@@ -229,7 +232,10 @@ async fn a_node_that_stands_by_believes_no_record_that_is_on_the_primary_only() 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_primary_alone_is_not_mistaken_for_a_log_that_lost_records() {
     let Some(mut trio) = Trio::start() else { return };
-    let serving = store(trio.database("waited"));
+    let database = trio.database("waited");
+    let metrics = Metrics::default();
+    metrics.register(database.metrics().clone());
+    let serving = store(database);
     let lease = acquire(&serving).await;
     lease.submit(send(1)).await.unwrap();
     for standby in &trio.standbys {
@@ -244,7 +250,14 @@ async fn an_old_primary_alone_is_not_mistaken_for_a_log_that_lost_records() {
     trio.primary.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'");
     trio.standbys[new].stop();
     let waiting = lease.submit(send(3));
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let refusals = || {
+        let text = metrics.text().unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("peeklock_postgres_refusals_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // Each attempt finds the old primary, and refuses it.
+    let before = refusals();
+    eventually("attempts to go on", || async { refusals() >= before + 3 }).await;
     assert_eq!(lease.loss(), None);
     trio.standbys[new].launch();
     waiting.await.unwrap();

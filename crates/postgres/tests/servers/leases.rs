@@ -11,7 +11,7 @@ use peeklock_postgres::PostgresLeases;
 use peeklock_storage::ShardId;
 use tokio::time::{sleep, timeout};
 
-use crate::harness::Trio;
+use crate::harness::{Link, Proxy, Trio, database, eventually, options};
 
 const SHARD: ShardId = ShardId(0);
 
@@ -188,4 +188,45 @@ async fn a_release_is_told_to_those_who_wait() {
     let waiting = other.changed();
     table.leave(info("a", 1)).await.unwrap();
     timeout(Duration::from_secs(30), waiting).await.expect("told");
+}
+
+/// The rows stay locked during the commit: a renewal that was abandoned for its slowness delayed the next one, so none
+/// was ever answered.
+#[tokio::test]
+async fn a_renewal_whose_commit_is_slow_is_waited_for_and_one_that_is_lost_is_not() {
+    let Some(trio) = Trio::shared() else { return };
+    let proxy = Proxy::before(trio.primary.port).await;
+    let table = PostgresLeases::new(database(options(&proxy.url(), "slow")));
+    let settings = Settings {
+        silent_after: Duration::from_secs(3),
+        margin: Duration::from_millis(500),
+        ..Settings::default()
+    };
+    let origin = Instant::now();
+    let elapsed = Elapsed::new(move || origin.elapsed());
+    let member = Member::start(Arc::new(table), info("a", 1), settings.clone(), elapsed);
+    let membership = member.gained(SHARD).await;
+    // Longer than the patience of 1.25 s, shorter than the tenure of 2.5 s.
+    trio.primary.sql(
+        "create function slow.pause() returns trigger language plpgsql as
+         $$ begin perform pg_sleep(1.8); return null; end $$;
+         create constraint trigger pause after update on slow.lease deferrable initially deferred
+         for each row execute function slow.pause()",
+    );
+    assert_answers(&member, 4).await;
+    assert_eq!(member.contact().failures, 0);
+    membership.tenure().returns().await;
+    // The server executes what it is sent, and its answer does not arrive.
+    proxy.set(Link::CutToClient);
+    eventually("the loss is noticed", || async { member.contact().failures > 0 }).await;
+    proxy.set(Link::Whole);
+    assert_answers(&member, 2).await;
+}
+
+/// Waits for this many further answers of the table.
+async fn assert_answers(member: &Member, count: usize) {
+    for _ in 0..count {
+        let before = member.contact().answered_at;
+        eventually("an answer", || async { member.contact().answered_at != before }).await;
+    }
 }

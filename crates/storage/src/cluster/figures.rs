@@ -3,13 +3,19 @@
 use std::fmt;
 use std::sync::Weak;
 
-use peeklock_metrics::{Page, Source};
+use peeklock_metrics::{Family, Page, Source, Unit};
 
 use super::store::Inner;
 use crate::ShardId;
 use crate::metrics::{Figures, StorageBytes};
 
-/// The metrics of a shard while this process owns it. Does not keep the store open.
+const KNOWN: Family = Family::gauge(
+    "peeklock_cluster_known_record",
+    Unit::None,
+    "Number of the last record of the log that this node knows to be durable; a log without it is refused.",
+);
+
+/// The metrics of a shard, most of them while this process owns it. Does not keep the store open.
 pub struct ClusterFigures {
     store: Weak<Inner>,
     shard: ShardId,
@@ -52,6 +58,9 @@ impl ClusterFigures {
 
 impl Source for ClusterFigures {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
+        if let Some(known) = self.store.upgrade().and_then(|store| store.known(self.shard)) {
+            page.one(&KNOWN, known.place.0)?;
+        }
         self.read().map_or(Ok(()), |figures| figures.write_bytes(page))
     }
 }

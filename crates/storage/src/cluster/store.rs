@@ -136,6 +136,13 @@ impl Inner {
         current.shared.cause().is_none().then_some(current)
     }
 
+    /// The last record of a shard known to be durable; `None` if none is known.
+    pub(super) fn known(&self, shard: ShardId) -> Option<RecordId> {
+        let known = Arc::clone(&self.shards().by_id.get(&shard)?.known);
+        Some(*known.lock().unwrap_or_else(PoisonError::into_inner))
+            .filter(|known| *known > RecordId::default())
+    }
+
     /// Fences the current handle of this process and returns what is known of the shard.
     fn begin(&self, shard: ShardId) -> Result<(Known, u64), Error> {
         let mut shards = self.shards();

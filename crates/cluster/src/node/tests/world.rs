@@ -155,6 +155,11 @@ impl World {
             for one in process.node.give_up(own_now) {
                 process.learn(one, own_now);
             }
+            let asked_at = process.node.asked_at;
+            if process.under_way.iter().any(|one| !one.is_lost && Some(one.sent_at) == asked_at) {
+                process.node.wait(own_now);
+                return;
+            }
             let renewal = process.node.ask(own_now);
             let is_cut = process.cut_until > self.now;
             let latency = |random: &mut StdRng| ms(random.random_range(0..=self.latency_max_ms));

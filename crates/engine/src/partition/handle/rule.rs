@@ -9,7 +9,7 @@ use crate::event::{Event, Subscription};
 use crate::names::name_key;
 use crate::rule::FilterCounts;
 use crate::stored::append_subscription;
-use crate::{DEFAULT_RULE, Filter, QueueId, Refusal, Reply, RequestId, Rule, RuleLimits, Timestamp};
+use crate::{DEFAULT_RULE, QueueId, Refusal, Reply, RequestId, Rule, Timestamp};
 
 /// Maximum stored size of a subscription with all its rules, in bytes: each change of a rule writes it as a whole.
 pub(in crate::partition) const RULES_BYTES_MAX: usize = 1 << 20;
@@ -25,7 +25,7 @@ impl Step<'_> {
         let Err(position) = find(&subscription.rules, &rule.name) else {
             return Err(Refusal::RuleExists(rule.name));
         };
-        check_rule(&rule, self.rule_limits)?;
+        self.rule_limits.check(&rule)?;
         subscription.rules.insert(position, Arc::new(Rule { created_at: self.now, ..rule }));
         self.check_rules(&self.subscription(queue)?.rules, &subscription)?;
         self.emit(Event::SubscriptionSet(Box::new(subscription)));
@@ -44,7 +44,7 @@ impl Step<'_> {
 
     fn try_replace_rule(&mut self, queue: QueueId, rule: Rule) -> Result<(), Refusal> {
         let mut subscription = Subscription::clone(self.subscription(queue)?);
-        check_rule(&rule, self.rule_limits)?;
+        self.rule_limits.check(&rule)?;
         let position = find(&subscription.rules, &rule.name).ok();
         let Some(old) = position.and_then(|position| subscription.rules.get_mut(position)) else {
             return Err(Refusal::RuleNotFound(rule.name));
@@ -131,43 +131,6 @@ pub(super) fn sorted_rules(mut rules: Vec<Rule>, now: Timestamp) -> Result<Vec<A
         }
     }
     Ok(rules.into_iter().map(|rule| Arc::new(Rule { created_at: now, ..rule })).collect())
-}
-
-/// Refuses a rule that no subscription can have.
-pub(super) fn check_rule(rule: &Rule, limits: &RuleLimits) -> Result<(), Refusal> {
-    match &rule.filter {
-        Filter::Correlation(filter) if filter.is_empty() => {
-            return Err(Refusal::InvalidArgument(format!(
-                "The correlation filter of the rule '{}' is empty; it must name at least one property.",
-                rule.name
-            )));
-        }
-        Filter::Sql(filter) => check_expression("filter", rule, filter.expression(), limits)?,
-        // The length of a selector is limited where it is parsed.
-        Filter::Correlation(_) | Filter::True | Filter::False | Filter::Selector(_) => {}
-    }
-    let Some(action) = &rule.action else { return Ok(()) };
-    check_expression("action", rule, action.expression(), limits)?;
-    let (statements, most) = (action.statements(), limits.action_statements);
-    if statements > most {
-        return Err(Refusal::InvalidArgument(format!(
-            "The action of the rule '{}' has {statements} statements; at most {most} are accepted.",
-            rule.name
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses an expression that is too long.
-fn check_expression(part: &str, rule: &Rule, expression: &str, limits: &RuleLimits) -> Result<(), Refusal> {
-    let (characters, most) = (expression.chars().count(), limits.sql_expression_characters);
-    if characters <= most {
-        return Ok(());
-    }
-    Err(Refusal::InvalidArgument(format!(
-        "The SQL expression of the {part} of the rule '{}' has {characters} characters; at most {most} are accepted.",
-        rule.name
-    )))
 }
 
 /// Index of a rule, or where to insert it.

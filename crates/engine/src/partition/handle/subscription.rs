@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::step::Step;
-use super::rule::{check_rule, sorted_rules};
+use super::rule::sorted_rules;
 use crate::event::{Event, Subscription};
 use crate::names::name_key;
 use crate::{Effect, EntityTimes, Intent, QueueId, Refusal, Reply, RequestId, Rule, SubscriptionOptions};
@@ -61,7 +61,7 @@ impl Step<'_> {
             return Err(Refusal::TooManySubscriptions(limit));
         }
         let rules = sorted_rules(rules, self.now)?;
-        rules.iter().try_for_each(|rule| check_rule(rule, self.rule_limits))?;
+        rules.iter().try_for_each(|rule| self.rule_limits.check(rule))?;
         let times = EntityTimes { created_at: self.now, updated_at: self.now };
         let subscription = Subscription { queue, name, times, options, rules };
         self.check_rules(&[], &subscription)?;

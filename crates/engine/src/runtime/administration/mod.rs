@@ -3,9 +3,11 @@
 //! [`super::Namespace::declare`] creates or updates as needed; here, creating an existing entity and changing a missing one
 //! are errors.
 //!
+//! - `declarations`: checks of declarations that consist of several changes, before the first of them.
 //! - `entities`: queues and topics.
 //! - `subscriptions`, `rules`: those of topics, changed by the topic's partition.
 
+mod declarations;
 mod entities;
 mod rules;
 mod subscriptions;

@@ -11,7 +11,7 @@ use crate::runtime::{
 use crate::{Command, Forwarding, Intent, QueueId, Refusal, Rule, SubscriptionOptions};
 
 /// A declared subscription: its name, its options and, if it is new, its rules.
-type DeclaredSubscription = (String, SubscriptionOptions, Vec<Rule>);
+pub(super) type DeclaredSubscription = (String, SubscriptionOptions, Vec<Rule>);
 
 impl Namespace {
     /// Creates a subscription of a topic with these rules, durably.
@@ -25,7 +25,7 @@ impl Namespace {
         options: SubscriptionOptions,
         rules: Vec<Rule>,
     ) -> Result<SubscriptionDescription, ChangeError> {
-        self.check_subscription(name, &options, &rules, None)?;
+        self.check_subscription(name, &options, &rules, |options| self.unknown_target(options, None))?;
         let entity = self.topic(topic)?;
         if entity.subscriptions.get(name).is_some() {
             return Err(ChangeError::Exists { name: name.to_owned() });
@@ -53,7 +53,8 @@ impl Namespace {
         let entity = self.topic(topic)?;
         let found = entity.subscriptions.get(name).ok_or_else(|| not_found(name))?;
         let options = SubscriptionOptions { client: found.options.client.clone(), ..options };
-        self.check_subscription(name, &options, &[], Some(&found.options.forwarding))?;
+        let current = Some(&found.options.forwarding);
+        self.check_subscription(name, &options, &[], |options| self.unknown_target(options, current))?;
         let (intent, queue, rules) = (Intent::Update, found.subscription.queue, Vec::new());
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
         self.change_subscription(&entity, name, command).await
@@ -83,7 +84,7 @@ impl Namespace {
         subscriptions: Vec<DeclaredSubscription>,
     ) -> Result<(), StartError> {
         for (name, options, rules) in &subscriptions {
-            self.check_subscription(name, options, rules, None)?;
+            self.check_subscription(name, options, rules, |options| self.unknown_target(options, None))?;
         }
         let entity = self.topic(topic)?;
         let handle = entity.handle();
@@ -143,14 +144,19 @@ impl Namespace {
         Some(found.iter().map(|found| found.describe()).collect())
     }
 
+    /// The first forwarding target that does not exist and is not in `current`.
+    fn unknown_target(&self, options: &SubscriptionOptions, current: Option<&Forwarding>) -> Option<String> {
+        options.forwarding.unknown_target(current, |key| self.inner.directory.get(key).is_some())
+    }
+
     /// Refuses names, rules and options that no partition can work with; the front ends check the configuration's stricter
-    /// limits. Forwarding targets that are in `current` are accepted even if they don't exist.
-    fn check_subscription(
+    /// limits. `unknown_target` finds a forwarding target that can't be used.
+    pub(super) fn check_subscription(
         &self,
         name: &str,
         options: &SubscriptionOptions,
         rules: &[Rule],
-        current: Option<&Forwarding>,
+        unknown_target: impl FnOnce(&SubscriptionOptions) -> Option<String>,
     ) -> Result<(), StartError> {
         let invalid_name = |name: &str, reason| StartError::InvalidName { name: name.to_owned(), reason };
         let check = match &options.client {
@@ -161,11 +167,9 @@ impl Namespace {
         for rule in rules {
             check_rule_name(&rule.name).map_err(|reason| invalid_name(&rule.name, reason))?;
         }
-        let is_target = |key: &str| self.inner.directory.get(key).is_some();
-        let unknown = options.forwarding.unknown_target(current, is_target);
         options
             .check()
-            .and(unknown.map_or(Ok(()), Err))
+            .and(unknown_target(options).map_or(Ok(()), Err))
             .map_err(|reason| StartError::InvalidOptions { name: name.to_owned(), reason })
     }
 }

@@ -68,6 +68,9 @@ async fn copy_all(args: &CopyArgs) -> Result<Copied, Failure> {
     if args.from.is_same(&args.to) {
         return Err(Failure::usage("--from and --to are the same store".to_owned()));
     }
+    if let (Some(from), Some(to)) = (args.from.directory(), args.to.directory()) {
+        Failure::unless_outside(from, "data directory", to)?;
+    }
     let source = args.from.open(Role::Source).await?;
     let target = match args.to.open(Role::Target).await {
         Ok(target) => target,

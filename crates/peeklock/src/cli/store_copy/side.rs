@@ -58,6 +58,10 @@ impl FromStr for Side {
         if text.is_empty() {
             return Err("is empty; name a data directory, the URL of a database, or a .toml file".to_owned());
         }
+        // A misspelt URL would be a new directory, and the copy would seem to be complete.
+        if text.contains("://") {
+            text.parse::<DatabaseUrl>()?;
+        }
         Ok(Self { place: Place::Directory(path.to_owned()), config: StorageConfig::default() })
     }
 }

@@ -6,12 +6,14 @@ mod connections;
 mod http;
 mod process;
 mod readers;
+mod text_format;
 
 pub(super) use certificate::CertificateMetrics;
 pub(super) use cluster::LeaseFigures;
 pub(super) use connections::{ConnectionMetrics, Spoken};
 pub(super) use http::{HttpMetrics, route};
 pub(super) use readers::Readers;
+pub(super) use text_format::{TEXT_FORMAT, text_format, wants_text_format};
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -15,6 +15,7 @@ use peeklock_metrics::{Distribution, Kind, ReadFamily, Reading, Series, Unit, Va
 
 use super::client::scope;
 use super::spans::attribute;
+use super::starts::Starts;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 /// The separator between a topic and its subscription in the label `entity`.
@@ -26,25 +27,21 @@ pub(super) fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// All families as one request. `started_ns` is the start of counters.
+/// All families as one request.
 pub(super) fn request(
     families: &[ReadFamily],
     resource: Option<Resource>,
-    started_ns: u64,
+    starts: &mut Starts,
 ) -> ExportMetricsServiceRequest {
-    let at = Moment { started_ns, now_ns: now_ns() };
+    let now_ns = now_ns();
     let filled = families.iter().filter(|family| !family.series.is_empty());
-    let metrics = filled.map(|family| metric(family, name(family, families), at)).collect();
+    let metrics =
+        filled.map(|family| metric(family, name(family, families), (&mut *starts, now_ns))).collect();
+    starts.exported(now_ns);
     let scope_metrics = ScopeMetrics { scope: scope(), metrics, ..ScopeMetrics::default() };
     let metrics =
         ResourceMetrics { resource, scope_metrics: vec![scope_metrics], ..ResourceMetrics::default() };
     ExportMetricsServiceRequest { resource_metrics: vec![metrics] }
-}
-
-#[derive(Clone, Copy)]
-struct Moment {
-    started_ns: u64,
-    now_ns: u64,
 }
 
 /// The name without the unit, unless another family has that name. The first underscore, which ends the namespace,
@@ -65,18 +62,29 @@ const fn suffix_and_unit(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-fn metric(family: &ReadFamily, name: String, at: Moment) -> Metric {
+fn metric(family: &ReadFamily, name: String, (starts, now_ns): (&mut Starts, u64)) -> Metric {
     let (_, unit) = suffix_and_unit(family.unit);
-    let numbers = || family.series.iter().filter_map(|series| number(series, at)).collect();
+    let series = family.series.iter();
     let data = match family.kind {
-        Kind::Gauge => Data::Gauge(Gauge { data_points: numbers() }),
-        Kind::Counter => {
-            Data::Sum(Sum { data_points: numbers(), aggregation_temporality: CUMULATIVE, is_monotonic: true })
-        }
-        Kind::Histogram => Data::Histogram(Histogram {
-            data_points: family.series.iter().filter_map(|series| distribution(series, at)).collect(),
-            aggregation_temporality: CUMULATIVE,
+        // A gauge has no start.
+        Kind::Gauge => Data::Gauge(Gauge {
+            data_points: series
+                .filter_map(|series| number(series, Moment { started_ns: 0, now_ns }))
+                .collect(),
         }),
+        Kind::Counter => {
+            let points = series.filter_map(|series| {
+                number(series, Moment { started_ns: starts.of(family, series), now_ns })
+            });
+            let data_points = points.collect();
+            Data::Sum(Sum { data_points, aggregation_temporality: CUMULATIVE, is_monotonic: true })
+        }
+        Kind::Histogram => {
+            let points = series.filter_map(|series| {
+                distribution(series, Moment { started_ns: starts.of(family, series), now_ns })
+            });
+            Data::Histogram(Histogram { data_points: points.collect(), aggregation_temporality: CUMULATIVE })
+        }
     };
     Metric {
         name,
@@ -85,6 +93,13 @@ fn metric(family: &ReadFamily, name: String, at: Moment) -> Metric {
         data: Some(data),
         ..Metric::default()
     }
+}
+
+/// The times of a data point.
+#[derive(Clone, Copy)]
+struct Moment {
+    started_ns: u64,
+    now_ns: u64,
 }
 
 fn number(series: &Series, at: Moment) -> Option<NumberDataPoint> {

@@ -8,6 +8,7 @@ mod counts;
 mod families;
 mod settings;
 mod spans;
+mod starts;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use super::client::{Collector, scope};
 use super::counts::Signal;
 use super::families;
+use super::starts::Starts;
 
 /// Maximum number of spans in one request.
 const BATCH_MAX: usize = 512;
@@ -54,7 +55,7 @@ pub(super) struct Pages {
 impl Pages {
     /// Exports every `period`, and once more at the end.
     pub(super) async fn run(self, period: Duration, mut stop: watch::Receiver<bool>) {
-        let started_ns = families::now_ns();
+        let mut starts = Starts::new(families::now_ns());
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick is immediate.
@@ -67,7 +68,7 @@ impl Pages {
             };
             // Sources fail only when memory is short.
             if let Ok(read) = self.registry.read() {
-                let request = families::request(&read, self.collector.resource(), started_ns);
+                let request = families::request(&read, self.collector.resource(), &mut starts);
                 reach.note(&self.collector.export(Signal::Metrics, &request).await);
             }
             if is_last {
