@@ -325,6 +325,8 @@ pub enum Change {
     Undeferred,
     /// Moved to the dead-letter queue.
     DeadLettered,
+    /// Moved there because it was deferred at its last allowed delivery.
+    DeferralDeadLettered,
 }
 
 /// The kind of an [`Event::Removed`].
