@@ -30,6 +30,7 @@ mod full_disk;
 mod growth;
 mod idle;
 mod metrics;
+mod refused_once;
 mod restart;
 mod rules;
 mod shard_lost;

@@ -42,6 +42,7 @@ impl Step<'_> {
         settlement: &Settlement,
     ) -> Result<(), Refusal> {
         let (held, mut record) = self.check_settlement(queue, token, settlement)?;
+        self.count_rewritten(&record, settlement)?;
         if let Settlement::DeadLetter { why, .. } = settlement
             && held.sub_queue != SubQueue::Main
         {
@@ -67,6 +68,16 @@ impl Step<'_> {
             }
             Settlement::Release => self.release(token, held, record),
         }
+        Ok(())
+    }
+
+    /// Refuses to rewrite more than fits into one batch of the store; the receiver may repeat the settlement.
+    fn count_rewritten(&mut self, record: &Record, settlement: &Settlement) -> Result<(), Refusal> {
+        if matches!(settlement, Settlement::Complete | Settlement::Release) {
+            return Ok(());
+        }
+        let left = self.rewritten_bytes_left.checked_sub(record.variable_bytes());
+        self.rewritten_bytes_left = left.ok_or(Refusal::MemoryShort)?;
         Ok(())
     }
 
