@@ -1,5 +1,5 @@
-//! A history of everything a broker stores, once for each of its batches with that batch refused by the store: clients repeat
-//! what was refused, and the outcome is that of the history without a refusal, also after a restart.
+//! A history of everything a broker stores, once for each of its batches with that batch refused by the store, or with a crash in
+//! its place: clients repeat what was not answered, and the outcome is that of the history without a fault, also after a restart.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use peeklock_engine::{
     ReceiveMode, ReceiverOptions, Refusal, SequenceNumber, SessionRequest, Settlement, SubQueue,
     SubscriptionOptions, Timestamp, TopicOptions,
 };
-use peeklock_storage::Error;
+use peeklock_storage::{Error, ShardId, Store};
 
 use crate::broker::{Broker, Client, START, quiet, token};
 use crate::forwarding::{dead_letters_to, forwarding, restarted, to};
@@ -22,11 +22,20 @@ const PAUSE_MS: u64 = 6_000;
 /// Longer than all pauses until the message is scheduled.
 const DELAY_MS: u64 = 40_000;
 
-/// A broker whose store refuses one batch.
+/// What happens instead of a batch.
+#[derive(Debug, Clone)]
+enum Fault {
+    /// The store refuses it.
+    Refusal(Error),
+    /// The process ends, and another one starts.
+    Crash,
+}
+
+/// A broker for which one batch fails.
 struct Refusing {
     broker: Broker,
-    error: Error,
-    /// The batch that is refused, counted from 0.
+    fault: Fault,
+    /// The batch, counted from 0.
     refused: usize,
     batches: usize,
     receivers: u64,
@@ -58,12 +67,28 @@ impl Refusing {
             if self.broker.store.held() == 0 {
                 return;
             }
-            if self.batches == self.refused {
-                self.broker.store.fail_next(self.error.clone());
-            }
+            let is_refused = self.batches == self.refused;
             self.batches += 1;
+            match (is_refused, self.fault.clone()) {
+                (true, Fault::Refusal(error)) => self.broker.store.fail_next(error),
+                (true, Fault::Crash) => {
+                    self.restart().await;
+                    continue;
+                }
+                (false, _) => {}
+            }
             self.broker.store.release_one();
         }
+    }
+
+    async fn restart(&mut self) {
+        let Broker { store, clock, namespace } = &self.broker;
+        store.crash();
+        let (store, clock) = (store.clone(), clock.clone());
+        namespace.shutdown().await;
+        let lease = store.acquire(ShardId(0)).await.unwrap();
+        self.broker = Broker::over_existing(store, lease, clock, 3).await;
+        self.broker.store.hold();
     }
 
     /// Lets also happen what is tried again after a pause.
@@ -302,10 +327,10 @@ async fn delete_everything(world: &mut Refusing) {
 }
 
 /// The contents after the history, and its number of batches.
-async fn history(refused: usize, error: &Error) -> (BTreeMap<(String, SubQueue), Vec<Vec<u8>>>, usize) {
+async fn history(refused: usize, fault: &Fault) -> (BTreeMap<(String, SubQueue), Vec<Vec<u8>>>, usize) {
     let broker = Broker::start(0).await;
     broker.store.hold();
-    let mut world = Refusing { broker, error: error.clone(), refused, batches: 0, receivers: 0 };
+    let mut world = Refusing { broker, fault: fault.clone(), refused, batches: 0, receivers: 0 };
     declare(&mut world).await;
     use_everything(&mut world).await;
     let names: Vec<&str> = QUEUES.into_iter().chain(SUBSCRIPTIONS).collect();
@@ -322,15 +347,27 @@ async fn history(refused: usize, error: &Error) -> (BTreeMap<(String, SubQueue),
     (contents, world.batches)
 }
 
-#[tokio::test]
-async fn a_store_that_refuses_any_one_batch_changes_no_outcome() {
-    let reason = || "a test wants it so".to_owned();
-    for error in [Error::Full { reason: reason() }, Error::Unavailable { reason: reason() }] {
-        let (expected, batches) = history(usize::MAX, &error).await;
-        assert!(batches > 50, "{batches}");
-        for refused in 0..batches {
-            let (found, _) = history(refused, &error).await;
-            assert_eq!(found, expected, "batch {refused} of {batches}: {error}");
-        }
+/// Compares the outcomes of the history with the fault at each of its batches.
+async fn check(fault: Fault) {
+    let (expected, batches) = history(usize::MAX, &fault).await;
+    assert!(batches > 50, "{batches}");
+    for refused in 0..batches {
+        let (found, _) = history(refused, &fault).await;
+        assert_eq!(found, expected, "batch {refused} of {batches}: {fault:?}");
     }
+}
+
+#[tokio::test]
+async fn a_store_without_room_for_any_one_batch_changes_no_outcome() {
+    check(Fault::Refusal(Error::Full { reason: "a test wants it so".to_owned() })).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_unavailable_for_any_one_batch_changes_no_outcome() {
+    check(Fault::Refusal(Error::Unavailable { reason: "a test wants it so".to_owned() })).await;
+}
+
+#[tokio::test]
+async fn a_crash_instead_of_any_one_batch_changes_no_outcome() {
+    check(Fault::Crash).await;
 }
