@@ -49,4 +49,5 @@ mod travel_histories;
 mod turns;
 mod unreadable;
 mod wall_clock;
+mod wall_clock_histories;
 mod wrapped;

@@ -197,11 +197,11 @@ impl Refusing {
     }
 
     /// Changes something through the namespace, repeated while the store refuses it.
-    async fn change<T, E: std::fmt::Debug, F>(&mut self, what: &str, change: impl Fn(Namespace) -> F)
+    async fn change<T, E, F>(&mut self, what: &str, change: impl Fn(Namespace) -> F)
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
         T: Send + 'static,
-        E: Send + 'static,
+        E: std::fmt::Debug + Send + 'static,
     {
         let mut last = None;
         for _ in 0..ATTEMPTS {
