@@ -85,6 +85,28 @@ async def test_abandoned_and_deferred_again_it_stays_deferred_and_counts(bus, qu
     assert again.lock_token != message.lock_token
 
 
+async def test_a_deferral_at_the_last_allowed_delivery_dead_letters(bus, queues):
+    """azure-service-bus 375: with max_delivery_count = 2 the second deferral moves the message."""
+    queue = queues.take("two_tries")
+    numbers = await defer(bus, queue, 1)
+    receiver = await bus.open_receiver(queue)
+    (message,) = await receiver.receive_deferred_messages(numbers)
+    await receiver.defer_message(message)
+    assert await bus.peek(queue) == []
+    (dead,) = await bus.drain(queue, 1, sub_queue=DEAD_LETTER)
+    assert (dead.dead_letter_reason, dead.delivery_count) == ("MaxDeliveryCountExceeded", 2)
+    with pytest.raises(MessageNotFoundError):
+        await receiver.receive_deferred_messages(numbers)
+
+
+async def test_with_one_try_a_deferral_dead_letters(bus, queues):
+    queue = queues.take("one_try")
+    await defer(bus, queue, 1)
+    assert await bus.peek(queue) == []
+    (dead,) = await bus.drain(queue, 1, sub_queue=DEAD_LETTER)
+    assert dead.dead_letter_reason == "MaxDeliveryCountExceeded"
+
+
 async def test_a_deferred_message_can_be_dead_lettered(bus, queue):
     numbers = await defer(bus, queue, 1)
     receiver = await bus.open_receiver(queue)

@@ -239,8 +239,10 @@ pub enum Event {
     },
     /// The id of an accepted message is remembered for duplicate detection.
     Remembered {
-        /// The number of the message.
+        /// The number under which it is remembered; these numbers are ascending.
         number: SequenceNumber,
+        /// The number of the message, if it has an earlier one.
+        original: Option<SequenceNumber>,
         /// Its id.
         key: MessageKey,
         /// When it was accepted.
@@ -325,6 +327,8 @@ pub enum Change {
     Undeferred,
     /// Moved to the dead-letter queue.
     DeadLettered,
+    /// Moved there because it was deferred at its last allowed delivery.
+    DeferralDeadLettered,
 }
 
 /// The kind of an [`Event::Removed`].

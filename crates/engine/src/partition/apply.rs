@@ -92,8 +92,8 @@ impl State {
     fn apply_to_duplicates(&mut self, event: &Event) {
         let Some(duplicates) = &mut self.duplicates else { return };
         match event {
-            Event::Remembered { number, key, at } => {
-                duplicates.remember(Remembered { key: *key, at: *at, number: *number });
+            Event::Remembered { number, original, key, at } => {
+                duplicates.remember(Remembered { key: *key, at: *at, number: *number }, *original);
             }
             Event::Forgotten { last, .. } => duplicates.forget(*last),
             _ => {}

@@ -30,8 +30,10 @@ impl Credible {
         if at > self.after && at <= self.until { self.counts_as } else { at }
     }
 
-    fn corrects_nothing(self) -> bool {
-        self.after >= self.until
+    /// Whether no message was stored with a time that was never valid. Also after the clock has passed that time, messages
+    /// behind it have earlier times.
+    fn is_in_order(self) -> bool {
+        self.after == Timestamp::NEVER || self.until == Timestamp::default()
     }
 }
 
@@ -46,7 +48,7 @@ impl State {
     /// Corrects the enqueued time of a message that follows one enqueued at `before`, so that the order is kept.
     pub(super) fn restored_enqueued_at(&mut self, stored: Timestamp, before: &mut Timestamp) -> Timestamp {
         let at = self.restored_instant(stored);
-        if self.credible.corrects_nothing() {
+        if self.credible.is_in_order() {
             return at;
         }
         *before = at.max(*before);

@@ -15,8 +15,8 @@ impl Step<'_> {
             let record = record.clone();
             if record.expiry() > self.now {
                 self.deliver(receiver, mode, from.queue, number, &record);
-            } else if self.expiries_left > 0 {
-                self.expiries_left -= 1;
+            } else if self.may_expire() {
+                self.count_expiry(&record);
                 self.expire(from.queue, number, record, None);
             } else {
                 return;

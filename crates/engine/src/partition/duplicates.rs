@@ -4,7 +4,7 @@
 //! without a scan. A lookup is a search in an ordered set of small numbers. An id takes about 50 bytes in memory and 27 in the
 //! store, in a number space of the entity's own partition; an entity without duplicate detection stores none of this.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::state::State;
 use super::step::{Step, TIMERS_PER_CALL_MAX};
@@ -25,7 +25,7 @@ pub(super) struct Remembered {
     pub(super) key: MessageKey,
     /// When its message was accepted.
     pub(super) at: Timestamp,
-    /// The number of that message.
+    /// The number under which it is remembered: in general that of the message.
     pub(super) number: SequenceNumber,
 }
 
@@ -38,6 +38,8 @@ pub(super) struct Duplicates {
     places: BTreeSet<u64>,
     /// The place of the first id in `all`, modulo 2^32: there are never as many.
     first: u32,
+    /// The numbers of messages whose id is remembered under a later number; rare.
+    originals: BTreeMap<SequenceNumber, SequenceNumber>,
 }
 
 impl Duplicates {
@@ -50,8 +52,9 @@ impl Duplicates {
         same.find(|one| one.key == key && one.at.plus_ms(window_ms) > now)
     }
 
-    /// Remembers an id; numbers must be ascending.
-    pub(super) fn remember(&mut self, one: Remembered) {
+    /// Remembers an id; numbers must be ascending. `original` is the number of the message, if it has an earlier one.
+    pub(super) fn remember(&mut self, one: Remembered, original: Option<SequenceNumber>) {
+        self.originals.extend(original.map(|original| (one.number, original)));
         if self.all.len() == self.all.capacity() {
             self.all.reserve_exact(ROOM_MIN.max(self.all.len() / 4));
         }
@@ -62,6 +65,7 @@ impl Duplicates {
 
     /// Removes all ids up to that of the message with this number.
     pub(super) fn forget(&mut self, last: SequenceNumber) {
+        self.originals.retain(|number, _| *number > last);
         while let Some(one) = self.all.front().filter(|one| one.number <= last) {
             self.places.remove(&place_of(one.key, self.first));
             self.first = self.first.wrapping_add(1);
@@ -112,11 +116,11 @@ impl State {
         number: SequenceNumber,
         value: &[u8],
     ) -> Result<(), String> {
-        let (at, key) = read_remembered_id(value)?;
+        let (at, key, original) = read_remembered_id(value)?;
         let at = self.restored_instant(at);
         let duplicates = self.duplicates.as_mut().filter(|_| id == self.entity.id);
         let duplicates = duplicates.ok_or("duplicate detection is off here")?;
-        duplicates.remember(Remembered { key, at, number });
+        duplicates.remember(Remembered { key, at, number }, original);
         Ok(())
     }
 }
@@ -126,13 +130,21 @@ impl Step<'_> {
     pub(super) fn original_of(&self, message: &NewMessage) -> Option<SequenceNumber> {
         let duplicates = self.state().duplicates.as_ref()?;
         let window_ms = self.state().entity.policy.duplicate_detection_history_time_window_ms;
-        duplicates.find(message.message_key?, window_ms, self.now).map(|original| original.number)
+        let known = duplicates.find(message.message_key?, window_ms, self.now)?;
+        Some(duplicates.originals.get(&known.number).copied().unwrap_or(known.number))
     }
 
-    /// Remembers the id of a message that is accepted now, whatever happens to it later.
-    pub(super) fn remember(&mut self, key: Option<MessageKey>, number: SequenceNumber) {
+    /// Remembers the id of a message that is accepted now, whatever happens to it later. It is remembered under `number`;
+    /// the message may have another one, `original`.
+    pub(super) fn remember(
+        &mut self,
+        key: Option<MessageKey>,
+        number: SequenceNumber,
+        original: SequenceNumber,
+    ) {
         if let (Some(key), Some(_)) = (key, &self.state().duplicates) {
-            self.emit(Event::Remembered { number, key, at: self.now });
+            let original = Some(original).filter(|original| *original != number);
+            self.emit(Event::Remembered { number, original, key, at: self.now });
         }
     }
 

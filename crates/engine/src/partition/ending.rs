@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::locks::LockedMessage;
+use super::policy::Policy;
 use super::reasons::Reason;
 use super::record::Record;
 use super::step::Step;
@@ -28,7 +29,7 @@ impl Step<'_> {
         if record.expiry() <= self.now {
             record.hold_back(None);
             self.expire(queue, number, record, lock);
-        } else if from == SubQueue::Main && record.delivery_count() >= policy.max_delivery_count {
+        } else if reaches_maximum(&policy, from, &record) {
             record.hold_back(None);
             mark(&mut record, policy.reasons.deliveries_exceeded());
             self.dead_letter(queue, number, from, record, lock);
@@ -98,6 +99,11 @@ pub(super) fn count_failure(record: &mut Record, sub_queue: SubQueue) {
     if sub_queue == SubQueue::Main {
         record.count_failed_delivery();
     }
+}
+
+/// Whether the last counted failure was that of the last allowed delivery. A dead-letter queue has no maximum.
+pub(super) fn reaches_maximum(policy: &Policy, sub_queue: SubQueue, record: &Record) -> bool {
+    sub_queue == SubQueue::Main && record.delivery_count() >= policy.max_delivery_count
 }
 
 /// Sets the reason; messages without other optional fields share one allocation for it.

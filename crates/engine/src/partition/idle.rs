@@ -5,7 +5,7 @@
 
 use super::queue::Queue;
 use super::state::State;
-use super::step::Step;
+use super::step::{MESSAGES_PER_SUBSCRIPTION, Step};
 use crate::command::Uses;
 use crate::event::Event;
 use crate::{Command, End, QueueId, SubQueue, Timestamp};
@@ -152,10 +152,16 @@ impl Step<'_> {
     }
 
     /// Ends an idle entity or subscription: a subscription at once, an entity when the namespace has deleted its stored state.
+    /// Subscriptions that become idle at one time end over several calls: all their messages are visited.
     fn end_idle(&mut self, id: QueueId) {
-        if id != self.state().entity.id {
-            return self.end_subscription(id);
+        if id == self.state().entity.id {
+            return self.end_entity(End::Idle);
         }
-        self.end_entity(End::Idle);
+        if self.idle_ends_left > 0 {
+            let messages = self.state().queue(id).map_or(0, |queue| queue.message_count());
+            self.idle_ends_left =
+                self.idle_ends_left.saturating_sub(messages.saturating_add(MESSAGES_PER_SUBSCRIPTION));
+            self.end_subscription(id);
+        }
     }
 }

@@ -10,9 +10,8 @@ use peeklock_storage::{Batch, PartitionId};
 
 use super::record::Record;
 use crate::layout;
-use crate::{
-    BodyRef, Deletion, Event, MessageKey, Publication, QueueId, SequenceNumber, Subscription, Timestamp,
-};
+use crate::stored::RememberedParts;
+use crate::{BodyRef, Deletion, Event, Publication, QueueId, SequenceNumber, Subscription, Timestamp};
 
 /// Minimum run of neighbouring messages or bodies that is deleted as a range: deleting a million messages together must not
 /// write a million log records.
@@ -71,7 +70,7 @@ struct TurnChanges<'a> {
     /// Times of last use to be stored.
     uses: Vec<(QueueId, Timestamp)>,
     /// Message ids to be remembered.
-    remembered: Vec<(SequenceNumber, MessageKey, Timestamp)>,
+    remembered: Vec<(SequenceNumber, RememberedParts)>,
     /// Message ids to be deleted: all between two numbers.
     forgotten: Option<(SequenceNumber, SequenceNumber)>,
 }
@@ -128,9 +127,9 @@ impl<'a> TurnChanges<'a> {
                 self.states.push(TurnChange { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
-            Event::Remembered { number, key, at } => {
+            Event::Remembered { number, original, key, at } => {
                 self.numbered(*number);
-                self.remembered.push((*number, *key, *at));
+                self.remembered.push((*number, (*at, *key, *original)));
             }
             Event::Forgotten { first, last } => self.forget(*first, *last),
             Event::Published(published) => self.published(published),

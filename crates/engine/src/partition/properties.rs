@@ -58,6 +58,17 @@ pub(crate) fn changes_bytes(changes: &PropertyChanges) -> usize {
     texts.sum::<usize>() + user.sum::<usize>() + times
 }
 
+/// Size in bytes of the parts of a record that a client or a rule determines.
+pub(super) fn variable_bytes(extra: &Extra) -> usize {
+    let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+    let modified = extra.modified.iter().flat_map(|modified| modified.iter());
+    let modified: usize = modified.map(|one| one.name.len() + one.value.len()).sum();
+    let why = extra.dead_letter.as_ref().map_or(0, |why| length(&why.reason) + length(&why.description));
+    let changes = extra.changes.as_deref().map_or(0, changes_bytes);
+    let session = extra.session_id.as_ref().map_or(0, |id| id.text().len());
+    modified + why + changes + session
+}
+
 /// `before` with the properties of `changes` replaced or added, in order of first appearance.
 pub(super) fn merged(before: &[Property], changes: &[Property]) -> Properties {
     let mut merged: Properties = Vec::with_capacity(before.len() + changes.len());

@@ -127,6 +127,12 @@ impl Queue {
         self.messages.each().into_iter().flat_map(Messages::all).chain(quarantined)
     }
 
+    /// Number of messages in all sub-queues, with quarantined ones.
+    pub(super) fn message_count(&self) -> usize {
+        let stored: u64 = self.messages.each().into_iter().map(Messages::len).sum();
+        usize::try_from(stored).unwrap_or(usize::MAX).saturating_add(self.quarantined.len())
+    }
+
     /// Present counts; sizes belong to the partition.
     pub(super) fn counts(&self) -> Counts {
         let scheduled = self.activations.len() as u64;

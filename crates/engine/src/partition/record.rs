@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::properties::variable_bytes;
 use crate::{
     BodyRef, DeadLetter, Forwarded, KeyPartition, MessageState, MessageView, Origin, Properties,
     PropertyChanges, QueueId, RuleProperties, SequenceNumber, SessionId, SubQueue, Timestamp,
@@ -201,6 +202,11 @@ impl Record {
             body: self.body(number),
             content_bytes: self.content_bytes(),
         }
+    }
+
+    /// Size in bytes of its variable parts in the store.
+    pub(super) fn variable_bytes(&self) -> usize {
+        self.extra.as_deref().map_or(0, variable_bytes)
     }
 
     /// Sets its sub-queue and state.

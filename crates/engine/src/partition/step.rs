@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Outputs;
 use super::policy::Policy;
 use super::queue::Queue;
+use super::record::Record;
 use super::state::State;
 use crate::{
     Command, Effect, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId, RuleLimits, SubQueue,
@@ -23,6 +24,17 @@ pub(super) const VISITS_PER_COPY: usize = 16;
 /// to the command of a call, and separately to its scheduled messages. Further copies are dead-lettered unchanged: whatever
 /// the rules are, the writes of one command stay below the store's limit.
 pub(super) const CHANGED_BYTES_PER_CALL_MAX: usize = 64 << 20;
+/// Maximum total size in bytes of the variable parts of the records that timers write in one call: a record may have changed
+/// properties of [`super::properties::HEADER_BYTES_MAX`], and the writes of a call are in one batch of the store. The record
+/// that exceeds it is the last one; the rest follows in the next call.
+pub(super) const TIMER_BYTES_PER_CALL_MAX: usize = 1 << 20;
+/// Maximum total size in bytes of the variable parts of the existing records that one command rewrites: its estimated size
+/// includes only what it adds to them.
+pub(super) const REWRITTEN_BYTES_MAX: usize = 64 << 20;
+/// Effort of deleting idle subscriptions in one call, in messages; the rest follows in the next.
+pub(super) const IDLE_ENDS_PER_CALL_MAX: usize = 4096;
+/// Messages whose deletion takes as long as that of an empty subscription.
+pub(super) const MESSAGES_PER_SUBSCRIPTION: usize = 64;
 /// Messages expired in one call, not counting those whose lock ended; the rest follows in the next.
 pub(super) const EXPIRIES_PER_CALL_MAX: usize = 1024;
 
@@ -42,6 +54,12 @@ pub(super) struct Step<'a> {
     pub(super) copies_left: usize,
     /// Remaining bytes of unshared parts of copies in this call.
     pub(super) changed_bytes_left: usize,
+    /// Remaining bytes of the records that the command may rewrite.
+    pub(super) rewritten_bytes_left: usize,
+    /// Remaining bytes of the records that timers may write in this call.
+    pub(super) timer_bytes_left: usize,
+    /// Remaining effort of deleting idle subscriptions in this call, in messages.
+    pub(super) idle_ends_left: usize,
     state: &'a mut State,
     random: &'a mut dyn Rng,
     outputs: &'a mut Outputs,
@@ -56,17 +74,17 @@ impl<'a> Step<'a> {
         random: &'a mut dyn Rng,
         outputs: &'a mut Outputs,
     ) -> Self {
-        let (expiries_left, returns_left, copies_left) =
-            (EXPIRIES_PER_CALL_MAX, TIMERS_PER_CALL_MAX, COPIES_PER_CALL_MAX);
-        let changed_bytes_left = CHANGED_BYTES_PER_CALL_MAX;
         Self {
             now,
             rule_limits,
-            expiries_left,
-            returns_left,
+            expiries_left: EXPIRIES_PER_CALL_MAX,
+            returns_left: TIMERS_PER_CALL_MAX,
             frees_left: TIMERS_PER_CALL_MAX,
-            copies_left,
-            changed_bytes_left,
+            copies_left: COPIES_PER_CALL_MAX,
+            changed_bytes_left: CHANGED_BYTES_PER_CALL_MAX,
+            rewritten_bytes_left: REWRITTEN_BYTES_MAX,
+            timer_bytes_left: TIMER_BYTES_PER_CALL_MAX,
+            idle_ends_left: IDLE_ENDS_PER_CALL_MAX,
             state,
             random,
             outputs,
@@ -99,6 +117,8 @@ impl<'a> Step<'a> {
 
     /// Carries out the command and nothing else.
     pub(super) fn run_prepared(&mut self, request: RequestId, command: Command) {
+        // What was prepared must succeed.
+        self.rewritten_bytes_left = usize::MAX;
         let used = self.use_of(&command);
         self.carry_out(Some(request), command);
         self.note_use(&used);
@@ -214,6 +234,13 @@ impl<'a> Step<'a> {
     pub(super) fn emit(&mut self, event: Event) {
         self.state.apply(&event);
         self.outputs.events.push(event);
+    }
+
+    /// Counts the variable parts of a record that a timer writes.
+    pub(super) fn count_timer_bytes(&mut self, record: &Record) {
+        let bytes = record.variable_bytes();
+        self.timer_bytes_left = self.timer_bytes_left.saturating_sub(bytes);
+        self.outputs.uncounted_bytes += bytes;
     }
 
     /// Adds an effect.

@@ -4,6 +4,7 @@
 
 use super::Partition;
 use super::locks::LockedMessage;
+use super::record::Record;
 use super::state::State;
 use super::step::{Step, TIMERS_PER_CALL_MAX};
 use crate::event::{Change, Event};
@@ -79,7 +80,7 @@ impl Step<'_> {
         self.remove_tombstones();
         for _ in 0..TIMERS_PER_CALL_MAX {
             match self.state().next_timer() {
-                Some((at, timer)) if at <= self.now => match timer {
+                Some((at, timer)) if at <= self.now && self.timer_bytes_left > 0 => match timer {
                     Timer::LockEnd(token, held) => self.end_lock(token, held),
                     Timer::Activation(_) if self.copies_left == 0 => break,
                     Timer::Activation(number) if self.is_topic() => self.publish_scheduled(number),
@@ -95,11 +96,13 @@ impl Step<'_> {
     /// Makes messages available whose hold-back time has passed, a bounded number in each call over all queues.
     pub(super) fn free_held_back(&mut self, queue: QueueId) {
         while self.frees_left > 0
+            && self.timer_bytes_left > 0
             && let Some((number, record)) =
                 self.state().queue(queue).and_then(|queue| queue.first_to_free(self.now))
         {
             let mut record = record.clone();
             self.frees_left -= 1;
+            self.count_timer_bytes(&record);
             record.hold_back(None);
             let (from, change) = (record.sub_queue(), Change::HeldBackNoLonger);
             self.emit(Event::Changed { queue, number, from, record, lock: None, change });
@@ -108,20 +111,35 @@ impl Step<'_> {
 
     /// Expires overdue messages while there is an active listener (S-3), before any are delivered to it.
     pub(super) fn sweep_expired(&mut self, id: QueueId) {
-        while self.expiries_left > 0
+        while self.may_expire()
             && let Some(queue) = self.state().queue(id)
             && queue.receivers.is_active(SubQueue::Main)
             && let Some((number, record)) = queue.messages.get(SubQueue::Main).first_overdue(self.now)
         {
             let record = record.clone();
-            self.expiries_left -= 1;
+            self.count_expiry(&record);
             self.expire(id, number, record, None);
         }
     }
 
+    /// Whether another message may expire in this call.
+    pub(super) const fn may_expire(&self) -> bool {
+        self.expiries_left > 0 && self.timer_bytes_left > 0
+    }
+
+    /// Counts a message that expires in this call.
+    pub(super) fn count_expiry(&mut self, record: &Record) {
+        self.expiries_left = self.expiries_left.saturating_sub(1);
+        self.count_timer_bytes(record);
+    }
+
     /// Ends an expired lock: this counts as a failed delivery, unless the message never reached its receiver.
     fn end_lock(&mut self, token: LockToken, held: LockedMessage) {
-        match self.state().record(held.queue, held.sub_queue, held.number).cloned() {
+        let record = self.state().record(held.queue, held.sub_queue, held.number).cloned();
+        if let Some(record) = &record {
+            self.count_timer_bytes(record);
+        }
+        match record {
             Some(record) if held.counts => self.fail_delivery(token, held, record, Change::Returned),
             Some(record) => self.release(token, held, record),
             None => self.emit(Event::Released { token }),
@@ -135,6 +153,7 @@ impl Step<'_> {
         let Some(record) = entity.messages.get(SubQueue::Main).get(scheduled) else { return };
         let (mut record, body) = (record.clone(), record.body(scheduled));
         let time_to_live_ms = entity.policy.effective_time_to_live_ms(record.time_to_live_ms());
+        self.count_timer_bytes(&record);
         record.restart(self.now, time_to_live_ms);
         record.set_place(SubQueue::Main, MessageState::Active);
         record.edit_extra(|extra| {

@@ -22,7 +22,7 @@ pub fn stored_record(input: &[u8]) {
         4 => check(record, read_last_use, |at| appended(|to| append_last_use(at, to))),
         5 => check(record, read_next_partition, |next| write_next_partition(next).into()),
         6 => check(record, read_set_back, |set_back| write_set_back(set_back).into()),
-        7 => check(record, read_remembered_id, |(at, key)| appended(|to| append_remembered_id(at, key, to))),
+        7 => check(record, read_remembered_id, |parts| appended(|to| append_remembered_id(parts, to))),
         8 => check(record, read_session_state, |read| {
             appended(|to| append_session_state(&read.session, read.updated_at, &read.state, to))
         }),

@@ -57,7 +57,7 @@ pub(crate) use self::last_use::{append_last_use, read_last_use};
 pub(crate) use self::legacy::read_tombstone;
 pub(crate) use self::message::{append_head, body_of, read_head};
 pub(crate) use self::next_partition::{read_next_partition, write_next_partition};
-pub(crate) use self::remembered_id::{append_remembered_id, read_remembered_id};
+pub(crate) use self::remembered_id::{RememberedParts, append_remembered_id, read_remembered_id};
 pub(crate) use self::session_state::{append_session_state, read_session_state};
 pub(crate) use self::set_back::{read_set_back, write_set_back};
 pub(crate) use self::subscription::{append_subscription, read_subscription};

@@ -89,6 +89,26 @@ async fn a_batch_without_room_is_refused_with_all_that_came_after_and_the_state_
     assert_eq!(client.sent("again").await.0, 2);
 }
 
+/// It is so large that nothing else is carried out until its outcome is known.
+#[tokio::test]
+async fn a_send_that_waits_behind_a_very_large_one_without_room_is_accepted() {
+    let broker = Broker::start(1 << 20).await;
+    let options = QueueOptions { max_message_size_bytes: 100 << 20, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    let mut client = broker.client();
+    client.sent("first").await;
+    broker.store.hold();
+    broker.store.fail_next(full());
+    let large = client.send(&"x".repeat(5 << 20));
+    let small = client.send("small");
+    client.nothing().await;
+    broker.store.release_all();
+    assert_eq!(client.response().await, (large, refused(Refusal::StorageFull)));
+    let answer = client.response().await;
+    assert!(matches!(&answer, (tag, Response::Sent(Ok(_))) if *tag == small), "{answer:?}");
+    assert_eq!(client.browsed(SubQueue::Main).await, ["first", "small"]);
+}
+
 #[tokio::test]
 async fn links_that_only_watch_survive_a_refused_batch() {
     let broker = Broker::start(1 << 20).await;

@@ -1,10 +1,11 @@
 //! Idle entities are deleted, also from the disk (S-25, S-26).
 
 use peeklock_engine::runtime::{EntityRef, Output, Response};
-use peeklock_engine::{Command, QueueOptions, ReceiveMode, Refusal, SubQueue};
+use peeklock_engine::{Command, QueueOptions, ReceiveMode, Refusal, SubQueue, TopicOptions};
 use peeklock_storage::{Error, ShardId, Space, Store};
 
 use crate::broker::{Broker, quiet, refused, send};
+use crate::topics::plain;
 
 const NAME: &str = "replies";
 const IDLE_MS: u64 = 300_000;
@@ -232,4 +233,28 @@ async fn a_queue_whose_auto_delete_on_idle_is_set_later_is_deleted_without_use()
     quiet().await;
     assert!(!exist("running"), "its actor ran already");
     assert!(!exist("dormant"), "its actor starts for it");
+}
+
+/// One batch for all would keep others waiting.
+#[tokio::test]
+async fn topics_with_many_subscriptions_that_become_idle_at_one_time_are_deleted_in_several_batches() {
+    let broker = Broker::start(0).await;
+    let topic = TopicOptions { auto_delete_on_idle_ms: Some(IDLE_MS), ..TopicOptions::default() };
+    for name in ["a", "b", "c"] {
+        broker.namespace.declare(name, topic.clone()).await.unwrap();
+        let subscriptions = (0..700).map(|number| plain(&format!("s{number}"))).collect();
+        broker.namespace.declare_subscriptions(name, subscriptions).await.unwrap();
+    }
+    quiet().await;
+    broker.store.hold();
+    broker.clock.advance(2 * IDLE_MS);
+    quiet().await;
+    let mut batches = 0;
+    while broker.store.release_one() {
+        batches += 1;
+        quiet().await;
+    }
+    assert_eq!((batches, broker.namespace.names().len()), (3, 1));
+    let left = broker.store.snapshot();
+    assert_eq!(left.keys().filter(|key| key.space != Space::Meta).count(), 0, "{left:?}");
 }

@@ -106,6 +106,29 @@ async fn a_lock_that_ends_by_time_is_no_abandonment_and_too_many_dead_letter() {
 }
 
 #[tokio::test]
+async fn a_deferral_at_the_last_allowed_delivery_is_a_deferral_and_a_dead_letter() {
+    let options = QueueOptions { max_delivery_count: 1, ..QueueOptions::default() };
+    let broker = Broker::start(1 << 20).await;
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    let mut client = broker.client();
+    client.sent("alone").await;
+    client.sent("in a transaction").await;
+    let taken = deliveries(&mut client, 2).await;
+    let defer = || Settlement::Defer { modify: Vec::new() };
+    client.settle(token(&taken[0]), defer());
+    client.response().await;
+    let mut transaction = broker.namespace.begin_transaction();
+    let (queue, tokens) = (client.queue, [token(&taken[1])].into_iter().collect());
+    transaction.add(&client.handle, Command::Settle { queue, tokens, settlement: defer() });
+    transaction.commit(client.mailbox.clone(), 4_711);
+    client.response().await;
+    quiet().await;
+    let found = totals(&broker);
+    assert_eq!((found.deferred, found.dead_lettered_max_delivery), (2, 2));
+    assert_eq!((found.abandoned, found.locks_expired), (0, 0));
+}
+
+#[tokio::test]
 async fn an_expired_message_is_counted_as_such_dropped_or_dead_lettered() {
     let broker = Broker::start(1 << 20).await;
     for dead_lettering_on_message_expiration in [false, true] {

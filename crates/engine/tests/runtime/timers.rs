@@ -2,10 +2,13 @@
 
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    Command, CreditLimit, NewMessage, ReceiveMode, Refusal, SequenceNumber, Settlement, SubQueue,
+    Command, CreditLimit, NewMessage, Property, QueueOptions, ReceiveMode, Refusal, SequenceNumber,
+    Settlement, SubQueue,
 };
+use peeklock_storage::Limits;
 
 use crate::broker::{Broker, QUEUE, START, send, token};
+use crate::forwarding::client_of;
 
 const LOCK_MS: u64 = 60_000;
 
@@ -77,4 +80,35 @@ async fn requests_that_let_much_expire_are_spread_over_turns() {
     }
     client.nothing().await;
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 0);
+}
+
+/// A call of the timers that writes more than the store takes at once would be refused and repeated for ever.
+#[tokio::test]
+async fn messages_with_large_properties_whose_delays_end_together_come_back() {
+    const COUNT: u64 = 80;
+    let broker = Broker::start(0).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1 << 20, batch_bytes_max: 3 << 20 });
+    broker.namespace.declare("large", QueueOptions::default()).await.unwrap();
+    let mut client = client_of(&broker, "large");
+    for _ in 0..COUNT {
+        client.sent("x").await;
+    }
+    let receiver = client.open(1, ReceiveMode::PeekLock, SubQueue::Main, COUNT);
+    let until = START.plus_ms(1_000);
+    let modify = vec![Property { name: "p".into(), value: vec![7; 60_000].into() }];
+    let mut tokens = Vec::new();
+    for _ in 0..COUNT {
+        tokens.push(token(&client.delivery().await));
+    }
+    for token in tokens {
+        client.settle(token, Settlement::Postpone { modify: modify.clone(), until });
+        client.response().await;
+    }
+    client.tell(Command::CloseReceiver { receiver });
+    broker.clock.advance(1_000);
+    client.nothing().await;
+    client.open(2, ReceiveMode::PeekLock, SubQueue::Main, COUNT);
+    for _ in 0..COUNT {
+        assert_eq!(client.delivery().await.message.view.delivery_count, 1);
+    }
 }

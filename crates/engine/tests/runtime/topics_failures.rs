@@ -3,13 +3,16 @@
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{
-    Command, NewMessage, QueueId, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions,
+    Command, NewMessage, QueueId, QueueOptions, ReceiveMode, Refusal, Settlement, SubQueue,
+    SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{Error, Limits, MemoryStore, ShardId, Space, Store};
 
 use crate::broker::{Broker, START, TestClock, quiet, token};
 use crate::slow_reads::SlowReads;
-use crate::topics::{TOPIC, active, broker, client, partitions, restarted, with_subscriptions};
+use crate::topics::{TOPIC, active, broker, client, partitions, plain, restarted, with_subscriptions};
+
+const IDLE_MS: u64 = 300_000;
 
 fn full() -> Error {
     Error::Full { reason: "a test wants it so".to_owned() }
@@ -81,6 +84,43 @@ async fn a_refused_batch_of_one_subscription_holds_up_those_of_the_others() {
     quiet().await;
     for name in ["a", "b"] {
         assert_eq!(client(&broker, Some(name)).browsed(SubQueue::Main).await, ["shared"], "{name}");
+    }
+}
+
+/// Its batch and the topic's are under way together; both are refused, because one builds on the other.
+#[tokio::test]
+async fn a_subscription_whose_deletion_is_refused_goes_with_its_topic() {
+    for is_idle in [false, true] {
+        let broker = Broker::start(1 << 20).await;
+        let auto_delete_on_idle_ms = is_idle.then_some(IDLE_MS);
+        let topic = TopicOptions { auto_delete_on_idle_ms, ..TopicOptions::default() };
+        broker.namespace.declare(TOPIC, topic).await.unwrap();
+        broker.namespace.declare_subscriptions(TOPIC, vec![plain("a"), plain("b")]).await.unwrap();
+        let mut sender = client(&broker, None);
+        sender.sent("x").await;
+        broker.store.hold();
+        broker.store.fail_next(full());
+        let queue = broker.namespace.subscription(TOPIC, "a").unwrap().queue;
+        sender.submit(Command::DeleteSubscription { queue });
+        quiet().await;
+        let namespace = broker.namespace.clone();
+        let deletion = tokio::spawn(async move {
+            if !is_idle {
+                let _ = namespace.delete(TOPIC).await;
+            }
+        });
+        broker.clock.advance(IDLE_MS);
+        quiet().await;
+        broker.store.release_all();
+        deletion.await.unwrap();
+        quiet().await;
+        // A change of any entity deletes what is left over.
+        broker.namespace.declare("other", QueueOptions::default()).await.unwrap();
+        assert!(broker.namespace.entity(TOPIC).is_none());
+        for space in Space::ALL {
+            let left = partitions(&broker, space);
+            assert!(!left.contains(&queue.0), "idle {is_idle}: {space:?} of {left:?}");
+        }
     }
 }
 

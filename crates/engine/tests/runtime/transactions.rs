@@ -170,6 +170,23 @@ async fn every_settlement_takes_effect_at_the_commit() {
     assert_eq!(contents(&broker, QUEUE, SubQueue::DeadLetter).await, ["dead"]);
 }
 
+#[tokio::test]
+async fn a_deferral_at_the_last_allowed_delivery_dead_letters_at_the_commit() {
+    let broker = broker().await;
+    let options = QueueOptions { max_delivery_count: 1, ..QueueOptions::default() };
+    broker.namespace.declare(QUEUE, options).await.unwrap();
+    let mut orders = broker.client();
+    let token = locked(&mut orders, "in").await;
+    let mut transaction = broker.namespace.begin_transaction();
+    let command = settle(&orders, token, Settlement::Defer { modify: Vec::new() });
+    assert!(provisional(&mut orders, &command).await.is_ok());
+    transaction.add(&orders.handle, command);
+    assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, ["in"]);
+    assert_eq!(committed(transaction, &mut orders).await, Ok(()));
+    assert_eq!(contents(&broker, QUEUE, SubQueue::Main).await, [""; 0]);
+    assert_eq!(contents(&broker, QUEUE, SubQueue::DeadLetter).await, ["in"]);
+}
+
 fn scheduled(content: &'static str, at: Timestamp) -> NewMessage {
     NewMessage { content: content.into(), scheduled_enqueue_time: Some(at), ..NewMessage::default() }
 }

@@ -6,18 +6,18 @@ use peeklock_engine::{
     Command, CreditLimit, MessageKey, NewMessage, QueueOptions, QueuePath, ReceiveMode, Refusal, SubQueue,
     Timestamp,
 };
-use peeklock_storage::{ShardId, Store};
+use peeklock_storage::{Error, ShardId, Store};
 
 use crate::broker::{Broker, Client, QUEUE, START, TestClock, peek, quiet, token};
 
-const SECOND_MS: u64 = 1_000;
-const MINUTE_MS: u64 = 60 * SECOND_MS;
-const HOUR_MS: u64 = 60 * MINUTE_MS;
+pub(crate) const SECOND_MS: u64 = 1_000;
+pub(crate) const MINUTE_MS: u64 = 60 * SECOND_MS;
+pub(crate) const HOUR_MS: u64 = 60 * MINUTE_MS;
 const YEARS_MS: u64 = 10 * 365 * 24 * HOUR_MS;
 /// The default lock duration of queues.
 const LOCK_MS: u64 = MINUTE_MS;
 /// How long a changed wall clock must persist to be believed, plus a margin.
-const CONFIRMATION_MS: u64 = 182 * SECOND_MS;
+pub(crate) const CONFIRMATION_MS: u64 = 182 * SECOND_MS;
 const DETECTING: &str = "detecting";
 const TEMPORARY: &str = "temporary";
 
@@ -50,7 +50,7 @@ fn client_of(broker: &Broker, name: &str) -> Client {
 }
 
 /// Advances the clock, second by second.
-async fn pass(broker: &Broker, duration_ms: u64) {
+pub(crate) async fn pass(broker: &Broker, duration_ms: u64) {
     for _ in 0..duration_ms / SECOND_MS {
         broker.clock.advance(SECOND_MS);
         broker.clock.now();
@@ -59,7 +59,7 @@ async fn pass(broker: &Broker, duration_ms: u64) {
     quiet().await;
 }
 
-async fn restarted_on(broker: Broker, seed: u64) -> Broker {
+pub(crate) async fn restarted_on(broker: Broker, seed: u64) -> Broker {
     broker.namespace.shutdown().await;
     let shard = broker.store.acquire(ShardId(0)).await.unwrap();
     let clock = TestClock::over(broker.clock.machine.clone());
@@ -177,6 +177,43 @@ async fn a_start_ten_years_ahead_is_forgotten_once_the_clock_is_right() {
     assert_eq!(broker.clock.now(), now);
     let mut detecting = client_of(&broker, DETECTING);
     let order = enqueued(&mut detecting).await;
+    assert!(order.is_sorted() && order.iter().all(|at| *at <= now), "{order:?}");
+}
+
+/// Sends to [`DETECTING`], sets the clock back by an hour, and sends again.
+async fn set_back_between_sends(broker: &Broker) -> Client {
+    let mut client = client_of(broker, DETECTING);
+    send(&mut client, "before", None).await;
+    broker.clock.machine.set_wall(broker.clock.machine.wall_ms() - HOUR_MS);
+    pass(broker, CONFIRMATION_MS).await;
+    send(&mut client, "after", None).await;
+    client
+}
+
+#[tokio::test]
+async fn enqueued_times_keep_their_order_once_the_clock_has_passed_the_time_of_a_set_back() {
+    let broker = broker().await;
+    set_back_between_sends(&broker).await;
+    pass(&broker, 2 * HOUR_MS).await;
+    let broker = restarted_on(broker, 2).await;
+    let order = enqueued(&mut client_of(&broker, DETECTING)).await;
+    assert!(order.is_sorted() && order.len() == 2, "{order:?}");
+}
+
+#[tokio::test]
+async fn a_set_back_that_the_store_refuses_at_first_is_stored_later() {
+    let broker = broker().await;
+    let mut client = client_of(&broker, DETECTING);
+    send(&mut client, "before", None).await;
+    broker.store.fail_next(Error::Full { reason: "a test wants it so".to_owned() });
+    broker.clock.machine.set_wall(broker.clock.machine.wall_ms() - HOUR_MS);
+    pass(&broker, CONFIRMATION_MS).await;
+    let now = broker.clock.now();
+    let broker = restarted_on(broker, 2).await;
+    assert_eq!(broker.clock.now(), now, "a start does not continue from the wrong time");
+    let mut client = client_of(&broker, DETECTING);
+    send(&mut client, "after", None).await;
+    let order = enqueued(&mut client).await;
     assert!(order.is_sorted() && order.iter().all(|at| *at <= now), "{order:?}");
 }
 

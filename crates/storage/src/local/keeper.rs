@@ -46,6 +46,8 @@ enum Supply {
     Good,
     /// There is no room.
     Full,
+    /// There is no room for a segment of unusual size, which a single batch needs.
+    Oversized,
     /// Preparing failed for another reason.
     Failing,
 }
@@ -107,6 +109,10 @@ fn announce_room(shared: &Shared, supply: Supply, leaves_reserve: bool) {
         shared.announce(Pressure::Full);
         shared.cleaner_wake.wake();
         return;
+    }
+    if supply == Supply::Oversized {
+        // Only the batch that needs it has no room.
+        return shared.cleaner_wake.wake();
     }
     if supply == Supply::Failing {
         // The active segment may have room for long: the writer announces when it gets no other.
@@ -258,6 +264,7 @@ impl Supplier {
         self.note(shared, prepared.as_ref().err());
         let supply = match &prepared {
             Ok(()) => Supply::Good,
+            Err(Error::Full { .. }) if !zeroed => Supply::Oversized,
             Err(Error::Full { .. }) => Supply::Full,
             Err(_) => Supply::Failing,
         };

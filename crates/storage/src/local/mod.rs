@@ -75,7 +75,7 @@
 //!   remaining space. The same applies when the file system has less than `reserve_bytes` or the directory reaches
 //!   `size_bytes_max`. When preparing fails for another reason (no file descriptors, a failing device), the present
 //!   segment is filled first; then the store is [`crate::Pressure::Failing`], with the same consequences.
-//! * A batch larger than a segment gets a segment of its size.
+//! * A batch larger than a segment gets a segment of its size. If there is no room for that, only this batch is refused.
 //!
 //! # The end of the log
 //! **Frame n+1 is written only after frame n is synced.** So a crash leaves at most one unfinished frame, and it is the

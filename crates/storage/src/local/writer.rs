@@ -247,7 +247,13 @@ impl Writer {
     /// Writes the batches that are not refused; when space runs out, or no segment can be prepared, removals can still
     /// use the reserve.
     fn write_accepted(&mut self, waiting: &mut [Waiting]) -> Result<(), Error> {
-        let Err(error) = self.try_write(waiting, false) else { return Ok(()) };
+        let Err(mut error) = self.try_write(waiting, false) else { return Ok(()) };
+        if self.refuse_oversized(waiting, &error) {
+            match self.try_write(waiting, false) {
+                Ok(()) => return Ok(()),
+                Err(other) => error = other,
+            }
+        }
         let Some(pressure) = pressure_of(&error) else { return Err(error) };
         self.shared.announce(pressure);
         refuse(waiting, &error, Batch::grows);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::queue::Queue;
 use super::super::record::Record;
-use super::super::step::Step;
+use super::super::step::{REWRITTEN_BYTES_MAX, Step};
 use super::check_numbers;
 use super::key_partition::{is_quarantined, named};
 use crate::command::MessageAction;
@@ -41,7 +41,15 @@ impl Step<'_> {
         check_numbers(numbers)?;
         let queue = self.state().queue(source.queue).ok_or(Refusal::EntityDeleted)?;
         self.check_receive_allowed(source.queue)?;
-        numbers.iter().map(|shown| actionable_one(queue, source.sub_queue, *shown, action)).collect()
+        let found = numbers.iter().map(|shown| actionable_one(queue, source.sub_queue, *shown, action));
+        let found: Vec<(SequenceNumber, Record)> = found.collect::<Result<_, _>>()?;
+        let bytes: usize = found.iter().map(|(_, record)| record.variable_bytes()).sum();
+        if *action != MessageAction::Delete && bytes > REWRITTEN_BYTES_MAX {
+            return Err(Refusal::InvalidArgument(format!(
+                "The properties of the messages take {bytes} bytes, at most {REWRITTEN_BYTES_MAX} are changed at once: name fewer."
+            )));
+        }
+        Ok(found)
     }
 
     fn act(&mut self, source: QueuePath, messages: Vec<(SequenceNumber, Record)>, action: &MessageAction) {

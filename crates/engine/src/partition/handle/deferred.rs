@@ -65,10 +65,13 @@ impl Step<'_> {
         Ok(records)
     }
 
-    /// Ends those of the requested messages that have expired; they are not found any more.
+    /// Ends those of the requested messages that have expired, up to the limits of one call; they are not found any more.
     fn expire_found(&mut self, queue: QueueId, found: &mut [Option<(SequenceNumber, Record)>]) {
         for found in found {
-            if let Some((number, record)) = found.take_if(|(_, record)| record.expires_at() <= self.now) {
+            if let Some((number, record)) = found.take_if(|(_, record)| record.expires_at() <= self.now)
+                && self.may_expire()
+            {
+                self.count_expiry(&record);
                 self.expire(queue, number, record, None);
             }
         }

@@ -133,7 +133,7 @@ impl Step<'_> {
         let (key, is_reserved) = (message.message_key, message.reserved_number.is_some());
         let number = self.store(message, partition);
         let remembered = if is_reserved && key.is_some() { self.reserve_number() } else { number };
-        self.remember(key, remembered);
+        self.remember(key, remembered, number);
         number
     }
 

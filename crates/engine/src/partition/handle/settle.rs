@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::super::ending::{count_failure, mark};
+use super::super::ending::{count_failure, mark, reaches_maximum};
 use super::super::locks::LockedMessage;
 use super::super::properties::{HEADER_BYTES_MAX, exceeds_header, merged};
 use super::super::record::Record;
@@ -42,6 +42,7 @@ impl Step<'_> {
         settlement: &Settlement,
     ) -> Result<(), Refusal> {
         let (held, mut record) = self.check_settlement(queue, token, settlement)?;
+        self.count_rewritten(&record, settlement)?;
         if let Settlement::DeadLetter { why, .. } = settlement
             && held.sub_queue != SubQueue::Main
         {
@@ -67,6 +68,16 @@ impl Step<'_> {
             }
             Settlement::Release => self.release(token, held, record),
         }
+        Ok(())
+    }
+
+    /// Refuses to rewrite more than fits into one batch of the store; the receiver may repeat the settlement.
+    fn count_rewritten(&mut self, record: &Record, settlement: &Settlement) -> Result<(), Refusal> {
+        if matches!(settlement, Settlement::Complete | Settlement::Release) {
+            return Ok(());
+        }
+        let left = self.rewritten_bytes_left.checked_sub(record.variable_bytes());
+        self.rewritten_bytes_left = left.ok_or(Refusal::MemoryShort)?;
         Ok(())
     }
 
@@ -161,12 +172,21 @@ impl Step<'_> {
         self.fail_delivery(token, held, record, Change::ReturnedModified);
     }
 
-    /// Counts as a failed delivery, but never dead-letters: the receiver wants to keep the message (S-34, S-40).
+    /// Counts a failed delivery and sets the message aside (S-34, S-40), unless it reaches the maximum delivery count
+    /// (azure-service-bus 375). Expiry has no effect on it (S-36).
     fn defer(&mut self, token: LockToken, held: LockedMessage, mut record: Record) {
-        count_failure(&mut record, held.sub_queue);
-        record.set_place(held.sub_queue, MessageState::Deferred);
         let LockedMessage { queue, number, sub_queue: from, .. } = held;
-        let (lock, change) = (Some(token), Change::Deferred);
+        count_failure(&mut record, from);
+        let policy = self.policy(queue);
+        let change = if reaches_maximum(&policy, from, &record) {
+            mark(&mut record, policy.reasons.deliveries_exceeded());
+            record.set_place(SubQueue::DeadLetter, MessageState::Active);
+            Change::DeferralDeadLettered
+        } else {
+            record.set_place(from, MessageState::Deferred);
+            Change::Deferred
+        };
+        let lock = Some(token);
         self.emit(Event::Changed { queue, number, from, record, lock, change });
     }
 }

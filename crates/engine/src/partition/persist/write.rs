@@ -77,8 +77,8 @@ impl TurnChanges<'_> {
         if let Some((first, last)) = self.forgotten {
             batch.delete_range(Space::Head, entity, layout::remembered_numbers(first, last));
         }
-        for (number, key, at) in &self.remembered {
-            records.add(layout::remembered_key(entity, *number), |to| append_remembered_id(*at, *key, to));
+        for (number, parts) in &self.remembered {
+            records.add(layout::remembered_key(entity, *number), |to| append_remembered_id(*parts, to));
         }
     }
 

@@ -82,6 +82,7 @@ impl Step<'_> {
     /// Ends the locks of messages whose session lock has ended, a bounded number in each call.
     pub(in crate::partition) fn return_in_flight(&mut self, queue: QueueId) {
         while self.returns_left > 0
+            && self.timer_bytes_left > 0
             && let Some((number, token, lost)) =
                 self.sessions(queue).and_then(|sessions| sessions.next_return())
         {
@@ -90,7 +91,11 @@ impl Step<'_> {
             let (sub_queue, until) = (SubQueue::Main, self.now);
             let held =
                 LockedMessage { queue, sub_queue, number, receiver: None, until, in_session: true, counts };
-            match self.state().record(queue, SubQueue::Main, number).cloned() {
+            let record = self.state().record(queue, SubQueue::Main, number).cloned();
+            if let Some(record) = &record {
+                self.count_timer_bytes(record);
+            }
+            match record {
                 Some(record) if counts => self.fail_delivery(token, held, record, Change::Returned),
                 Some(record) => self.release(token, held, record),
                 None => self.emit(Event::Released { token }),

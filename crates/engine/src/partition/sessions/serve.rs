@@ -80,8 +80,8 @@ impl Step<'_> {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         let Some(number) = session.and_then(|session| session.next_to_expire(self.now)) else { return false };
         let record = self.state().record(queue, SubQueue::Main, number).cloned();
-        let Some(record) = record.filter(|_| self.expiries_left > 0) else { return false };
-        self.expiries_left -= 1;
+        let Some(record) = record.filter(|_| self.may_expire()) else { return false };
+        self.count_expiry(&record);
         self.expire(queue, number, record, None);
         true
     }

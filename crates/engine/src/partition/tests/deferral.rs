@@ -1,5 +1,7 @@
 use super::rig::{LOCK_MS, Rig, abandon, dead_letter, defer, message, options, with_ttl};
-use crate::{LockToken, MessageState, NewMessage, QueueOptions, ReceiveMode, Refusal, Settlement, SubQueue};
+use crate::{
+    LockToken, MessageState, NewMessage, Property, QueueOptions, ReceiveMode, Refusal, Settlement, SubQueue,
+};
 
 /// A rig with `count` deferred messages, numbered from 1.
 fn with_deferred(options: QueueOptions, count: usize, message: &NewMessage) -> Rig {
@@ -164,10 +166,64 @@ fn an_abandoned_deferred_message_is_dead_lettered_at_the_maximum() {
     assert_eq!(view.state, MessageState::Active, "in the dead-letter queue it is deferred no longer");
 }
 
+/// azure-service-bus 375.
 #[test]
-fn deferring_does_not_dead_letter_at_the_maximum() {
-    let rig = with_deferred(QueueOptions { max_delivery_count: 1, ..options() }, 1, &message("a"));
-    assert_eq!(rig.counts(), (1, 0, 0));
+fn a_deferral_at_the_last_allowed_delivery_dead_letters() {
+    let options = QueueOptions { max_delivery_count: 1, ..options() };
+    for mut rig in [with_deferred(options.clone(), 1, &message("a")), {
+        let mut rig = with_deferred(QueueOptions { max_delivery_count: 2, ..options }, 1, &message("a"));
+        let token = retrieve(&mut rig, 1);
+        rig.settle(token, defer()).unwrap();
+        rig
+    }] {
+        assert_eq!(rig.counts(), (0, 1, 0));
+        assert_eq!(
+            rig.receive_deferred(&[1], ReceiveMode::PeekLock),
+            Err(Refusal::DeferredNotFound(1)),
+            "it is deferred no longer"
+        );
+        rig.restart();
+        let (view, _) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+        assert_eq!(view.state, MessageState::Active);
+        let why = view.dead_letter.unwrap();
+        assert_eq!(why.reason.as_deref(), Some("MaxDeliveryCountExceeded"));
+    }
+}
+
+#[test]
+fn a_deferral_at_the_last_allowed_delivery_keeps_the_changed_properties() {
+    let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });
+    rig.send(message("a"));
+    let (_, token) = rig.take_one().unwrap();
+    let modify = vec![Property { name: "why".into(), value: "later".into() }];
+    rig.settle(token, Settlement::Defer { modify: modify.clone() }).unwrap();
+    let dead = rig.peek(SubQueue::DeadLetter);
+    assert_eq!((dead[0].modified.as_deref(), dead[0].delivery_count), (Some(&modify), 1));
+}
+
+/// Its life is over, but as long as its lock holds this has no effect on a settlement (S-5).
+#[test]
+fn an_expired_message_that_is_deferred_at_its_last_allowed_delivery_has_the_reason_of_the_maximum() {
+    for max_delivery_count in [1, 2] {
+        let mut rig = Rig::new(QueueOptions { max_delivery_count, ..options() });
+        rig.send(with_ttl("a", 1000));
+        let (_, token) = rig.take_one().unwrap();
+        rig.advance(1000);
+        rig.settle(token, defer()).unwrap();
+        let dead = u64::from(max_delivery_count == 1);
+        assert_eq!(rig.counts(), (1 - dead, dead, 0));
+    }
+}
+
+#[test]
+fn a_dead_letter_is_deferred_however_often() {
+    let mut rig = Rig::new(QueueOptions { max_delivery_count: 1, ..options() });
+    rig.send(message("a"));
+    let (_, token) = rig.take_one().unwrap();
+    rig.settle(token, defer()).unwrap();
+    let (_, token) = rig.take_one_from(SubQueue::DeadLetter).unwrap();
+    rig.settle(token, defer()).unwrap();
+    assert_eq!(rig.peek(SubQueue::DeadLetter)[0].state, MessageState::Deferred);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The rules of a queue, one test each; names contain the requirement that they verify (S-1…S-43).
 
 mod acting;
+mod call_writes;
 mod dead_letter;
 mod deferral;
 mod deletion;

@@ -1,6 +1,6 @@
 //! Sessions: deliveries to a holder, their order, and settlement.
 
-use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, deliveries, numbers};
+use super::rig::{LOCK_MS, QUEUE, Rig, abandon, dead_letter, defer, deliveries, numbers};
 use super::rig_sessions::{numbers_for, of, with_sessions};
 use crate::{
     Command, CreditLimit, Effect, LockToken, QueueOptions, ReceiveMode, Refusal, Settlement, SubQueue,
@@ -161,6 +161,20 @@ fn the_nth_failed_delivery_dead_letters_whatever_failed() {
     let dead = rig.peek(SubQueue::DeadLetter);
     let reason = dead[0].dead_letter.as_ref().unwrap().reason.as_deref();
     assert_eq!(reason, Some("MaxDeliveryCountExceeded"));
+}
+
+#[test]
+fn the_nth_failed_delivery_dead_letters_by_a_deferral_too() {
+    let mut rig = Rig::new(QueueOptions { max_delivery_count: 2, ..with_sessions() });
+    rig.send(of("a", "1"));
+    rig.send(of("a", "2"));
+    let (receiver, tokens) = rig.accept_and_take("a", 2);
+    rig.settle(tokens[0], defer()).unwrap();
+    rig.settle(tokens[1], abandon()).unwrap();
+    let again = rig.receive_deferred_for(Some(receiver), &[1]).unwrap();
+    rig.settle(again[0].1.unwrap().token, defer()).unwrap();
+    assert_eq!(rig.delivery_counts(SubQueue::Main), [(2, 1)]);
+    assert_eq!(rig.delivery_counts(SubQueue::DeadLetter), [(1, 2)]);
 }
 
 #[test]

@@ -172,3 +172,24 @@ fn a_message_is_deleted_once_in_a_unit() {
     let (_, token) = rig.take_one().unwrap();
     assert!(matches!(rig.unit(&[act(2), complete(token)]), Err((0, Refusal::NotAllowed(_)))));
 }
+
+/// The answer to a duplicate is the number of the original, by which it can be cancelled.
+#[test]
+fn a_duplicate_of_a_message_that_a_unit_scheduled_has_its_number() {
+    let options = QueueOptions { requires_duplicate_detection: true, ..options() };
+    let mut rig = Rig::new(options);
+    let key = crate::MessageKey::of("id");
+    let at = rig.now.plus_ms(60_000);
+    let scheduled = NewMessage { scheduled_enqueue_time: Some(at), message_key: Some(key), ..message("a") };
+    let provisional =
+        Command::Provisional(Box::new(Command::Send { messages: smallvec![scheduled.clone()] }));
+    let crate::Reply::Provisional(Ok(numbers)) = rig.ask(provisional) else { panic!() };
+    rig.send(message("between"));
+    let reserved = NewMessage { reserved_number: Some(numbers[0]), ..scheduled.clone() };
+    rig.unit(&[Command::Send { messages: smallvec![reserved] }]).unwrap();
+    assert_eq!(rig.send(scheduled.clone()), numbers[0].0);
+    rig.restart();
+    assert_eq!(rig.send(scheduled), numbers[0].0, "after a restart");
+    rig.ask(Command::CancelScheduled { numbers: numbers.to_vec() });
+    assert_eq!(rig.counts(), (1, 0, 0));
+}

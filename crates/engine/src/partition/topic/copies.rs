@@ -63,7 +63,7 @@ impl Step<'_> {
             }
         }
         let Copier { copies, changed_bytes_left: left, .. } = copier;
-        outputs.copies_bytes += copies.len() * COPY_BYTES_ESTIMATE + (changed_bytes_left - left);
+        outputs.uncounted_bytes += copies.len() * COPY_BYTES_ESTIMATE + (changed_bytes_left - left);
         self.changed_bytes_left = left;
         copies
     }

@@ -83,6 +83,8 @@ impl Step<'_> {
             // The next message may need as much.
             self.copies_left = 0;
         }
+        // Copies share the properties of a forwarded message in memory only.
+        copies.iter().for_each(|copy| self.count_timer_bytes(&copy.record));
         self.emit(Event::Published(Box::new(Publication {
             number,
             content: None,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use peeklock_storage::{Commit, Error};
 
 use super::limits::{COMMIT_BYTES_IN_FLIGHT_MAX, COMMITS_IN_FLIGHT_MAX, TIMER_COMMITS_IN_FLIGHT_MAX};
-use crate::{BodyRef, Durability, Event};
+use crate::{BodyRef, Durability, Event, QueueId};
 
 /// Position of a batch in the partition's commit order; 0 is durable from the start.
 pub(super) type CommitNumber = u64;
@@ -34,10 +34,12 @@ struct Waiting {
     bytes: usize,
     /// Smallest and greatest number of the bodies that it stores.
     bodies: Option<(u64, u64)>,
+    /// Subscriptions that it deletes.
+    removed: Vec<QueueId>,
 }
 
 /// The properties of a batch that decide which effects wait for it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     /// Whether it has events that are written.
     pub(super) is_stored: bool,
@@ -47,6 +49,8 @@ pub(super) struct Contents {
     changes_messages: bool,
     /// Smallest and greatest number of the bodies that it stores.
     bodies: Option<(u64, u64)>,
+    /// Subscriptions that it deletes.
+    removed: Vec<QueueId>,
 }
 
 impl Contents {
@@ -60,6 +64,9 @@ impl Contents {
             if let Some((BodyRef(body), _)) = event.stored_body() {
                 let (first, last) = contents.bodies.unwrap_or((body, body));
                 contents.bodies = Some((first.min(body), last.max(body)));
+            }
+            if let Event::SubscriptionRemoved { queue, .. } = event {
+                contents.removed.push(*queue);
             }
         }
         contents
@@ -79,7 +86,8 @@ impl Commits {
         self.bytes += bytes;
         let first = contents.bodies.map(|(first, _)| first);
         self.first_body = self.first_body.into_iter().chain(first).min();
-        self.waiting.push_back(Waiting { commit, bytes, bodies: contents.bodies });
+        let Contents { bodies, removed, .. } = contents;
+        self.waiting.push_back(Waiting { commit, bytes, bodies, removed });
     }
 
     /// The commit that a new effect depends on.
@@ -91,6 +99,11 @@ impl Commits {
     /// change other messages.
     pub(super) fn delivery_after(&self, body: BodyRef) -> CommitNumber {
         if self.first_body.is_none_or(|first| body.0 < first) { self.last_change } else { self.last_sync }
+    }
+
+    /// Subscriptions whose deletion the store may still refuse.
+    pub(super) fn removed_subscriptions(&self) -> impl Iterator<Item = QueueId> + '_ {
+        self.waiting.iter().flat_map(|waiting| waiting.removed.iter().copied())
     }
 
     /// The latest submitted batch.

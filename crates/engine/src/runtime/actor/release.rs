@@ -212,7 +212,9 @@ impl Actor {
 
     /// Reports that the partition has ended: the catalogue deletes its stored state and stops this actor.
     fn end(&self, end: End) {
-        let subscriptions = self.owned.partition.subscription_ids();
+        let mut subscriptions = self.owned.partition.subscription_ids();
+        // What the store has of these is deleted with the entity if it refuses their own deletion.
+        subscriptions.extend(self.commits.removed_subscriptions());
         // Without a catalogue, the namespace is about to be dropped.
         let _ = self.shared.ended.send(Ended { id: self.owned.id, subscriptions, end });
     }

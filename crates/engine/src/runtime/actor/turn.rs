@@ -236,7 +236,7 @@ impl Actor {
         self.traces.note(events);
         self.event_ends.push(self.outputs.events.len());
         self.note_visits();
-        self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.copies_bytes));
+        self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut self.outputs.uncounted_bytes));
     }
 
     /// Submits the events so far as one batch and routes their effects.

@@ -10,12 +10,15 @@ use crate::names::name_key;
 use crate::runtime::entity::Entity;
 use crate::{End, QueueId};
 
+/// Maximum number of storage partitions that one batch deletes, unless a single topic has more subscriptions.
+const BATCH_PARTITIONS_MAX: usize = 1024;
+
 /// An entity whose partition accepts no commands any more.
 #[derive(Debug)]
 pub(in crate::runtime) struct Ended {
     /// Its partition.
     pub(in crate::runtime) id: PartitionId,
-    /// Its subscriptions, each a storage partition of its own.
+    /// Its subscriptions, each a storage partition of its own; includes those whose deletion may not be durable.
     pub(in crate::runtime) subscriptions: Vec<QueueId>,
     /// The reason.
     pub(in crate::runtime) end: End,
@@ -47,9 +50,23 @@ impl Ended {
 }
 
 impl Catalogue {
-    /// Deletes entities with their stored state in one batch, so that a restart finds each completely or not at all. If the
-    /// store refuses, they are nevertheless gone until a restart or the catalogue's next batch.
+    /// Deletes entities with their stored state, in batches of bounded size.
     pub(super) async fn delete(&mut self, all_ended: Vec<Ended>) {
+        let (mut together, mut partitions) = (Vec::new(), 0);
+        for ended in all_ended {
+            partitions += ended.partitions().count();
+            if partitions > BATCH_PARTITIONS_MAX && !together.is_empty() {
+                self.delete_together(std::mem::take(&mut together)).await;
+                partitions = ended.partitions().count();
+            }
+            together.push(ended);
+        }
+        self.delete_together(together).await;
+    }
+
+    /// Deletes entities in one batch, so that a restart finds each completely or not at all. If the store refuses, they are
+    /// nevertheless gone until a restart or the catalogue's next batch.
+    async fn delete_together(&mut self, all_ended: Vec<Ended>) {
         let find = |ended: Ended| Some((self.directory.by_id(ended.id)?, ended));
         let (entities, all_ended): (Vec<Arc<Entity>>, Vec<Ended>) =
             all_ended.into_iter().filter_map(find).unzip();

@@ -106,7 +106,8 @@ impl World {
             Err(Refusal::EntityDeleted | Refusal::EntityDisabled) => self.deferred.push(taken),
             // A later request, in a transaction, may overtake it while the queue is reloaded.
             Err(Refusal::MessageNotFound(_))
-                if self.auditor(taken.address.queue).is_acted_on(&taken.content) => {}
+                if self.may_end_deferred(taken.address.queue)
+                    || self.auditor(taken.address.queue).is_acted_on(&taken.content) => {}
             Err(refusal) => panic!("{} was deferred and stays so: {refusal}", taken.content),
         }
     }

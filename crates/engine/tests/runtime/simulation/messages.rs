@@ -276,7 +276,7 @@ impl World {
 
     pub(super) fn taken(&mut self, taken: Taken, mode: ReceiveMode, result: Result<Vec<Received>, Refusal>) {
         let Taken { address, sub_queue, content, number, session } = taken;
-        let may_expire = sub_queue == SubQueue::Main && self.updates.may_expire(address.queue);
+        let may_have_ended = sub_queue == SubQueue::Main && self.may_end_deferred(address.queue);
         let auditor = self.auditor(address.queue);
         let takes = mode == ReceiveMode::ReceiveAndDelete;
         match result {
@@ -297,7 +297,7 @@ impl World {
                     });
                 }
             }
-            Err(Refusal::DeferredNotFound(_)) if !may_expire => {
+            Err(Refusal::DeferredNotFound(_)) if !may_have_ended => {
                 panic!("{content} was deferred and is not found")
             }
             // It may have been deleted although its response then could not be sent.

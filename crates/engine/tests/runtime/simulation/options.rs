@@ -9,10 +9,14 @@ use tokio::task::JoinHandle;
 use super::clock::LOCK_MS;
 use super::steps::{NewOptions, Place};
 use super::storage::is_for_a_while;
+use super::topic::is_subscription;
 use super::world::{Asked, QUEUES, World};
 
 /// The position of the partitioned queue among the queues.
 pub(super) const PARTITIONED: usize = 1;
+
+/// A maximum delivery count that no message reaches.
+pub(super) const DELIVERIES_MAX: u32 = 1_000;
 
 /// An update that is not answered yet.
 struct Update {
@@ -27,7 +31,7 @@ pub(super) struct Updates {
     under_way: Option<Update>,
     /// Queues in the order of their updates, each with its status if that is certain; other queues have their first options.
     known: Vec<(QueueId, Option<EntityStatus>)>,
-    /// Queues that limited the life of messages for some time, also before a restart.
+    /// Queues with limits on the life of messages and on their deliveries, also before a restart.
     limited: BTreeSet<QueueId>,
 }
 
@@ -53,11 +57,6 @@ impl Updates {
         }
     }
 
-    /// Whether a deferred message may have expired when it was requested.
-    pub(super) fn may_expire(&self, queue: QueueId) -> bool {
-        self.limited.contains(&queue)
-    }
-
     /// Whether a receiver may have been closed because of the status.
     pub(super) fn may_close(&self, queue: QueueId) -> bool {
         self.status(queue).is_none_or(|status| !status.allows_receive())
@@ -70,11 +69,18 @@ pub(super) fn first_options(index: usize) -> QueueOptions {
         kept: Kept { enable_partitioning: index == PARTITIONED, ..Kept::default() },
         // Expired messages stay visible.
         dead_lettering_on_message_expiration: true,
+        max_delivery_count: DELIVERIES_MAX,
         ..QueueOptions::default()
     }
 }
 
 impl World {
+    /// Whether a deferred message of this queue may have expired when it was requested, or have been dead-lettered by its
+    /// deferral.
+    pub(super) fn may_end_deferred(&self, queue: QueueId) -> bool {
+        self.updates.limited.contains(&queue) || is_subscription(queue)
+    }
+
     /// Updates one queue; the update is finished when it is durable.
     pub(super) fn change_options(&mut self, index: usize, new: NewOptions) {
         let Some(address) = self.find(Place::Queue(index)).filter(|_| self.updates.under_way.is_none())
@@ -93,9 +99,7 @@ impl World {
         let update = async move { namespace.update(QUEUES[index], options).await.map(|_| ()) };
         let (queue, answer) = (address.queue, tokio::spawn(update));
         self.updates.known.push((queue, None));
-        if life_ms.is_some() {
-            self.updates.limited.insert(queue);
-        }
+        self.updates.limited.insert(queue);
         self.updates.under_way = Some(Update { queue, status, answer });
     }
 

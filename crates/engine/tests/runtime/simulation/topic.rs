@@ -24,6 +24,11 @@ const KEEPS_FAILURES: [bool; 3] = [true, true, false];
 /// The first of the ids that the namespace never assigns.
 const FIRST_ID: u64 = 1 << 32;
 
+/// Whether this is the id of a subscription of the topic.
+pub(super) fn is_subscription(queue: QueueId) -> bool {
+    queue.0 >= FIRST_ID
+}
+
 pub(super) type Rules = BTreeSet<usize>;
 
 /// The expected state of a subscription.

@@ -13,7 +13,7 @@ use peeklock_engine::{
 
 use super::clock::Time;
 use super::forwarding::{Forwarding, network};
-use super::options::{PARTITIONED, Updates, first_options};
+use super::options::{DELIVERIES_MAX, PARTITIONED, Updates, first_options};
 use super::sessions::{Sessions, StateAsked};
 use super::steps::{DiskStep, How, Place, Step};
 use super::storage::Storage;
@@ -154,8 +154,11 @@ async fn boot(store: Storage, clock: TestClock, seed: u64) -> (Broker<Storage>, 
     broker.namespace.declare(QUEUES[PARTITIONED], first_options(PARTITIONED)).await.unwrap();
     broker.namespace.declare(TOPIC, TopicOptions::default()).await.unwrap();
     // Messages of a session are not dead-lettered, however often its lock is lost.
-    let options =
-        QueueOptions { requires_session: true, max_delivery_count: 1_000, ..QueueOptions::default() };
+    let options = QueueOptions {
+        requires_session: true,
+        max_delivery_count: DELIVERIES_MAX,
+        ..QueueOptions::default()
+    };
     broker.namespace.declare(SESSIONS, options).await.unwrap();
     network::declare(&broker.namespace).await;
     (broker, slow)

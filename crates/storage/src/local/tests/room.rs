@@ -148,6 +148,42 @@ async fn a_store_knows_whether_there_is_room_before_it_takes_a_batch() {
     assert_eq!(opened_with(&disk, options).1, Pressure::Normal);
 }
 
+/// A message in another partition.
+fn send_elsewhere(number: u64, bytes: usize) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(Key::new(Space::Body, PartitionId(2), number), value(number, bytes));
+    batch
+}
+
+/// Together in one frame, and one after the other; what builds on the large one is refused with it.
+#[tokio::test]
+async fn a_batch_larger_than_a_segment_that_has_no_room_is_refused_alone() {
+    for batches_max in [usize::MAX, 1] {
+        let disk = SimulatedDisk::new();
+        let store = SteppedStore::open(disk.mount(), DIRECTORY, bounded()).unwrap();
+        let answers = [
+            store.submit(send(1)),
+            store.submit(send_elsewhere(1, 60 << 10)),
+            store.submit(send_elsewhere(2, 100)),
+            store.submit(send(2)),
+        ];
+        while store.write(batches_max) > 0 {}
+        let [before, large, behind, after] = answers;
+        before.await.unwrap();
+        assert!(matches!(large.await, Err(Error::Full { .. })));
+        assert!(matches!(behind.await, Err(Error::Full { .. })));
+        after.await.unwrap();
+        assert_eq!(*store.pressure().borrow(), Pressure::Normal);
+        store.resume(PartitionId(2));
+        for number in 3..=FITTING {
+            let sent = store.submit(send(number));
+            while store.write(1) > 0 {}
+            sent.await.unwrap();
+        }
+        assert_eq!(contents(&store, &[QUEUE]).await.unwrap().len() as u64, 2 * FITTING);
+    }
+}
+
 /// Whether there is room for one more manifest.
 fn is_reserved(disk: &SimulatedDisk) -> bool {
     disk.paths().iter().any(|path| path.ends_with("RESERVE"))

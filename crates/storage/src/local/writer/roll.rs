@@ -1,12 +1,15 @@
 //! Change from one segment to the next.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Active, Writer};
-use crate::Error;
 use crate::local::format::SEGMENT_HEADER_BYTES;
 use crate::local::hint::Listing;
 use crate::local::pool::{FullSegment, Need, PREPARED_SEGMENTS};
+use crate::queue::batch_bytes;
+use crate::waiting::{Waiting, refuse};
+use crate::{Batch, Error};
 
 /// Removals wait this long for the cleaner, or for the system, once the reserve is used up; then they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
@@ -37,6 +40,25 @@ impl Writer {
         drop(exchange);
         self.shared.keeper_wake.wake();
         Ok(())
+    }
+
+    /// Refuses batches that need a segment of their own size when there is no room for it; true if there are any. Lack of
+    /// that much room says nothing about the room for other batches.
+    pub(super) fn refuse_oversized(&mut self, waiting: &mut [Waiting], error: &Error) -> bool {
+        let segment_bytes = u64::from(self.shared.options.segment_bytes);
+        let is_oversized = |batch: &Batch| batch.grows() && batch_bytes(batch) > segment_bytes;
+        let is_refused = |one: &Waiting| one.refusal.is_none() && is_oversized(&one.batch);
+        if !matches!(error, Error::Full { .. })
+            || self.shared.is_write_refused.load(Ordering::Acquire)
+            || !waiting.iter().any(is_refused)
+        {
+            return false;
+        }
+        refuse(waiting, error, is_oversized);
+        self.halted.spread(waiting);
+        // Segments of the normal size may be due, which the keeper does not prepare while a larger one is requested.
+        self.shared.keeper_wake.wake();
+        true
     }
 
     /// Requests the next segments in good time, once the active one is in use.

@@ -91,6 +91,9 @@ impl Queue {
                 message.view.state = MessageState::Deferred;
                 let counts = turn.keeps(Rule::DeferCounts) && counted(turn, message);
                 message.view.delivery_count += u32::from(counts);
+                if turn.keeps(Rule::TheLastDeferralDeadLetters) && self.is_exhausted(turn, number) {
+                    self.exhaust(number);
+                }
             }
             Settlement::DeadLetter { why, .. } => self.bury(number, Arc::clone(why)),
         }
@@ -131,24 +134,33 @@ impl Queue {
 
     /// Ends a lock: the message has expired, reached the maximum delivery count, or is available again.
     pub(super) fn unlock(&mut self, turn: &Turn, number: u64, counts: bool, failed: bool) {
-        let maximum = self.options.max_delivery_count;
-        let description = format!("Message could not be consumed after {maximum} delivery attempts.");
         let message = self.messages.get_mut(&number).unwrap();
         message.lock = None;
         message.view.delivery_count += u32::from(counts && counted(turn, message));
         let message = message.clone();
         let overdue =
             message.is_over(turn.now) && turn.keeps(Rule::EndOfLockExpires) && can_expire(turn, &message);
-        let limited =
-            message.view.sub_queue == SubQueue::Main || turn.breaks(Rule::NoMaximumInTheDeadLetterQueue);
-        let slack = u32::from(turn.breaks(Rule::TheNthFailureDeadLetters));
-        let exhausted = failed && limited && message.view.delivery_count >= maximum + slack;
+        let exhausted = failed && self.is_exhausted(turn, number);
         let maximum_first = turn.breaks(Rule::ExpiryComesBeforeTheMaximum);
         if overdue && !(maximum_first && exhausted) {
             self.expire(number);
         } else if exhausted {
-            self.bury(number, reason("MaxDeliveryCountExceeded", &description));
+            self.exhaust(number);
         }
+    }
+
+    /// Whether the maximum delivery count is reached.
+    fn is_exhausted(&self, turn: &Turn, number: u64) -> bool {
+        let view = &self.messages[&number].view;
+        let limited = view.sub_queue == SubQueue::Main || turn.breaks(Rule::NoMaximumInTheDeadLetterQueue);
+        let slack = u32::from(turn.breaks(Rule::TheNthFailureDeadLetters));
+        limited && view.delivery_count >= self.options.max_delivery_count + slack
+    }
+
+    fn exhaust(&mut self, number: u64) {
+        let maximum = self.options.max_delivery_count;
+        let description = format!("Message could not be consumed after {maximum} delivery attempts.");
+        self.bury(number, reason("MaxDeliveryCountExceeded", &description));
     }
 
     pub(super) fn expire_overdue(&mut self, turn: &Turn) {

@@ -19,6 +19,8 @@ use crate::{
 const KEYS: [&str; 3] = ["k", "l", "m"];
 /// The pick for which a number with the wrong partition is used.
 const WRONG_PARTITION: usize = 3;
+/// The deferred message of a queue for which this applies.
+const WRONGLY_DEFERRED: usize = 1;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const RULE_NAMES: [&str; 5] = ["$Default", "$default", "x", "X", "#"];
 const LABELS: [&str; 3] = ["red", "RED", "blue"];
@@ -265,7 +267,7 @@ impl Comparison {
             .filter(|view| view.queue == queue && view.state == crate::MessageState::Deferred);
         let mut choice: Vec<_> = deferred
             .enumerate()
-            .map(|(at, view)| self.model.shown(queue, view.sequence_number, at == WRONG_PARTITION))
+            .map(|(at, view)| self.model.shown(queue, view.sequence_number, at == WRONGLY_DEFERRED))
             .collect();
         // And one that is not deferred.
         choice.push(self.partition.state.entity.next_number);

@@ -26,7 +26,9 @@ pub(super) fn options(idles: bool) -> impl Strategy<Value = Options> {
     let life = sometimes(3, 0..25u64);
     let sizes = (4..8u64, 20..80u64);
     let flags = (any::<bool>(), any::<bool>());
-    (5..20u64, 1..4u32, life, flags, idle_ms, sizes, 6..30u64).prop_map(
+    // With a low maximum few messages stay deferred.
+    let deliveries_max = prop_oneof![2 => 1..4u32, 1 => 4..20u32];
+    (5..20u64, deliveries_max, life, flags, idle_ms, sizes, 6..30u64).prop_map(
         |(
             lock_duration_ms,
             max_delivery_count,

@@ -54,6 +54,8 @@ rules! {
         WhatNeverLeftDoesNotCount,
         /// The Nth failure dead-letters, not the next one.
         TheNthFailureDeadLetters,
+        /// So does a deferral that is the Nth failure (azure-service-bus 375).
+        TheLastDeferralDeadLetters,
         /// Dead letters may fail without limit (§9).
         NoMaximumInTheDeadLetterQueue,
         /// Deliveries of dead letters are not counted (azure-sdk-for-net 53437).

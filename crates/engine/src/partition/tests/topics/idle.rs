@@ -194,6 +194,46 @@ fn s25_a_subscription_is_deleted_alone_with_its_messages() {
     assert_eq!(rig.bodies(), 0, "no reference to the one that went is left");
 }
 
+/// The events of a call are one batch, and other work waits for it.
+#[test]
+fn subscriptions_that_become_idle_at_one_time_end_over_several_calls() {
+    const COUNT: usize = 500;
+    let mut rig = Rig::new(TopicOptions::default());
+    for number in 0..COUNT {
+        let wanted = SubscriptionOptions { auto_delete_on_idle_ms: Some(IDLE_MS), ..options() };
+        rig.try_subscribe(&format!("s{number}"), wanted, Vec::new()).unwrap();
+    }
+    rig.advance(0);
+    rig.now = rig.now.plus_ms(2 * IDLE_MS);
+    let mut calls = 0;
+    while rig.partition.subscription_count() > 0 {
+        let before = rig.partition.subscription_count();
+        assert_eq!(rig.partition.next_deadline().map(|at| at <= rig.now), Some(true));
+        rig.handle(None, Command::Tick);
+        let ended = before - rig.partition.subscription_count();
+        assert!((1..=100).contains(&ended), "{ended} in one call");
+        calls += 1;
+    }
+    assert!(calls > 1);
+    assert_eq!(rig.partition.next_deadline(), None);
+}
+
+#[test]
+fn a_subscription_with_many_messages_that_becomes_idle_ends_in_a_call_of_its_own() {
+    let mut rig = Rig::new(TopicOptions::default());
+    for name in ["a", "b", "c"] {
+        let wanted = SubscriptionOptions { auto_delete_on_idle_ms: Some(IDLE_MS), ..options() };
+        rig.try_subscribe(name, wanted, Vec::new()).unwrap();
+    }
+    (0..50).for_each(|_| drop(rig.try_send(vec![message("x"); 100]).unwrap()));
+    rig.now = rig.now.plus_ms(2 * IDLE_MS);
+    for left in [2, 1, 0] {
+        rig.handle(None, Command::Tick);
+        assert_eq!(rig.partition.subscription_count(), left);
+    }
+    assert_eq!(rig.bodies(), 0);
+}
+
 #[test]
 fn s25_a_topic_is_deleted_as_a_whole_and_its_links_are_detached() {
     let (mut rig, queue) = temporary_topic();

@@ -200,6 +200,11 @@ impl Tallies {
                 totals.deferred += 1;
                 false
             }
+            Change::DeferralDeadLettered => {
+                totals.deferred += 1;
+                count_dead_letter(totals, record, false);
+                false
+            }
             Change::DeadLettered => count_dead_letter(totals, record, false) && was_locked,
             Change::HeldBackNoLonger | Change::Undeferred => false,
         };

@@ -240,7 +240,7 @@ fn ended_lock(event: &Event) -> Option<(LockToken, Option<Disposition>)> {
         Event::Changed { lock: Some(token), change, .. } => {
             let disposition = match change {
                 Change::Returned | Change::ReturnedModified => Some(Disposition::Abandon),
-                Change::Deferred => Some(Disposition::Defer),
+                Change::Deferred | Change::DeferralDeadLettered => Some(Disposition::Defer),
                 Change::DeadLettered => Some(Disposition::DeadLetter),
                 Change::HeldBackNoLonger | Change::Undeferred => None,
             };
