@@ -292,6 +292,16 @@ impl Entity {
         }
     }
 
+    /// The error of a request to this entity, with the entity's name in refusals that say that it is disabled or was
+    /// deleted; `namespace` is the name in the text of a request that sends.
+    pub(crate) fn named(&self, fault: Fault, sends: bool, namespace: &str) -> Fault {
+        match fault {
+            Fault::Refused(refusal) if sends => self.send_fault(refusal, namespace),
+            Fault::Refused(refusal) => self.fault(refusal),
+            other => other,
+        }
+    }
+
     /// [`Self::fault`] for a link or request that sends; `namespace` is the name in the text.
     pub(crate) fn send_fault(&self, refusal: Refusal, namespace: &str) -> Fault {
         if refusal != Refusal::EntityDisabled {

@@ -1,9 +1,12 @@
 //! Commands whose answers are outstanding.
 
+use std::sync::Arc;
+
 use peeklock_engine::ReceiverId;
 use peeklock_engine::runtime::Response;
 
 use super::attach::Opening;
+use super::entities::Entity;
 use super::holds::Creating;
 use super::transactions::{Asked, Committing};
 use super::{ConnectionHandler, ReplyTo, management};
@@ -30,8 +33,15 @@ pub(super) enum Pending {
     Provisional(Box<Asked>),
     /// The commit of a transaction.
     Commit(Box<Committing>),
-    /// A management request.
-    Management { reply_to: Box<ReplyTo>, finish: management::Finish, bytes: usize, answer_bytes: usize },
+    /// A management request; `sends` is whether it concerns messages being sent to the entity.
+    Management {
+        reply_to: Box<ReplyTo>,
+        entity: Arc<Entity>,
+        sends: bool,
+        finish: management::Finish,
+        bytes: usize,
+        answer_bytes: usize,
+    },
 }
 
 impl ConnectionHandler {
@@ -54,10 +64,11 @@ impl ConnectionHandler {
             Pending::Page { link, answer_bytes } => self.page(link, answer_bytes, response, connection),
             Pending::Provisional(asked) => self.provisional(*asked, response, connection),
             Pending::Commit(committing) => self.committed(*committing, response, connection),
-            Pending::Management { reply_to, finish, bytes, answer_bytes } => {
+            Pending::Management { reply_to, entity, sends, finish, bytes, answer_bytes } => {
                 self.request_finished(bytes);
                 self.unanswered.answer_bytes = self.unanswered.answer_bytes.saturating_sub(answer_bytes);
                 let result = finish(response, &mut self.encoder);
+                let result = result.map_err(|fault| entity.named(fault, sends, &self.config.namespace));
                 self.respond(&reply_to, &result, connection);
             }
         }

@@ -157,11 +157,13 @@ impl ConnectionHandler {
                 continue;
             }
             let transactions::Request { entity, sender, reply_to, prepared, bytes } = request;
+            let sends = prepared.sends();
             let management::Prepared { command, finish, .. } = prepared;
             self.unanswered.answer_bytes += answer_bytes;
-            let entity = sender.as_ref().map_or(&entity, |sender| &sender.entity);
-            let pending = Pending::Management { reply_to, finish, bytes, answer_bytes };
-            self.ask(&entity.partition, command, pending);
+            let entity = sender.map_or(entity, |sender| Arc::clone(&sender.entity));
+            let partition = entity.partition.clone();
+            let pending = Pending::Management { reply_to, entity, sends, finish, bytes, answer_bytes };
+            self.ask(&partition, command, pending);
         }
     }
 
@@ -219,8 +221,7 @@ impl ConnectionHandler {
         let (random, sessions) = (&mut self.random, &self.sessions);
         let (tier, room_bytes) = (self.config.tier, self.room_bytes);
         let mut context = Context { entity, sessions, tier, room_bytes, next_id: &mut || random.random() };
-        let prepared = management::prepare(operation, &arguments, &mut context)?;
-        Ok(prepared.naming(entity, operation, &self.config))
+        management::prepare(operation, &arguments, &mut context)
     }
 
     /// Limits the responses that wait for a peer that does not read.

@@ -66,10 +66,7 @@ impl ConnectionHandler {
     ) {
         let Some(Watcher { link, entity, sends }) = self.watchers.remove(watcher) else { return };
         self.forget_link(link);
-        let fault = match sends {
-            true => entity.send_fault(refusal, &self.config.namespace),
-            false => entity.fault(refusal),
-        };
+        let fault = entity.named(refusal.into(), sends, &self.config.namespace);
         let error = self.tracker().error(&fault);
         connection.detach(link, Some(error));
     }

@@ -210,6 +210,9 @@ impl Receivers {
             self.credit = self.credit.wrapping_add(after.credit()).wrapping_sub(before.credit());
         }
         if !after.competes {
+            if after.can_be_served() {
+                self.selections.mark(id);
+            }
             return;
         }
         let queue = self.queue.get_mut(sub_queue);

@@ -127,62 +127,117 @@ impl Selection {
     }
 }
 
-/// All receivers with a selector of a queue or subscription, each with its sub-queue.
+/// A receiver with a selector.
+#[derive(Debug)]
+struct Selecting {
+    /// The sub-queue that it reads.
+    sub_queue: SubQueue,
+    selection: Selection,
+    /// Whether it is among the marked ones.
+    is_marked: bool,
+}
+
+impl Selecting {
+    fn mark(&mut self, receiver: ReceiverId, marked: &mut Vec<ReceiverId>) {
+        if !std::mem::replace(&mut self.is_marked, true) {
+            marked.push(receiver);
+        }
+    }
+}
+
+/// All receivers with a selector of a queue or subscription. Those that a change concerns are marked: only they can have
+/// something to deliver or to examine. So the cost of a change does not grow with the number of the others.
 #[derive(Debug, Default)]
-pub(super) struct Selections(BTreeMap<ReceiverId, (SubQueue, Selection)>);
+pub(super) struct Selections {
+    receivers: BTreeMap<ReceiverId, Selecting>,
+    marked: Vec<ReceiverId>,
+}
 
 impl Selections {
     /// Adds a receiver with a selector.
     pub(super) fn add(&mut self, receiver: ReceiverId, sub_queue: SubQueue) {
-        self.0.entry(receiver).or_insert_with(|| (sub_queue, Selection::default()));
+        let selection = Selection::default();
+        self.receivers.entry(receiver).or_insert(Selecting { sub_queue, selection, is_marked: false });
+        self.mark(receiver);
     }
 
     /// Whether a receiver has a selector.
     pub(super) fn has(&self, receiver: ReceiverId) -> bool {
-        self.0.contains_key(&receiver)
+        self.receivers.contains_key(&receiver)
     }
 
     /// Removes a receiver.
     pub(super) fn remove(&mut self, receiver: ReceiverId) {
-        self.0.remove(&receiver);
+        self.receivers.remove(&receiver);
     }
 
     /// The selection of a receiver, if it has a selector.
     pub(super) fn get(&self, receiver: ReceiverId) -> Option<&Selection> {
-        self.0.get(&receiver).map(|(_, selection)| selection)
+        self.receivers.get(&receiver).map(|selecting| &selecting.selection)
     }
 
-    /// All of these receivers, with their sub-queues.
-    pub(super) fn receivers(&self) -> impl Iterator<Item = (ReceiverId, SubQueue)> {
-        self.0.iter().map(|(receiver, (sub_queue, _))| (*receiver, *sub_queue))
+    /// Marks a receiver, if it has a selector.
+    pub(super) fn mark(&mut self, receiver: ReceiverId) {
+        if let Some(selecting) = self.receivers.get_mut(&receiver) {
+            selecting.mark(receiver, &mut self.marked);
+        }
+    }
+
+    /// Takes the marked receivers, in no order; they are not marked any more.
+    pub(super) fn take_marked(&mut self) -> Vec<ReceiverId> {
+        for receiver in &self.marked {
+            if let Some(selecting) = self.receivers.get_mut(receiver) {
+                selecting.is_marked = false;
+            }
+        }
+        std::mem::take(&mut self.marked)
     }
 
     /// Records that messages are under examination by the owner of a receiver.
     pub(super) fn show(&mut self, receiver: ReceiverId, numbers: &[SequenceNumber], messages: &Messages) {
-        if let Some((_, selection)) = self.0.get_mut(&receiver) {
-            selection.show(numbers, messages);
+        if let Some(selecting) = self.receivers.get_mut(&receiver) {
+            selecting.selection.show(numbers, messages);
         }
     }
 
     /// Records the result of an examination.
     pub(super) fn examined(&mut self, receiver: ReceiverId, matching: &[SequenceNumber]) {
-        if let Some((_, selection)) = self.0.get_mut(&receiver) {
-            selection.examined(matching);
+        if let Some(selecting) = self.receivers.get_mut(&receiver) {
+            selecting.selection.examined(matching);
+            selecting.mark(receiver, &mut self.marked);
         }
     }
 
     /// Records a delivery to a receiver.
     pub(super) fn delivered(&mut self, receiver: ReceiverId, number: SequenceNumber) {
-        if let Some((_, selection)) = self.0.get_mut(&receiver) {
-            selection.delivered(number);
+        if let Some(selecting) = self.receivers.get_mut(&receiver) {
+            selecting.selection.delivered(number);
         }
     }
 
     /// Records that a message was added to a sub-queue or unlocked there.
     pub(super) fn became_available(&mut self, sub_queue: SubQueue, number: SequenceNumber) {
-        for (read, selection) in self.0.values_mut() {
-            if *read == sub_queue {
-                selection.became_available(number);
+        self.each(sub_queue, |selection| {
+            selection.became_available(number);
+            true
+        });
+    }
+
+    /// Records that an available message was locked: it may have held back a later match.
+    pub(super) fn locked(&mut self, sub_queue: SubQueue) {
+        self.each(sub_queue, |selection| !selection.matching.is_empty());
+    }
+
+    /// Records that an available message was removed: if it had expired, it may have held back an examination.
+    pub(super) fn removed(&mut self, sub_queue: SubQueue) {
+        self.each(sub_queue, |_| true);
+    }
+
+    /// Changes the selections of a sub-queue, and marks the receivers for which `change` returns true.
+    fn each(&mut self, sub_queue: SubQueue, change: impl Fn(&mut Selection) -> bool) {
+        for (receiver, selecting) in &mut self.receivers {
+            if selecting.sub_queue == sub_queue && change(&mut selecting.selection) {
+                selecting.mark(*receiver, &mut self.marked);
             }
         }
     }
@@ -220,6 +275,27 @@ mod tests {
         assert!(selection.is_dry(&messages));
         messages.put(SequenceNumber(1001), Record::new(Timestamp(0), None, 1));
         assert_eq!(selection.to_show(&messages, Timestamp(1)), [SequenceNumber(1001)]);
+    }
+
+    #[test]
+    fn an_answer_concerns_its_receiver_and_a_message_all_of_its_sub_queue() {
+        let mut selections = Selections::default();
+        (1..=1000).for_each(|id| selections.add(ReceiverId(id), SubQueue::Main));
+        selections.add(ReceiverId(1001), SubQueue::DeadLetter);
+        assert_eq!(selections.take_marked().len(), 1001);
+        selections.became_available(SubQueue::Main, SequenceNumber(1));
+        selections.removed(SubQueue::Main);
+        assert_eq!(selections.take_marked(), (1..=1000).map(ReceiverId).collect::<Vec<_>>());
+        let messages = backlog(1);
+        selections.show(ReceiverId(7), &[SequenceNumber(1)], &messages);
+        selections.examined(ReceiverId(7), &[SequenceNumber(1)]);
+        assert_eq!(selections.take_marked(), [ReceiverId(7)]);
+        selections.locked(SubQueue::Main);
+        assert_eq!(
+            selections.take_marked(),
+            [ReceiverId(7)],
+            "it has a match that an earlier message held back"
+        );
     }
 
     #[test]

@@ -162,6 +162,9 @@ impl State {
         number: SequenceNumber,
     ) -> Option<Record> {
         let queue = self.queue_mut(queue)?;
+        if queue.messages.get(sub_queue).is_available(number) {
+            queue.receivers.selections.removed(sub_queue);
+        }
         let record = queue.messages.get_mut(sub_queue).remove(number)?;
         if let Some(at) = record.scheduled_enqueue_time() {
             queue.activations.remove(&(at, number));
@@ -210,9 +213,15 @@ impl State {
         {
             sessions.set_lock(number, record, lock);
         }
-        if lock.is_none() {
-            queue.receivers.selections.became_available(sub_queue, number);
+        match lock {
+            Some(_) => queue.receivers.selections.locked(sub_queue),
+            None => queue.receivers.selections.became_available(sub_queue, number),
         }
+    }
+
+    /// Takes the receivers with a selector that changes of a queue concern since the last call.
+    pub(super) fn take_selections(&mut self, id: QueueId) -> Vec<ReceiverId> {
+        self.queue_mut(id).map(|queue| queue.receivers.selections.take_marked()).unwrap_or_default()
     }
 
     /// The next queue to be processed.

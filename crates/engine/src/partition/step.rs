@@ -10,8 +10,8 @@ use super::queue::Queue;
 use super::record::Record;
 use super::state::State;
 use crate::{
-    Command, Effect, Event, LockToken, QueueId, QueuePath, Refusal, Reply, RequestId, RuleLimits, SubQueue,
-    Timestamp,
+    Command, Effect, Event, LockToken, QueueId, QueuePath, ReceiverId, Refusal, Reply, RequestId, RuleLimits,
+    SubQueue, Timestamp,
 };
 
 /// Locks ended, messages activated, and messages made available after a delay in one call; the rest follows in the next.
@@ -213,6 +213,11 @@ impl<'a> Step<'a> {
     /// The state for reading, with the randomness and the outputs for deciding.
     pub(super) const fn parts(&mut self) -> (&State, &mut dyn Rng, &mut Outputs) {
         (self.state, self.random, self.outputs)
+    }
+
+    /// Takes the receivers with a selector that changes of a queue concern: bookkeeping, like that of touched queues.
+    pub(super) fn take_selections(&mut self, queue: QueueId) -> Vec<ReceiverId> {
+        self.state.take_selections(queue)
     }
 
     /// The state for reading.

@@ -26,7 +26,6 @@ use std::sync::Arc;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, QueueId, ReceiverId, Refusal, Tier, session_key};
 
-use super::config::DialectConfig;
 use super::delivery::Encoder;
 use super::entities::Entity;
 use super::envelope::Answer;
@@ -63,22 +62,9 @@ impl Prepared {
         Self { command, finish: Box::new(finish), answer_bytes: ANSWER_BYTES }
     }
 
-    /// Names the entity in refusals that say that it is disabled or was deleted.
-    pub(crate) fn naming(
-        self,
-        entity: &Arc<Entity>,
-        operation: Operation,
-        config: &Arc<DialectConfig>,
-    ) -> Self {
-        let (finish, entity, config) = (self.finish, Arc::clone(entity), Arc::clone(config));
-        let finish: Finish = Box::new(move |response, encoder| {
-            finish(response, encoder).map_err(|fault| match fault {
-                Fault::Refused(refusal) if operation.sends() => entity.send_fault(refusal, &config.namespace),
-                Fault::Refused(refusal) => entity.fault(refusal),
-                other => other,
-            })
-        });
-        Self { finish, ..self }
+    /// Whether it concerns messages being sent to an entity.
+    pub(crate) fn sends(&self) -> bool {
+        matches!(self.command, Command::Send { .. } | Command::CancelScheduled { .. })
     }
 
     /// Sets the maximum size of the answer.

@@ -93,6 +93,36 @@ fn failures_carry_status_and_a_symbol() {
     assert_eq!(answered.body, Value::Map(Vec::new()));
 }
 
+/// The texts are those of Service Bus (azure-sdk-for-net 10535, 12935).
+#[test]
+fn refusals_of_a_disabled_entity_name_it_and_what_is_disabled() {
+    let mut harness = Harness::new();
+    let management = harness.requester("q/$management");
+    harness.send(management, true, 0, renew(Value::ULong(1)));
+    let numbers = Value::Map(vec![(string("sequence-numbers"), Value::Array(vec![Value::Long(1)]))]);
+    let cancel = [("operation", string("com.microsoft:cancel-scheduled-message"))];
+    harness.send(management, true, 0, request(Value::ULong(2), &cancel, &numbers));
+    let disabled = || Refusal::EntityDisabled;
+    let cases = [
+        (
+            Response::Renewed(Err(disabled())),
+            "Messaging entity 'sb://localhost/q/$management' is currently disabled. ",
+        ),
+        (
+            Response::Done(Err(disabled())),
+            "Messaging entity 'peeklock:Queue:q' is currently disabled for Send operations. ",
+        ),
+    ];
+    let commands = harness.commands();
+    assert_eq!(commands.len(), cases.len());
+    for ((tag, _), (answer, expected)) in commands.into_iter().zip(cases) {
+        harness.answer(tag, answer);
+        let answered = response(&mut harness);
+        let text = lookup(&answered.properties, "statusDescription").cloned();
+        assert!(matches!(&text, Some(Value::String(text)) if text.starts_with(expected)), "{text:?}");
+    }
+}
+
 #[test]
 fn unknown_operations_and_bad_requests_never_succeed() {
     let mut harness = Harness::new();

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure, SubQueue};
+use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
 use super::peer_settled::PeerSettledLocks;
 use super::{Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::servicebus::entities::Entity;
 use crate::servicebus::management::Finish;
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, settlement};
 use crate::wire::performative::DeliveryState;
@@ -88,15 +89,12 @@ impl ConnectionHandler {
     }
 
     /// The error for a refused settlement; a management request has its own.
-    pub(super) fn settlement_refused(
-        &mut self,
-        refusal: Refusal,
-        answer: &Answer,
-        sub_queue: SubQueue,
-    ) -> Fault {
+    pub(super) fn settlement_refused(&mut self, refusal: Refusal, answer: &Answer, entity: &Entity) -> Fault {
+        let sub_queue = entity.address.sub_queue;
         let Answer::Request { finish, .. } = answer else { return settlement::fault(refusal, sub_queue) };
         let failures = vec![SettleFailure { index: 0, refusal }];
-        finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal)
+        let fault = finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal);
+        entity.named(fault, false, &self.config.namespace)
     }
 
     pub(super) fn answer_transfer(

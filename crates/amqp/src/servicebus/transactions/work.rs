@@ -220,7 +220,7 @@ impl ConnectionHandler {
                 is_one.and_then(|()| self.add_command(id, entity, sender, command)).map(|()| numbers)
             }
             Response::Provisional(Err(refusal)) if operation == Operation::Settle => {
-                Err(self.settlement_refused(refusal, &answer, entity.address.sub_queue))
+                Err(self.settlement_refused(refusal, &answer, &entity))
             }
             Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
             _ => Err(Fault::Internal),

@@ -1,5 +1,8 @@
 //! `Select` and `Examined`: receivers with a selector.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use super::super::selection::SelectionChange;
 use super::super::step::Step;
 use crate::event::Event;
@@ -28,32 +31,34 @@ impl Step<'_> {
     }
 
     /// Delivers matching messages, one for each receiver in turn, and sends messages to be examined to the receivers that
-    /// could get more.
+    /// could get more. Only receivers that a change concerns are visited.
     pub(in crate::partition) fn dispatch_selected(&mut self, id: QueueId) {
-        let Some(queue) = self.state().queue(id) else { return };
-        let receivers: Vec<(ReceiverId, SubQueue)> = queue.receivers.selections.receivers().collect();
-        let mut is_served = !receivers.is_empty();
+        let mut concerned: BTreeSet<ReceiverId> = self.take_selections(id).into_iter().collect();
+        let mut is_served = !concerned.is_empty();
         while is_served {
             is_served = false;
-            for (receiver, sub_queue) in &receivers {
-                is_served |= self.deliver_selected(id, *receiver, *sub_queue);
+            let mut last = Bound::Unbounded;
+            while let Some(receiver) = concerned.range((last, Bound::Unbounded)).next().copied() {
+                last = Bound::Excluded(receiver);
+                if self.deliver_selected(id, receiver) {
+                    is_served = true;
+                    concerned.extend(self.take_selections(id));
+                }
             }
         }
-        for (receiver, sub_queue) in receivers {
-            self.show_next(id, receiver, sub_queue);
+        for receiver in concerned {
+            self.show_next(id, receiver);
         }
     }
 
-    fn deliver_selected(&mut self, id: QueueId, receiver: ReceiverId, sub_queue: SubQueue) -> bool {
+    fn deliver_selected(&mut self, id: QueueId, receiver: ReceiverId) -> bool {
         let Some(queue) = self.state().queue(id) else { return false };
         let Some(open) = queue.receivers.get(receiver).filter(|open| open.can_be_served()) else {
             return false;
         };
-        let messages = queue.messages.get(sub_queue);
-        let selection = queue.receivers.selections.get(receiver);
-        let Some(number) = selection.and_then(|selection| selection.deliverable(messages)) else {
-            return false;
-        };
+        let Some(selection) = queue.receivers.selections.get(receiver) else { return false };
+        let messages = queue.messages.get(open.options.source.sub_queue);
+        let Some(number) = selection.deliverable(messages) else { return false };
         // An expired message is removed in this call or the next.
         let Some(record) = messages.get(number).filter(|record| record.expiry() > self.now).cloned() else {
             return false;
@@ -63,13 +68,11 @@ impl Step<'_> {
         true
     }
 
-    fn show_next(&mut self, id: QueueId, receiver: ReceiverId, sub_queue: SubQueue) {
+    fn show_next(&mut self, id: QueueId, receiver: ReceiverId) {
         let Some(queue) = self.state().queue(id) else { return };
         let Some(selection) = queue.receivers.selections.get(receiver) else { return };
-        if !queue.receivers.get(receiver).is_some_and(|open| open.can_be_served()) {
-            return;
-        }
-        let messages = queue.messages.get(sub_queue);
+        let Some(open) = queue.receivers.get(receiver).filter(|open| open.can_be_served()) else { return };
+        let messages = queue.messages.get(open.options.source.sub_queue);
         let numbers = selection.to_show(messages, self.now);
         let views: Vec<_> =
             numbers.iter().filter_map(|number| Some(messages.get(*number)?.view(id, *number))).collect();
