@@ -188,10 +188,10 @@ async def test_a_copy_that_grows_too_large_is_dead_lettered(stage):
     assert (body(dead), dead.dead_letter_reason) == (b"large", "HeaderSizeExceeded")
 
 
-async def changed_copy(stage) -> Subscription:
+async def changed_copy(stage, max_delivery_count: int) -> Subscription:
     """A subscription with only one copy, which an action changed."""
     action = "SET n = n + 1; SET extra = 'é'; SET sys.Label = 'changed'; SET sys.CorrelationId = 'c'; REMOVE gone"
-    where = await stage.subscribe(rules={"act": ["EXISTS(n)", action]}, max_delivery_count=2)
+    where = await stage.subscribe(rules={"act": ["EXISTS(n)", action]}, max_delivery_count=max_delivery_count)
     await stage.remove(where, "the end")
     sent = {"n": 1, "gone": 1, "stays": True}
     await stage.bus.send(stage.topic, ServiceBusMessage(b"x" * 10_000, subject="sent", application_properties=sent))
@@ -203,7 +203,7 @@ CHANGED = {"n": 2, "extra": "é", "stays": True, "RuleName": "act"}
 
 async def test_changes_are_shown_to_every_reader(stage):
     """Browsing, peek-lock, abandoning, deferring, dead-lettering, the dead-letter queue."""
-    where = await changed_copy(stage)
+    where = await changed_copy(stage, max_delivery_count=3)
     receiver = await stage.bus.open_receiver(where)
     seen = [*await stage.bus.peek(where)]
     message = await one(receiver)
@@ -231,7 +231,7 @@ async def test_changes_are_shown_to_every_reader(stage):
 
 
 async def test_rest_shows_changes(stage):
-    where = await changed_copy(stage)
+    where = await changed_copy(stage, max_delivery_count=2)
     rest = Rest(stage.daemon)
     locked = rest.peek_lock(where)
     assert (locked.status, locked.body) == (201, b"x" * 10_000)
