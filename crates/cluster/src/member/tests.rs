@@ -14,22 +14,22 @@ fn elapsed() -> Elapsed {
     Elapsed::new(move || origin.elapsed())
 }
 
-fn member(table: SimulatedTable, name: &str, session: u64) -> Member {
+fn member(table: Arc<SimulatedTable>, name: &str, session: u64) -> Member {
     let info = NodeInfo {
         name: NodeName(name.to_owned()),
         session: Session(session),
         address: String::new(),
         release: String::new(),
     };
-    Member::start(Arc::new(table), info, Settings::default(), elapsed())
+    Member::start(table, info, Settings::default(), elapsed())
 }
 
 /// Two nodes on one table; the first has the lease.
 async fn pair() -> (SimulatedTable, Member, Member, Membership) {
     let table = SimulatedTable::default();
-    let first = member(table.another_way(), "a", 1);
+    let first = member(Arc::new(table.another_way()), "a", 1);
     let membership = first.gained(SHARD).await;
-    let second = member(table.another_way(), "b", 2);
+    let second = member(Arc::new(table.another_way()), "b", 2);
     while first.waiting().is_empty() {
         sleep(Duration::from_millis(10)).await;
     }
@@ -70,13 +70,7 @@ async fn who_leaves_is_off_the_table() {
 async fn tenure_ends_in_time_without_answers_and_returns_with_them() {
     let table = SimulatedTable::default();
     let way = Arc::new(table.another_way());
-    let info = NodeInfo {
-        name: NodeName("a".to_owned()),
-        session: Session(1),
-        address: String::new(),
-        release: String::new(),
-    };
-    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    let member = member(Arc::clone(&way), "a", 1);
     let membership = member.gained(SHARD).await;
     way.set(Faults { loses_answers: true, ..Faults::default() });
     sleep(Duration::from_secs(5)).await;
@@ -101,14 +95,8 @@ async fn tenure_ends_in_time_without_answers_and_returns_with_them() {
 async fn answers_that_never_come_are_given_up() {
     let table = SimulatedTable::default();
     let way = Arc::new(table.another_way());
-    let info = NodeInfo {
-        name: NodeName("a".to_owned()),
-        session: Session(1),
-        address: String::new(),
-        release: String::new(),
-    };
     way.set(Faults { delay: Duration::from_secs(3_600), ..Faults::default() });
-    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    let member = member(Arc::clone(&way), "a", 1);
     assert!(timeout(Duration::from_secs(20), member.gained(SHARD)).await.is_err());
     way.set(Faults::default());
     member.gained(SHARD).await;
@@ -121,13 +109,7 @@ async fn answers_that_never_come_are_given_up() {
 async fn a_table_that_answers_late_is_waited_for_and_the_lease_stays() {
     let table = SimulatedTable::default();
     let way = Arc::new(table.another_way());
-    let info = NodeInfo {
-        name: NodeName("a".to_owned()),
-        session: Session(1),
-        address: String::new(),
-        release: String::new(),
-    };
-    let member = Member::start(Arc::clone(&way) as Arc<dyn LeaseTable>, info, Settings::default(), elapsed());
+    let member = member(Arc::clone(&way), "a", 1);
     let membership = member.gained(SHARD).await;
     for delay in [3_000, 4_500] {
         way.set(Faults { delay: Duration::from_millis(delay), is_slow: true, ..Faults::default() });

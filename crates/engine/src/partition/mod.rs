@@ -242,25 +242,14 @@ impl Partition {
         meta: impl IntoIterator<Item = Entry>,
         head: impl IntoIterator<Item = Entry>,
     ) -> Result<Self, RestoreError> {
-        Self::restore_credible(id, options, Credible::ALL, meta, head)
+        Self::restore_credible(id, Arc::new(options.into()), Credible::ALL, meta, head)
     }
 
-    /// Like [`Self::restore`], for data stored while the clock was wrong; applies to subscriptions as well.
+    /// Like [`Self::restore`], with shared options, for data stored while the clock was wrong; applies to subscriptions as well.
     ///
     /// # Errors
     /// [`RestoreError`] names the record that can't be read.
-    pub fn restore_credible(
-        id: QueueId,
-        options: impl Into<EntityOptions>,
-        credible: Credible,
-        meta: impl IntoIterator<Item = Entry>,
-        head: impl IntoIterator<Item = Entry>,
-    ) -> Result<Self, RestoreError> {
-        Self::restore_sharing(id, Arc::new(options.into()), credible, meta, head)
-    }
-
-    /// The same with shared options.
-    pub(crate) fn restore_sharing(
+    pub(crate) fn restore_credible(
         id: QueueId,
         options: Arc<EntityOptions>,
         credible: Credible,

@@ -51,7 +51,7 @@ pub(super) async fn restore(
     let id = QueueId(partition.0);
     let mut damaged = Vec::new();
     let fill = move |meta, head: &mut dyn Iterator<Item = Entry>| {
-        Partition::restore_sharing(id, options, credible, meta, head)
+        Partition::restore_credible(id, options, credible, meta, head)
     };
     let mut restored = take_in(shard, partition, first, (&mut damaged, backoff), fill).await?;
     let subscriptions: Vec<PartitionId> =
