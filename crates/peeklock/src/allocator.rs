@@ -19,7 +19,7 @@ pub(crate) fn give_back() {
     unsafe { mi_collect(true) }
 }
 
-/// Returns to the system memory that has been free for a second, which takes microseconds.
+/// Returns to the system memory that has been free for a second. Takes milliseconds on a thread with much memory of its own.
 pub(crate) fn give_back_unused() {
     // SAFETY: as above.
     unsafe { mi_collect(false) }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::allocator;
@@ -17,7 +18,8 @@ pub(in crate::serve) fn give_back_unused() {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            allocator::give_back_unused();
+            // The allocator walks the memory of the calling thread: that of the runtime's threads can be gigabytes.
+            let _ = spawn_blocking(allocator::give_back_unused).await;
         }
     });
 }
