@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 /// The desired direction of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
@@ -59,39 +61,40 @@ pub(crate) fn series(runs: &[Vec<Figure>]) -> Vec<Series> {
     numbered.map(|(at, one)| Series { name: one.name, better: one.better, values: of(at) }).collect()
 }
 
-/// The latencies of many messages. Recording one costs the generator next to nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Latencies {
-    /// Microseconds, and the number of messages with this latency.
-    noted: Vec<(u32, u32)>,
-}
+/// Longest latency that is told from longer ones: an hour, in microseconds.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// The latencies of many messages, in microseconds to three digits. Its memory does not grow with their number, so that
+/// recording one costs the generator next to nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
     pub(crate) fn add(&mut self, time: Duration, messages: u32) {
-        self.noted.push((u32::try_from(time.as_micros()).unwrap_or(u32::MAX), messages));
+        self.0.saturating_record_n(time.as_micros() as u64, u64::from(messages));
     }
 
     /// The latency that `share` of the messages did not exceed, in milliseconds.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
-        let mut sorted = self.noted.clone();
-        sorted.sort_unstable();
-        let all: u64 = sorted.iter().map(|(_, count)| u64::from(*count)).sum();
-        let rank = (all as f64 * share).ceil() as u64;
-        let mut passed = 0;
-        let found = sorted.iter().find(|(_, count)| {
-            passed += u64::from(*count);
-            passed >= rank
-        });
-        found.map_or(0.0, |(micros, _)| f64::from(*micros) / 1e3)
+        self.0.value_at_quantile(share) as f64 / 1e3
     }
 
     pub(crate) fn longest_ms(&self) -> f64 {
-        self.noted.iter().map(|(micros, _)| *micros).max().map_or(0.0, |micros| f64::from(micros) / 1e3)
+        self.0.max() as f64 / 1e3
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(Histogram::new_with_max(LONGEST_US, 3).unwrap())
     }
 }
 
 impl FromIterator<Self> for Latencies {
     fn from_iter<T: IntoIterator<Item = Self>>(parts: T) -> Self {
-        Self { noted: parts.into_iter().flat_map(|part| part.noted).collect() }
+        parts.into_iter().fold(Self::default(), |mut all, part| {
+            all.0.add(part.0).unwrap();
+            all
+        })
     }
 }

@@ -10,7 +10,7 @@ use peeklock_tests::client::Client;
 use peeklock_tests::codec;
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::wire::{DISPOSITION, Wire, range};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::beside;
 use crate::figures::{Figure, Latencies};
@@ -21,8 +21,11 @@ pub(crate) use crate::beside::Beside;
 
 /// Duration of the measurement.
 const TIME: Duration = Duration::from_secs(10);
-/// Interval in which the writer checks for due messages.
+/// Interval in which the generator writes the messages that are due and reads the answers that have arrived. An answer
+/// may be seen this much late; a generator that waited for each answer would take the processor from the daemon.
 const TICK: Duration = Duration::from_millis(1);
+/// How long to wait for answers in addition to a tick.
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Most messages under way: less than the credit granted by the daemon.
 const UNDER_WAY_MAX: u32 = 500;
 
@@ -101,14 +104,13 @@ fn pace(clients: &mut [Client], body_bytes: usize, per_s: f64) -> Paced {
             sender.write(start, count, &message, &mut paced.lateness);
         }
         tick = (tick + TICK).max(Instant::now());
-        while let Some(left) = tick.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            let mut polled: Vec<PollFd<'_>> =
-                sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-            poll(&mut polled, Some(&left.try_into().unwrap())).unwrap();
-            for (sender, polled) in senders.iter_mut().zip(&polled) {
-                if !polled.revents().is_empty() {
-                    sender.read(start, &mut paced.latencies);
-                }
+        thread::sleep(tick - Instant::now());
+        let mut polled: Vec<PollFd<'_>> =
+            sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        poll(&mut polled, Some(&NO_WAIT)).unwrap();
+        for (sender, polled) in senders.iter_mut().zip(&polled) {
+            if !polled.revents().is_empty() {
+                sender.read(start, &mut paced.latencies);
             }
         }
     }
