@@ -296,6 +296,12 @@ impl Partition {
         self.state.ended
     }
 
+    /// Determines which bodies of a topic must be kept because unreadable records may refer to them; called after the last
+    /// [`Self::quarantine_stored`].
+    pub fn suspect_bodies(&mut self) {
+        self.state.suspect_bodies();
+    }
+
     /// Completes restoring, after every subscription was restored.
     pub fn restored(&mut self) {
         self.state.restored();

@@ -113,6 +113,7 @@ impl<'a> Step<'a> {
             self.look_after(queue);
             self.state.mark_processed(queue);
         }
+        self.store_tombstones();
     }
 
     /// Carries out the command and nothing else.
