@@ -15,8 +15,8 @@ use super::step::Step;
 use super::{Outputs, Partition};
 use crate::event::Event;
 use crate::{
-    Command, Effect, LockToken, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId, SequenceNumber,
-    Timestamp,
+    Command, Effect, LockToken, MessageAction, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId,
+    SequenceNumber, Settlement, Timestamp,
 };
 
 /// The resources used by the preceding commands of the unit. Empty sets allocate nothing.
@@ -55,6 +55,29 @@ impl Partition {
             step.prepare(command, &mut reserved).map_err(|refusal| (name, refusal))?;
         }
         Ok(())
+    }
+
+    /// Total size in bytes of the variable parts of the existing records that a command rewrites; what it adds to them is part
+    /// of its own size.
+    pub(crate) fn rewritten_bytes(&self, now: Timestamp, command: &Command) -> usize {
+        let state = &self.state;
+        let locked = |token: &LockToken| {
+            let held = state.locks.get(*token, now)?;
+            Some(state.record(held.queue, held.sub_queue, held.number)?.variable_bytes())
+        };
+        let named = |source: &QueuePath, shown: &SequenceNumber| {
+            let (_, number) = shown.split();
+            Some(state.record(source.queue, source.sub_queue, number)?.variable_bytes())
+        };
+        match command {
+            Command::Settle { settlement: Settlement::Complete | Settlement::Release, .. }
+            | Command::ActOnMessages { action: MessageAction::Delete, .. } => 0,
+            Command::Settle { tokens, .. } => tokens.iter().filter_map(locked).sum(),
+            Command::ActOnMessages { source, numbers, .. } => {
+                numbers.iter().filter_map(|number| named(source, number)).sum()
+            }
+            _ => 0,
+        }
     }
 
     /// Carries out one prepared command and nothing else: due timers and receivers wait for the next call of [`Self::handle`].

@@ -152,8 +152,10 @@ impl<'a> Round<'a> {
         for (step, Step { place, command, .. }) in steps.iter().enumerate() {
             let weight = match self.participants.get(*place) {
                 Some(Ok(Participant { lent, .. })) => {
-                    let command = command.describe();
-                    check_weight(&lent.partition, lent.now, &command, self.shortage, self.limits)
+                    let Lent { partition, now, .. } = lent;
+                    let added =
+                        check_weight(partition, *now, &command.describe(), self.shortage, self.limits);
+                    added.map(|bytes| bytes.saturating_add(partition.rewritten_bytes(*now, command)))
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 None => Err(Refusal::Unavailable),
