@@ -55,11 +55,11 @@ impl Topic {
         let Some(doubts) = &mut self.doubts else { return Vec::new() };
         doubts.suspects.remove(&id);
         let suspects = &doubts.suspects;
-        let is_free = |body: &BodyRef, _: &mut u32| !suspects.values().any(|some| some.contains(&body.0));
-        let free: Vec<_> = doubts.kept.extract_if(.., is_free).collect();
-        for (body, _) in &free {
-            doubts.without_tombstone.remove(body);
-        }
+        let is_suspect = |body: &BodyRef| suspects.values().any(|some| some.contains(&body.0));
+        let (kept, free): (_, Vec<_>) =
+            std::mem::take(&mut doubts.kept).into_iter().partition(|(body, _)| is_suspect(body));
+        doubts.kept = BTreeMap::from_iter::<Vec<_>>(kept);
+        doubts.without_tombstone.retain(is_suspect);
         free
     }
 }
@@ -86,12 +86,14 @@ impl State {
         let Some(topic) = &mut self.topic else { return };
         topic.doubts = Some(Box::new(doubts));
         let id = self.entity.id;
-        let stays = |(queue, number): &(QueueId, SequenceNumber), (body, _): &mut (BodyRef, u32)| {
+        let stays = |((queue, number), (body, _)): &((QueueId, SequenceNumber), (BodyRef, u32))| {
             *queue == id && number.0 == body.0 && topic.is_in_doubt(*body, None)
         };
-        let kept: Vec<_> = self.tombstones.extract_if(.., stays).map(|(_, body)| body).collect();
+        let (kept, others): (BTreeMap<_, _>, _) =
+            std::mem::take(&mut self.tombstones).into_iter().partition(stays);
+        self.tombstones = others;
         if let Some(doubts) = &mut topic.doubts {
-            doubts.kept.extend(kept);
+            doubts.kept.extend(kept.into_values());
         }
     }
 
