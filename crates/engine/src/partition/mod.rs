@@ -62,6 +62,7 @@ pub use self::restore::UnreadRecord;
 pub use self::selection::SelectionChange;
 use self::state::State;
 pub use self::state::Watched;
+pub(crate) use self::step::CHANGED_BYTES_PER_CALL_MAX;
 use self::step::Step;
 pub use self::unfinished::Unfinished;
 use crate::{

@@ -81,6 +81,7 @@ impl Partition {
     }
 
     /// Carries out one prepared command and nothing else: due timers and receivers wait for the next call of [`Self::handle`].
+    /// `changed_bytes_left` is what the unit's copies may still have as changed parts of their own, in bytes.
     ///
     /// # Errors
     /// It can't be carried out, so it was not prepared. Events of earlier commands remain.
@@ -89,9 +90,13 @@ impl Partition {
         now: Timestamp,
         random: &mut dyn Rng,
         command: Command,
+        changed_bytes_left: &mut usize,
         outputs: &mut Outputs,
     ) -> Result<(), Refusal> {
-        Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run_prepared(JOINT, command);
+        let mut step = Step::new(now, &self.rule_limits, &mut self.state, random, outputs);
+        step.changed_bytes_left = *changed_bytes_left;
+        step.run_prepared(JOINT, command);
+        *changed_bytes_left = step.changed_bytes_left;
         match outputs.effects.pop_if(|effect| matches!(effect, Effect::Reply { request: JOINT, .. })) {
             Some(Effect::Reply { reply, .. }) => refusal_of(reply).map_or(Ok(()), Err),
             _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),
