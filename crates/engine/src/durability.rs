@@ -21,7 +21,9 @@ impl Event {
             Self::Published(published) if published.copies.is_empty() && published.scheduled.is_none() => {
                 Durability::Volatile
             }
-            Self::TombstoneRemoved { .. } | Self::NumbersReserved { .. } => Durability::Lazy,
+            Self::BodyKept { .. } | Self::TombstoneRemoved { .. } | Self::NumbersReserved { .. } => {
+                Durability::Lazy
+            }
             Self::Accepted { .. }
             | Self::Published(_)
             | Self::Activated { .. }

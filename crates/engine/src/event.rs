@@ -267,11 +267,19 @@ pub enum Event {
         /// The next number that is not reserved.
         next: SequenceNumber,
     },
-    /// A tombstone of a forwarded message, left in the store by an earlier version, is removed.
+    /// A topic's body that no readable copy refers to is kept, because an unreadable record may refer to it: a tombstone is
+    /// stored.
+    BodyKept {
+        /// The body; its number is that of the tombstone.
+        body: BodyRef,
+        /// Its length in bytes.
+        content_bytes: u32,
+    },
+    /// A tombstone is removed: of a body that is needed no longer, or of a message forwarded by an earlier version.
     TombstoneRemoved {
-        /// The queue of the message.
+        /// The queue of the tombstone.
         queue: QueueId,
-        /// The number of the message.
+        /// The number of the tombstone.
         number: SequenceNumber,
         /// Its body, if nothing else refers to it.
         body: Option<BodyRef>,

@@ -83,7 +83,7 @@ pub enum MessageState {
 }
 
 /// Identifies a stored body: the sequence number with which it was first stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BodyRef(pub u64);
 
 /// Everything about a stored message except its body.

@@ -62,6 +62,7 @@ pub use self::restore::UnreadRecord;
 pub use self::selection::SelectionChange;
 use self::state::State;
 pub use self::state::Watched;
+pub(crate) use self::step::CHANGED_BYTES_PER_CALL_MAX;
 use self::step::Step;
 pub use self::unfinished::Unfinished;
 use crate::{
@@ -294,6 +295,12 @@ impl Partition {
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.state.ended
+    }
+
+    /// Determines which bodies of a topic must be kept because unreadable records may refer to them; called after the last
+    /// [`Self::quarantine_stored`].
+    pub fn suspect_bodies(&mut self) {
+        self.state.suspect_bodies();
     }
 
     /// Completes restoring, after every subscription was restored.

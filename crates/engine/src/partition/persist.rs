@@ -62,6 +62,8 @@ struct TurnChanges<'a> {
     heads: Vec<TurnChange<'a, Record>>,
     /// Session states, each by the event that set it.
     states: Vec<TurnChange<'a, Event>>,
+    /// Bodies that are kept without a readable copy, with their lengths.
+    kept: Vec<(BodyRef, u32)>,
     bodies: Vec<TurnChange<'a, Bytes>>,
     /// Long runs of messages that were deleted together, by queue.
     head_runs: Vec<(QueueId, RangeInclusive<u64>)>,
@@ -85,6 +87,7 @@ impl<'a> TurnChanges<'a> {
             removed: BTreeSet::new(),
             heads: Vec::with_capacity(events),
             states: Vec::new(),
+            kept: Vec::new(),
             bodies: Vec::with_capacity(events),
             head_runs: Vec::new(),
             body_runs: Vec::new(),
@@ -117,7 +120,9 @@ impl<'a> TurnChanges<'a> {
                 });
             }
             Event::NumbersReserved { next } => self.next_number = self.next_number.max(Some(next.0)),
+            Event::BodyKept { body, content_bytes } => self.kept.push((*body, *content_bytes)),
             Event::Removed { queue, number, body, .. } | Event::TombstoneRemoved { queue, number, body } => {
+                self.kept.retain(|(kept, _)| (self.entity, kept.0) != (*queue, number.0));
                 self.gone(*queue, *number);
                 self.without_content(body.as_slice());
             }

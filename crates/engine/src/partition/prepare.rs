@@ -15,8 +15,8 @@ use super::step::Step;
 use super::{Outputs, Partition};
 use crate::event::Event;
 use crate::{
-    Command, Effect, LockToken, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId, SequenceNumber,
-    Timestamp,
+    Command, Effect, LockToken, MessageAction, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId,
+    SequenceNumber, Settlement, Timestamp,
 };
 
 /// The resources used by the preceding commands of the unit. Empty sets allocate nothing.
@@ -57,7 +57,31 @@ impl Partition {
         Ok(())
     }
 
+    /// Total size in bytes of the variable parts of the existing records that a command rewrites; what it adds to them is part
+    /// of its own size.
+    pub(crate) fn rewritten_bytes(&self, now: Timestamp, command: &Command) -> usize {
+        let state = &self.state;
+        let locked = |token: &LockToken| {
+            let held = state.locks.get(*token, now)?;
+            Some(state.record(held.queue, held.sub_queue, held.number)?.variable_bytes())
+        };
+        let named = |source: &QueuePath, shown: &SequenceNumber| {
+            let (_, number) = shown.split();
+            Some(state.record(source.queue, source.sub_queue, number)?.variable_bytes())
+        };
+        match command {
+            Command::Settle { settlement: Settlement::Complete | Settlement::Release, .. }
+            | Command::ActOnMessages { action: MessageAction::Delete, .. } => 0,
+            Command::Settle { tokens, .. } => tokens.iter().filter_map(locked).sum(),
+            Command::ActOnMessages { source, numbers, .. } => {
+                numbers.iter().filter_map(|number| named(source, number)).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Carries out one prepared command and nothing else: due timers and receivers wait for the next call of [`Self::handle`].
+    /// `changed_bytes_left` is what the unit's copies may still have as changed parts of their own, in bytes.
     ///
     /// # Errors
     /// It can't be carried out, so it was not prepared. Events of earlier commands remain.
@@ -66,9 +90,13 @@ impl Partition {
         now: Timestamp,
         random: &mut dyn Rng,
         command: Command,
+        changed_bytes_left: &mut usize,
         outputs: &mut Outputs,
     ) -> Result<(), Refusal> {
-        Step::new(now, &self.rule_limits, &mut self.state, random, outputs).run_prepared(JOINT, command);
+        let mut step = Step::new(now, &self.rule_limits, &mut self.state, random, outputs);
+        step.changed_bytes_left = *changed_bytes_left;
+        step.run_prepared(JOINT, command);
+        *changed_bytes_left = step.changed_bytes_left;
         match outputs.effects.pop_if(|effect| matches!(effect, Effect::Reply { request: JOINT, .. })) {
             Some(Effect::Reply { reply, .. }) => refusal_of(reply).map_or(Ok(()), Err),
             _ => Err(Refusal::NotAllowed(NOT_TRANSACTIONAL)),

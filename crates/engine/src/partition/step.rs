@@ -23,7 +23,7 @@ pub(super) const VISITS_PER_COPY: usize = 16;
 /// Maximum total size in bytes of the parts that copies do not share, because an action changed them or a rule failed; applies
 /// to the command of a call, and separately to its scheduled messages. Further copies are dead-lettered unchanged: whatever
 /// the rules are, the writes of one command stay below the store's limit.
-pub(super) const CHANGED_BYTES_PER_CALL_MAX: usize = 64 << 20;
+pub(crate) const CHANGED_BYTES_PER_CALL_MAX: usize = 64 << 20;
 /// Maximum total size in bytes of the variable parts of the records that timers write in one call: a record may have changed
 /// properties of [`super::properties::HEADER_BYTES_MAX`], and the writes of a call are in one batch of the store. The record
 /// that exceeds it is the last one; the rest follows in the next call.
@@ -113,6 +113,7 @@ impl<'a> Step<'a> {
             self.look_after(queue);
             self.state.mark_processed(queue);
         }
+        self.store_tombstones();
     }
 
     /// Carries out the command and nothing else.

@@ -24,7 +24,7 @@ impl State {
         if self.ended {
             return None;
         }
-        if !self.tombstones.is_empty() {
+        if !self.tombstones.is_empty() || self.lacks_tombstones() {
             return Some(Timestamp::default());
         }
         let timer = self.next_timer().map(|(at, _)| at);

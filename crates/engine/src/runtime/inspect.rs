@@ -7,7 +7,7 @@ use peeklock_storage::{Error, Key, PartitionId, Space};
 
 use crate::layout::{self, CATALOGUE, CatalogueSubject, HeadSubject, MetaSubject};
 use crate::stored;
-use crate::{QueueId, SequenceNumber, Timestamp};
+use crate::{EntityOptions, QueueId, SequenceNumber, Timestamp};
 
 /// Reads the value of a key: [`Error::Corrupt`] if it is damaged, `None` if nothing is stored.
 pub type ReadValue<'a> = dyn Fn(Key) -> Option<Result<Bytes, Error>> + 'a;
@@ -18,6 +18,8 @@ struct Owner {
     name: String,
     /// The partition that stores the bodies: its own, or that of its topic.
     contents: PartitionId,
+    /// Whether it is a topic.
+    is_topic: bool,
 }
 
 /// The names of the stored entities and subscriptions.
@@ -33,7 +35,8 @@ impl StoredNames {
         for key in meta.iter().filter(|key| layout::is_entity(**key)) {
             if let Some(record) = readable(key).and_then(|value| stored::read_entity(&value).ok()) {
                 let contents = PartitionId(key.number);
-                names.0.insert(contents, Owner { name: record.name, contents });
+                let is_topic = matches!(record.options, EntityOptions::Topic(_));
+                names.0.insert(contents, Owner { name: record.name, contents, is_topic });
             }
         }
         for key in meta.iter().filter(|key| key.partition != CATALOGUE) {
@@ -41,7 +44,8 @@ impl StoredNames {
             let Some(topic) = names.0.get(&key.partition).map(|topic| topic.name.clone()) else { continue };
             if let Some(subscription) = readable(key).and_then(|value| subscription_name(id, &value)) {
                 let name = format!("{topic}/Subscriptions/{subscription}");
-                names.0.insert(PartitionId(id.0), Owner { name, contents: key.partition });
+                let owner = Owner { name, contents: key.partition, is_topic: false };
+                names.0.insert(PartitionId(id.0), owner);
             }
         }
         names
@@ -79,6 +83,12 @@ impl StoredNames {
             (Space::Head, HeadSubject::SessionState(_)) => (None, "a session's state"),
         };
         Subject { entity, sequence_number, what }
+    }
+
+    /// Whether the record at `head` keeps a topic's body to which no message refers.
+    fn is_kept_body(&self, head: Key, value: &[u8]) -> bool {
+        let is_topic = self.0.get(&head.partition).is_some_and(|owner| owner.is_topic);
+        is_topic && matches!(stored::read_tombstone(value), Ok(Some(_)))
     }
 
     /// The key of the body of the message stored at `head`; `None` for other records and those that can't be decoded.
@@ -160,6 +170,10 @@ impl Placement {
         placement.repair(keys, names, value, numbers_end, now);
         let mut referenced = HashSet::new();
         for head in &keys.head {
+            if value(*head).is_some_and(|read| read.is_ok_and(|record| names.is_kept_body(*head, &record))) {
+                placement.dropped.insert(*head);
+                continue;
+            }
             match placement.place(*head, names, value) {
                 Ok(content) => referenced.extend(content),
                 Err(reason) => {

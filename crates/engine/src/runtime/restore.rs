@@ -68,6 +68,7 @@ pub(super) async fn restore(
     }
     restored.restored();
     note_damaged(&mut restored, name, damaged, damages);
+    restored.suspect_bodies();
     Ok(restored)
 }
 

@@ -14,8 +14,8 @@
 //! - The length reveals missing or excess bytes, which protobuf alone can't. A record that can't be decoded is refused with
 //!   the reason, as damage of this one record.
 //!
-//! Earlier versions wrote positional records, with a first byte below `0x10` (the version). [`legacy`] reads them, but they
-//! are never written. Such a record is replaced by its new form when it is next written.
+//! Earlier versions wrote positional records, with a first byte below `0x10` (the version). [`legacy`] reads them. Only
+//! tombstones are still written, because earlier versions understand them. Such a record is replaced by its new form when it is next written.
 //!
 //! | record | file | by position | with tags |
 //! |---|---|---|---|
@@ -26,7 +26,7 @@
 //! | its last use | `last_use.rs` | 1 | `0x10` |
 //! | a subscription | `subscription.rs`, `rule.rs`, `options.rs` | 1, 2, 3 | `0x10` |
 //! | the head of a message: everything but its body | `message.rs`, `property.rs`, `selectable.rs` | 1, 2, 3, 5 | `0x10` |
-//! | the tombstone of a forwarded message | no longer written | 4 | none |
+//! | the tombstone of a topic's message, of a forwarded one until 0.1 | `legacy/message.rs` | 4 | none |
 //! | an id for duplicate detection | `remembered_id.rs` | 1 | `0x10` |
 //! | the state of a session | `session_state.rs` | 1 | `0x10` |
 //!
@@ -54,7 +54,7 @@ mod tests;
 pub(crate) use self::counters::{append_counters, read_counters};
 pub(crate) use self::entity::{EntityRecord, read_entity, write_entity};
 pub(crate) use self::last_use::{append_last_use, read_last_use};
-pub(crate) use self::legacy::read_tombstone;
+pub(crate) use self::legacy::{append_tombstone, read_tombstone};
 pub(crate) use self::message::{append_head, body_of, read_head};
 pub(crate) use self::next_partition::{read_next_partition, write_next_partition};
 pub(crate) use self::remembered_id::{RememberedParts, append_remembered_id, read_remembered_id};

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use peeklock_engine::runtime::inspect::{Placement, StoredKeys, StoredNames};
 use peeklock_engine::runtime::{ChangeError, Output, Response, StartError};
 use peeklock_engine::{
-    Command, QueueOptions, QueuePath, ReceiveMode, Refusal, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, QueueOptions, QueuePath, ReceiveMode, Refusal, Rule, SubQueue, SubscriptionOptions, TopicOptions,
 };
 use peeklock_storage::{
     Batch, DamagedEntry, Error, Key, MemoryStore, Page, PartitionId, Place, Scan, Shard, ShardId, Space,
     Store, scan,
 };
 
-use crate::broker::{Broker, QUEUE, START, TestClock, peek};
+use crate::broker::{Broker, Client, QUEUE, START, TestClock, peek, token};
 use crate::wrapped::forward;
 
 /// A shard in which some keys are damaged.
@@ -170,4 +171,69 @@ async fn a_damaged_subscription_costs_its_topic() {
     let refused = Response::Received(Err(Refusal::EntityDamaged("news".into())));
     assert_eq!(client.response().await.1, refused);
     assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 3);
+}
+
+/// The last readable copy of a message is completed while a copy of another subscription can't be read: the message is
+/// delivered once it can be read again, and a salvage exports its body.
+#[tokio::test]
+async fn an_unreadable_copy_keeps_its_body() {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare("news", TopicOptions::default()).await.unwrap();
+    let rules = || vec![Rule::default_rule()];
+    let subscriptions =
+        ["one", "other"].map(|name| (name.to_owned(), SubscriptionOptions::default(), rules()));
+    broker.namespace.declare_subscriptions("news", subscriptions.into()).await.unwrap();
+    let mut client = client_of(&broker, "news", None);
+    client.sent("content").await;
+    let topic = PartitionId(client.queue.0);
+    let damaged = Key::new(Space::Head, PartitionId(client_of(&broker, "news", Some("one")).queue.0), 1);
+    broker.namespace.shutdown().await;
+
+    let store = broker.store;
+    let broker = restarted(&store, &[damaged]).await;
+    let mut other = client_of(&broker, "news", Some("other"));
+    other.open(1, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let received = token(&other.delivery().await);
+    other.completed(received).await;
+    broker.namespace.shutdown().await;
+    let body = Key::new(Space::Body, topic, 1);
+    assert!(store.snapshot().contains_key(&body), "it is kept");
+    let placement = placed(&store, damaged);
+    assert_eq!((placement.unplaced, placement.lost.len()), (vec![body], 1));
+
+    let broker = restarted(&store, &[]).await;
+    let mut one = client_of(&broker, "news", Some("one"));
+    one.open(2, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = one.delivery().await;
+    assert_eq!(delivery.message.content, "content");
+    one.completed(token(&delivery)).await;
+    broker.namespace.shutdown().await;
+    let is_message = |key: &&Key| key.space != Space::Meta;
+    assert_eq!(store.snapshot().keys().find(is_message), None, "nothing is left");
+}
+
+/// A client of a topic or subscription.
+fn client_of(broker: &Broker, topic: &str, subscription: Option<&str>) -> Client {
+    let mut client = broker.client();
+    let entity = broker.namespace.entity(topic).unwrap();
+    (client.handle, client.queue) = (entity.partition, entity.queue);
+    if let Some(name) = subscription {
+        client.queue = broker.namespace.subscription(topic, name).unwrap().queue;
+    }
+    client
+}
+
+/// What a salvage makes of the store with damage at one key.
+fn placed(store: &MemoryStore, damaged: Key) -> Placement {
+    let values = store.snapshot();
+    let read = |key: Key| {
+        let place = Place { unit: "7.segment".into(), offset: 0 };
+        let error = || Error::Corrupt { place: place.clone(), reason: "test".into() };
+        let value = values.get(&key).cloned()?;
+        Some(if key == damaged { Err(error()) } else { Ok(value) })
+    };
+    let of = |space| values.keys().copied().filter(|key| key.space == space).collect::<Vec<_>>();
+    let keys = StoredKeys { meta: of(Space::Meta), head: of(Space::Head), body: of(Space::Body) };
+    let names = StoredNames::read(&keys.meta, &read);
+    Placement::of(&keys, &names, &read, &|_, _| 0, START)
 }

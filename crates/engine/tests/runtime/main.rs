@@ -44,6 +44,7 @@ mod topics;
 mod topics_failures;
 mod transactions;
 mod transactions_together;
+mod transactions_topics;
 mod travel;
 mod travel_histories;
 mod turns;

@@ -2,10 +2,10 @@
 
 use peeklock_engine::runtime::{Output, Response, Transaction};
 use peeklock_engine::{
-    Command, EntityStatus, NewMessage, QueueOptions, QueuePath, ReceiveMode, ReceiverOptions, Refusal,
-    SessionRequest, Settlement, SubQueue,
+    Command, EntityStatus, LockToken, NewMessage, Property, QueueOptions, QueuePath, ReceiveMode,
+    ReceiverOptions, Refusal, SessionRequest, Settlement, SubQueue,
 };
-use peeklock_storage::Error;
+use peeklock_storage::{Error, Limits};
 
 use crate::broker::{Broker, Client, QUEUE, START, quiet, send, token};
 use crate::forwarding::{client_of, contents};
@@ -216,4 +216,48 @@ async fn an_entity_handles_nothing_while_a_joint_step_has_its_state() {
         found.sort_unstable();
         assert_eq!(found, ["beside", "first", "joint"], "after {turns} turns");
     }
+}
+
+/// Settlements that are small themselves may rewrite large records: more than one batch of the store may hold.
+#[tokio::test]
+async fn settlements_of_messages_with_large_properties_that_do_not_fit_in_one_batch() {
+    const COUNT: u64 = 60;
+    let broker = Broker::start(0).await;
+    broker.store.set_limits(Limits { value_bytes_max: 1 << 20, batch_bytes_max: 3 << 20 });
+    broker.namespace.declare(OTHER, QueueOptions::default()).await.unwrap();
+    let mut client = client_of(&broker, OTHER);
+    let modify = vec![Property { name: "p".into(), value: vec![7; 60_000].into() }];
+    for _ in 0..COUNT {
+        client.sent("x").await;
+    }
+    let first = all_tokens(&mut client, 1, COUNT).await;
+    for token in first {
+        client.settle(token, Settlement::Abandon { modify: modify.clone() });
+        client.response().await;
+    }
+    let tokens = all_tokens(&mut client, 2, COUNT).await;
+    let defer = |tokens: &[LockToken]| {
+        let mut transaction = broker.namespace.begin_transaction();
+        for token in tokens {
+            transaction
+                .add(&client.handle, settle(&client, *token, Settlement::Defer { modify: Vec::new() }));
+        }
+        transaction
+    };
+    let (all, half) = (defer(&tokens), defer(&tokens[..COUNT as usize / 2]));
+    let refused = committed(all, &mut client).await;
+    assert!(matches!(&refused, Err(Refusal::InvalidArgument(text)) if text.contains("limit")), "{refused:?}");
+    assert_eq!(committed(half, &mut client).await, Ok(()), "the locks stay");
+    assert_eq!(broker.namespace.counts(OTHER).unwrap().deferred, COUNT / 2);
+    client.nothing().await;
+}
+
+/// Receives this number of messages with a new receiver.
+async fn all_tokens(client: &mut Client, receiver: u64, count: u64) -> Vec<LockToken> {
+    client.open(receiver, ReceiveMode::PeekLock, SubQueue::Main, count);
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        tokens.push(token(&client.delivery().await));
+    }
+    tokens
 }

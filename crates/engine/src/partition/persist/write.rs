@@ -9,7 +9,7 @@ use super::{TurnChange, TurnChanges};
 use crate::layout;
 use crate::stored::{
     append_counters, append_head, append_last_use, append_remembered_id, append_session_state,
-    append_subscription,
+    append_subscription, append_tombstone,
 };
 use crate::{BodyRef, Event, QueueId, SequenceNumber};
 
@@ -84,6 +84,7 @@ impl TurnChanges<'_> {
 
     /// Writes counters, heads of messages and session states.
     fn write_heads(&mut self, records: &mut Records, batch: &mut Batch) {
+        let entity = PartitionId(self.entity.0);
         self.heads.sort_by_key(|change| (change.queue, change.number));
         self.next_numbers(|queue, next_number| {
             let key = layout::counters_key(PartitionId(queue.0));
@@ -96,6 +97,10 @@ impl TurnChanges<'_> {
                 None => batch.delete(key),
             }
         });
+        for (body, content_bytes) in &self.kept {
+            let key = layout::head_key(entity, body.0);
+            records.add(key, |to| append_tombstone(*body, *content_bytes, to));
+        }
         self.states.sort_by_key(|change| (change.queue, change.number));
         outcomes(&self.states, |partition, number, event| {
             let key = layout::head_key(partition, number);

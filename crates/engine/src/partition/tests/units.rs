@@ -43,7 +43,8 @@ impl Rig {
         assert_eq!((self.partition.counts(), self.partition.next_deadline()), before);
         prepared?;
         for command in commands {
-            let done = self.partition.carry_out(self.now, &mut self.random, command.clone(), &mut outputs);
+            let (random, mut left) = (&mut self.random, usize::MAX);
+            let done = self.partition.carry_out(self.now, random, command.clone(), &mut left, &mut outputs);
             assert_eq!(done, Ok(()), "{command:?} was prepared");
         }
         assert_eq!(outputs.effects, [], "no receiver is served before the end");

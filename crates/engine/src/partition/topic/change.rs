@@ -8,7 +8,7 @@ use super::super::queue::Queue;
 use super::super::state::State;
 use super::Topic;
 use crate::event::Publication;
-use crate::{BodyRef, QueueId, ReceiverId, SubQueue, Subscription, Timestamp};
+use crate::{BodyRef, QueueId, ReceiverId, SequenceNumber, SubQueue, Subscription, Timestamp};
 
 impl State {
     /// Adds references to a body; a new body is added to the size.
@@ -21,7 +21,9 @@ impl State {
 
     /// Removes a reference to a body; with the last one, the body is subtracted from the size.
     pub(in crate::partition) fn unrefer(&mut self, body: BodyRef, content_bytes: u32) {
-        if self.topic.as_mut().is_none_or(|topic| topic.bodies.release(body)) {
+        let is_gone =
+            |topic: &mut Box<Topic>| topic.bodies.release(body) && !topic.keep_in_doubt(body, content_bytes);
+        if self.topic.as_mut().is_none_or(is_gone) {
             self.size_bytes = self.size_bytes.saturating_sub(u64::from(content_bytes));
         }
     }
@@ -65,6 +67,10 @@ impl State {
         let Some(queue) = self.take_out(id) else { return };
         if let Some(topic) = &mut self.topic {
             topic.unset(id);
+            let topic_id = self.entity.id;
+            let free = topic.doubt_no_longer(id).into_iter();
+            // The timers delete them.
+            self.tombstones.extend(free.map(|kept| ((topic_id, SequenceNumber(kept.0.0)), kept)));
         }
         for (number, record) in queue.all_messages() {
             self.unrefer(record.body(number), record.content_bytes());
@@ -91,7 +97,7 @@ impl State {
         bodies.extend(
             self.tombstones.iter().filter(|((queue, _), _)| *queue == id).map(|(_, (body, _))| body.0),
         );
-        alone(topic, bodies)
+        alone(topic, bodies, Some(id))
     }
 
     /// The bodies referred to only by these messages, in order; `messages` has one element for each reference. In a queue each
@@ -99,7 +105,7 @@ impl State {
     pub(in crate::partition) fn only_referred_to_by(&self, messages: Vec<BodyRef>) -> Box<[BodyRef]> {
         let mut bodies: Vec<u64> = messages.into_iter().map(|body| body.0).collect();
         match &self.topic {
-            Some(topic) => alone(topic, bodies),
+            Some(topic) => alone(topic, bodies, None),
             None => {
                 bodies.sort_unstable();
                 bodies.into_iter().map(BodyRef).collect()
@@ -115,12 +121,13 @@ impl State {
     }
 }
 
-/// The bodies whose only references are these, in order.
-fn alone(topic: &Topic, mut references: Vec<u64>) -> Box<[BodyRef]> {
+/// The bodies whose only references are these, in order; `gone` is a subscription whose unreadable heads are deleted.
+fn alone(topic: &Topic, mut references: Vec<u64>, gone: Option<QueueId>) -> Box<[BodyRef]> {
     references.sort_unstable();
     let alone = references.chunk_by(|one, other| one == other).filter_map(|references| {
         let body = BodyRef(*references.first()?);
-        (topic.bodies.count(body) as usize == references.len()).then_some(body)
+        let is_alone = topic.bodies.count(body) as usize == references.len();
+        (is_alone && !topic.is_in_doubt(body, gone)).then_some(body)
     });
     alone.collect()
 }

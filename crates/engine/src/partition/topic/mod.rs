@@ -3,12 +3,14 @@
 //! - `publish` publishes messages (`original`); `copies` evaluates the rules and makes the copies of each subscription;
 //!   `changed` applies an action's changes to a copy.
 //! - `change` applies events to a topic; `restore` restores it.
-//! - `bodies` counts references, so that a body is deleted with its last copy.
+//! - `bodies` counts references, so that a body is deleted with its last copy; `doubt` keeps bodies that an unreadable head
+//!   may refer to.
 
 mod bodies;
 mod change;
 mod changed;
 mod copies;
+mod doubt;
 mod estimate;
 mod original;
 mod publish;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use peeklock_rules::Index;
 
 use self::bodies::Bodies;
+use self::doubt::Doubts;
 use self::restore::SharedExtras;
 use super::state::State;
 use crate::names::name_key;
@@ -38,6 +41,8 @@ pub(super) struct Topic {
     filters: FilterCounts,
     /// The rules of all subscriptions, evaluated together; groups are the ids of subscriptions.
     index: Index<Rule>,
+    /// Only if a head of a subscription can't be read.
+    doubts: Option<Box<Doubts>>,
     /// Only while the topic is restored.
     restoring: Option<Box<SharedExtras>>,
 }
@@ -102,8 +107,9 @@ impl Topic {
 }
 
 impl State {
-    /// Whether removing one reference to a body leaves none. In a queue each body has only one.
+    /// Whether removing one reference to a body leaves none, so that it is deleted. In a queue each body has only one.
     pub(super) fn is_last_reference(&self, body: BodyRef) -> bool {
-        self.topic.as_ref().is_none_or(|topic| topic.bodies.count(body) <= 1)
+        let is_last = |topic: &Topic| topic.bodies.count(body) <= 1 && !topic.is_in_doubt(body, None);
+        self.topic.as_deref().is_none_or(is_last)
     }
 }

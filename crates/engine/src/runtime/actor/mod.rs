@@ -52,7 +52,7 @@ pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
 use self::tenancy::{Leave, Tenancy};
 use self::traces::Traces;
-pub(super) use self::weight::{check_weight, settlement_bytes};
+pub(super) use self::weight::{changed_bytes_allowed, check_weight, settlement_bytes};
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};

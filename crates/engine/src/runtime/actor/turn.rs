@@ -7,7 +7,7 @@ use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUE
 use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
-use super::weight::{check_weight, weight};
+use super::weight::check_weight;
 use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
 use crate::partition::persist;
@@ -219,8 +219,9 @@ impl Actor {
             // The client of a link attached to an earlier owner of the shard attaches again.
             return Err(Refusal::Unavailable);
         }
-        check_weight(&self.owned.partition, context.now, command, context.shortage, self.limits)?;
-        Ok(weight(command.writes))
+        let partition = &self.owned.partition;
+        let weight = check_weight(partition, context.now, command, context.shortage, self.limits)?;
+        Ok(weight.own)
     }
 
     fn handle(&mut self, context: &TurnContext, request: Option<RequestId>, command: Command) {

@@ -7,7 +7,7 @@ use super::limits::{
     RULES_BYTES_ESTIMATE,
 };
 use crate::command::{Descriptor, Writes};
-use crate::partition::{Partition, changes_bytes};
+use crate::partition::{CHANGED_BYTES_PER_CALL_MAX, Partition, changes_bytes};
 use crate::runtime::growth::{Shortage, check_growth};
 use crate::{DELETE_COUNT_MAX, MessageAction, NewMessage, Refusal, Settlement, Timestamp};
 
@@ -37,18 +37,36 @@ pub(super) fn weight(writes: Writes<'_>) -> usize {
     }
 }
 
-/// Checks whether the store can accept a command's writes; returns their estimated size in bytes.
+/// Upper estimates of a command's writes, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::runtime) struct Weight {
+    /// The writes without copies of a topic's messages.
+    pub(in crate::runtime) own: usize,
+    /// Copies of a topic's messages, without what an action changes.
+    pub(in crate::runtime) copies: usize,
+    /// The allowance for the parts of copies that an action changes. Commands that are carried out together share one.
+    pub(in crate::runtime) changed: usize,
+}
+
+impl Weight {
+    const fn total(self) -> usize {
+        self.own.saturating_add(self.copies).saturating_add(self.changed)
+    }
+}
+
+/// Checks whether the store can accept a command's writes; returns their estimated size.
 pub(in crate::runtime) fn check_weight(
     partition: &Partition,
     now: Timestamp,
     command: &Descriptor<'_>,
     shortage: Option<Shortage>,
     limits: Limits,
-) -> Result<usize, Refusal> {
+) -> Result<Weight, Refusal> {
     let limit = limits.batch_bytes_max;
     check_growth(partition, command, shortage)?;
     let writes = command.writes;
-    let weight = weight(writes).saturating_add(copies_weight(partition, now, writes, limit));
+    let estimate = full_weight(partition, now, writes, limit);
+    let weight = estimate.total();
     if let Some(largest) = largest_content(writes) {
         let too_large =
             |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
@@ -62,7 +80,7 @@ pub(in crate::runtime) fn check_weight(
         let text = format!("The request would write {weight} bytes at once; the limit is {limit}.");
         return Err(Refusal::InvalidArgument(text));
     }
-    Ok(weight)
+    Ok(estimate)
 }
 
 /// Length of the largest body in a command; `None` for commands without messages.
@@ -93,26 +111,31 @@ fn own_bytes(message: &NewMessage) -> usize {
     along + message.session_id.as_ref().map_or(0, |id| id.len())
 }
 
-/// An upper estimate in bytes of the copies of a topic's messages, in addition to [`weight`]. First assumes the maximum
-/// number of copies; only if that exceeds the limit are the rules evaluated in advance, which costs as much as publishing.
-fn copies_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limit_bytes: usize) -> usize {
+/// The estimate of a command's writes with the copies of a topic's messages. First assumes the maximum number of copies; only
+/// if that exceeds the limit are the rules evaluated in advance, which costs as much as publishing.
+fn full_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limit_bytes: usize) -> Weight {
+    let mut estimate = Weight { own: weight(writes), copies: 0, changed: 0 };
     let copies_max = partition.copies_max();
+    let Writes::Messages { messages, why: None } = writes else { return estimate };
     if copies_max == 0 {
-        return 0;
+        return estimate;
     }
-    let Writes::Messages { messages, why: None } = writes else { return 0 };
     let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
-    // With a store limit below the engine's allowance, this must not refuse every message.
-    let changed_bytes = partition.changed_bytes_max().min(limit_bytes / 4);
+    estimate.changed = partition.changed_bytes_max().min(changed_bytes_allowed(limit_bytes));
     let most = messages.iter().map(|message| record_bytes(message).saturating_mul(copies_max));
-    let most = most.fold(changed_bytes, usize::saturating_add);
-    if most.saturating_add(weight(writes)) <= limit_bytes {
-        return most;
+    estimate.copies = most.fold(0, usize::saturating_add);
+    if estimate.total() > limit_bytes {
+        let copies = messages.iter().enumerate().map(|(index, message)| {
+            partition.count_copies(now, index, message).saturating_mul(record_bytes(message))
+        });
+        estimate.copies = copies.fold(0, usize::saturating_add);
     }
-    let copies = messages.iter().enumerate().map(|(index, message)| {
-        partition.count_copies(now, index, message).saturating_mul(record_bytes(message))
-    });
-    copies.fold(changed_bytes, usize::saturating_add)
+    estimate
+}
+
+/// The allowance for changed parts of copies: with a store limit below the engine's allowance, it must not exceed that.
+pub(in crate::runtime) fn changed_bytes_allowed(limit_bytes: usize) -> usize {
+    CHANGED_BYTES_PER_CALL_MAX.min(limit_bytes / 4)
 }
 
 fn properties_bytes(list: &crate::Properties) -> usize {

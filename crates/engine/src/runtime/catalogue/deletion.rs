@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use peeklock_storage::{Batch, PartitionId, Space};
+use peeklock_storage::{Batch, Error, PartitionId, Space};
 
 use super::Catalogue;
-use crate::layout::{CATALOGUE, entity_key};
+use crate::layout::entity_key;
 use crate::names::name_key;
 use crate::runtime::entity::Entity;
 use crate::{End, QueueId};
@@ -64,8 +64,34 @@ impl Catalogue {
         self.delete_together(together).await;
     }
 
+    /// Deletes the entities whose deletion the store refused, in batches of bounded size.
+    ///
+    /// # Errors
+    /// The store refused again; the rest stays for the next attempt.
+    pub(super) async fn erase_undeleted(&mut self) -> Result<(), Error> {
+        while !self.undeleted.is_empty() {
+            let mut partitions = 0;
+            let fits = |(_, ended): &&(_, Ended)| {
+                let is_first = partitions == 0;
+                partitions += ended.partitions().count();
+                is_first || partitions <= BATCH_PARTITIONS_MAX
+            };
+            let together: Vec<&Ended> =
+                self.undeleted.iter().take_while(fits).map(|(_, ended)| ended).collect();
+            let mut batch = Batch::new();
+            together.iter().for_each(|ended| ended.erase(&mut batch));
+            if let Err(error) = self.spawner.shared.shard.submit(batch).await {
+                self.refused(&error, together.iter().flat_map(|ended| ended.partitions()));
+                return Err(error);
+            }
+            let count = together.len();
+            self.undeleted.drain(..count);
+        }
+        Ok(())
+    }
+
     /// Deletes entities in one batch, so that a restart finds each completely or not at all. If the store refuses, they are
-    /// nevertheless gone until a restart or the catalogue's next batch.
+    /// nevertheless gone until a restart or the catalogue's next change.
     async fn delete_together(&mut self, all_ended: Vec<Ended>) {
         let find = |ended: Ended| Some((self.directory.by_id(ended.id)?, ended));
         let (entities, all_ended): (Vec<Arc<Entity>>, Vec<Ended>) =
@@ -87,13 +113,10 @@ impl Catalogue {
                 if error.is_loss() {
                     // The host logs the loss.
                     tracing::debug!(entities = ?names, %error, "the deletion of entities is in doubt");
-                    shared.scope.fail(error);
                 } else {
                     tracing::warn!(entities = ?names, %error, "the stored data of deleted entities can't be removed yet");
-                    shared.shard.resume(CATALOGUE);
-                    let partitions = all_ended.iter().flat_map(Ended::partitions);
-                    partitions.for_each(|partition| shared.shard.resume(partition));
                 }
+                self.refused(&error, all_ended.iter().flat_map(Ended::partitions));
                 // A request to delete one of them is answered only after the next attempt.
                 let keys = entities.iter().map(|entity| name_key(&entity.name));
                 self.undeleted.extend(keys.zip(all_ended));

@@ -62,8 +62,8 @@ pub(super) struct Catalogue {
     pub(super) entities_max: usize,
     /// Whether a stored name, or the next free partition id, can't be read. If so, nothing is created.
     pub(super) is_damaged: bool,
-    /// Ended entities whose deletion the store refused, by name key. The next batch deletes them, so that the store never
-    /// holds two entities of the same name.
+    /// Ended entities whose deletion the store refused, by name key. They are deleted before the next change, so that the store
+    /// never holds two entities of the same name.
     pub(super) undeleted: Vec<(Box<str>, Ended)>,
 }
 
@@ -120,6 +120,13 @@ impl Catalogue {
 
     async fn carry_out(&mut self, changes: CatalogueChanges) -> Result<(), peeklock_storage::Error> {
         let CatalogueChanges { entities, next_partition, erases } = changes;
+        let is_unchanged = entities.is_empty() && next_partition == self.next_partition;
+        if !is_unchanged || erases {
+            self.erase_undeleted().await?;
+        }
+        if is_unchanged {
+            return Ok(());
+        }
         let mut batch = Batch::new();
         for change in entities.values() {
             batch.put(entity_key(change.id), change.record.clone());
@@ -127,27 +134,25 @@ impl Catalogue {
         if next_partition != self.next_partition {
             batch.put(next_partition_key(), write_next_partition(next_partition));
         }
-        if batch.is_empty() && !erases {
-            return Ok(());
-        }
-        self.undeleted.iter().for_each(|(_, ended)| ended.erase(&mut batch));
-        let shard = &self.spawner.shared.shard;
-        if let Err(error) = shard.submit(batch).await {
-            if error.is_loss() {
-                self.spawner.shared.scope.fail(error.clone());
-            }
-            shard.resume(CATALOGUE);
-            let undeleted = self.undeleted.iter().flat_map(|(_, ended)| ended.partitions());
-            undeleted.for_each(|partition| shard.resume(partition));
+        if let Err(error) = self.spawner.shared.shard.submit(batch).await {
+            self.refused(&error, std::iter::empty());
             return Err(error);
         }
-        self.undeleted.clear();
         self.next_partition = next_partition;
         for (key, change) in entities {
             self.take_over(key, change);
         }
         self.spawner.shared.changes.notify();
         Ok(())
+    }
+
+    /// Prepares for later batches after the store refused one of the catalogue, which deleted these partitions.
+    fn refused(&self, error: &peeklock_storage::Error, partitions: impl Iterator<Item = PartitionId>) {
+        let shared = &self.spawner.shared;
+        if error.is_loss() {
+            shared.scope.fail(error.clone());
+        }
+        std::iter::once(CATALOGUE).chain(partitions).for_each(|partition| shared.shard.resume(partition));
     }
 
     /// Applies a stored change to the entity in use, or starts the new one.

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 
 use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
 use crate::partition::{Outputs, persist, touch};
-use crate::runtime::actor::{BATCH_BYTES_MAX, check_weight};
+use crate::runtime::actor::{BATCH_BYTES_MAX, changed_bytes_allowed, check_weight};
 use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
 use crate::runtime::long_work;
@@ -59,6 +59,14 @@ struct Step {
     command: Command,
     /// The participant whose transfer dead-letter queue keeps refused messages.
     via: Option<usize>,
+}
+
+/// The estimated size of a unit's writes, in bytes.
+struct UnitWeight {
+    /// Without copies of topics' messages: their size is known when they are made.
+    own: usize,
+    /// At most, with all copies and what actions change in them.
+    most: usize,
 }
 
 /// See the module.
@@ -123,14 +131,14 @@ impl<'a> Round<'a> {
 
     /// Checks whether every partition can carry out its steps.
     fn prepare(&mut self, steps: &[Step]) -> UnitOutcome {
-        let bytes = self.weigh(steps)?;
-        if bytes > self.limits.batch_bytes_max {
-            let limit = self.limits.batch_bytes_max;
-            let text = format!("The transaction would write {bytes} bytes at once; the limit is {limit}.");
+        let UnitWeight { own, most } = self.weigh(steps)?;
+        let limit = self.limits.batch_bytes_max;
+        if most > limit {
+            let text = format!("The transaction would write {most} bytes at once; the limit is {limit}.");
             return Err(UnitFailure { step: 0, refusal: Refusal::InvalidArgument(text) });
         }
-        let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
-        if self.batch_bytes > 0 && self.batch_bytes.saturating_add(bytes) > batch_bytes_max {
+        let is_beyond = |bytes, max| self.batch_bytes.saturating_add(bytes) > max;
+        if self.batch_bytes > 0 && (is_beyond(own, limit.min(BATCH_BYTES_MAX)) || is_beyond(most, limit)) {
             self.flush();
         }
         for (place, participant) in self.participants.iter_mut().enumerate() {
@@ -142,34 +150,44 @@ impl<'a> Round<'a> {
                 .prepare(lent.now, self.random, commands, outputs)
                 .map_err(|(step, refusal)| UnitFailure { step, refusal })?;
         }
-        self.batch_bytes = self.batch_bytes.saturating_add(bytes);
+        self.batch_bytes = self.batch_bytes.saturating_add(own);
         Ok(())
     }
 
-    /// The estimated size of the steps' writes, in bytes.
-    fn weigh(&self, steps: &[Step]) -> Result<usize, UnitFailure> {
-        let mut bytes = 0_usize;
+    /// The estimated size of the steps' writes.
+    fn weigh(&self, steps: &[Step]) -> Result<UnitWeight, UnitFailure> {
+        let (mut own, mut copies, mut changed) = (0_usize, 0_usize, 0);
         for (step, Step { place, command, .. }) in steps.iter().enumerate() {
             let weight = match self.participants.get(*place) {
                 Some(Ok(Participant { lent, .. })) => {
-                    let command = command.describe();
-                    check_weight(&lent.partition, lent.now, &command, self.shortage, self.limits)
+                    let Lent { partition, now, .. } = lent;
+                    let described = command.describe();
+                    check_weight(partition, *now, &described, self.shortage, self.limits)
+                        .map(|weight| (weight, partition.rewritten_bytes(*now, command)))
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 None => Err(Refusal::Unavailable),
             };
-            bytes = bytes.saturating_add(weight.map_err(|refusal| UnitFailure { step, refusal })?);
+            let (weight, rewritten) = weight.map_err(|refusal| UnitFailure { step, refusal })?;
+            own = own.saturating_add(weight.own).saturating_add(rewritten);
+            copies = copies.saturating_add(weight.copies);
+            changed = weight.changed.max(changed);
         }
-        Ok(bytes)
+        Ok(UnitWeight { own, most: own.saturating_add(copies).saturating_add(changed) })
     }
 
     /// Carries out prepared steps.
     fn carry_out(&mut self, steps: Vec<Step>) -> UnitOutcome {
+        let mut changed_bytes_left = changed_bytes_allowed(self.limits.batch_bytes_max);
         for (step, Step { place, command, .. }) in steps.into_iter().enumerate() {
             let Some(Ok(participant)) = self.participants.get_mut(place) else { continue };
             participant.is_concerned = true;
             let Participant { lent, outputs, .. } = participant;
-            if let Err(refusal) = lent.partition.carry_out(lent.now, self.random, command, outputs) {
+            let left = &mut changed_bytes_left;
+            let carried_out = lent.partition.carry_out(lent.now, self.random, command, left, outputs);
+            // The size of copies is known only now.
+            self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut outputs.uncounted_bytes));
+            if let Err(refusal) = carried_out {
                 tracing::error!(partition = lent.id.0, %refusal, "a prepared command was refused");
                 self.give_up();
                 return Err(UnitFailure { step, refusal });

@@ -1,14 +1,17 @@
 //! Heads of messages: version 2 adds the length of the header and the properties for rules, version 3 the forwarding
-//! information, version 5 partition keys and an action's changes. Version 4 is the tombstone of a forwarded message.
+//! information, version 5 partition keys and an action's changes. Version 4 is a tombstone.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::property::{Changes, Seen, SeenWithPartitionKeys};
 use super::{read_fields, unknown, version};
 use crate::partition::record::{Extra, Record};
 use crate::{BodyRef, DeadLetter, Forwarded, MessageState, Property, SequenceNumber, SubQueue, Timestamp};
+
+/// The version of a tombstone.
+const TOMBSTONE: u8 = 4;
 
 #[derive(Deserialize)]
 struct Head {
@@ -73,7 +76,7 @@ struct Rest {
     changes: Option<Changes>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Trace {
     body: u64,
     body_bytes: u32,
@@ -161,13 +164,20 @@ pub(in crate::stored) fn read_head(bytes: &[u8]) -> Result<Record, String> {
     }
 }
 
-/// Reads a tombstone of a forwarded message that its source has not removed yet: the body and its length. `None` for other
-/// records.
+/// Appends a tombstone: the body of a topic that is kept without a message, and its length.
+#[allow(clippy::expect_used)] // a vector has room for all that there is memory for
+pub(crate) fn append_tombstone(body: BodyRef, body_bytes: u32, to: &mut Vec<u8>) {
+    to.push(TOMBSTONE);
+    postcard::to_io(&Trace { body: body.0, body_bytes }, to).expect("a vector grows");
+}
+
+/// Reads a tombstone: of a body that a topic keeps without a message, or of a message that was forwarded by a version up to
+/// 0.1 and that its source has not removed yet. Returns the body and its length, `None` for other records.
 ///
 /// # Errors
 /// The reason why they can't be decoded.
 pub(crate) fn read_tombstone(bytes: &[u8]) -> Result<Option<(BodyRef, u32)>, String> {
-    if version(bytes) != Ok(4) {
+    if version(bytes) != Ok(TOMBSTONE) {
         return Ok(None);
     }
     let Trace { body, body_bytes } = read_fields(bytes)?;

@@ -1,4 +1,4 @@
-//! Records of earlier versions: one version byte, then the fields by position (postcard). They are only read.
+//! Records of earlier versions: one version byte, then the fields by position (postcard). They are only read, except for tombstones.
 //!
 //! The structs are frozen: they match the stored records of those versions, independently of the broker's present types. The
 //! bytes of each version are pinned by tests here and next to the records' new forms.
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 pub(super) use self::entity::read_entity;
 pub(super) use self::message::read_head;
-pub(crate) use self::message::read_tombstone;
+pub(crate) use self::message::{append_tombstone, read_tombstone};
 pub(super) use self::session_state::read_session_state;
 pub(super) use self::small::{
     read_counters, read_last_use, read_next_partition, read_remembered_id, read_set_back,

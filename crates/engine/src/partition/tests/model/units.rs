@@ -189,7 +189,8 @@ impl Comparison {
         }
         for command in &commands {
             let Self { partition, random, outputs, .. } = self;
-            let carried_out = partition.carry_out(now, random, command.clone(), outputs);
+            let mut left = usize::MAX;
+            let carried_out = partition.carry_out(now, random, command.clone(), &mut left, outputs);
             carried_out.map_err(|refusal| format!("{command:?} was prepared and refused: {refusal}"))?;
         }
         if !self.outputs.effects.is_empty() {

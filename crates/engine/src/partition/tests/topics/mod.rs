@@ -2,6 +2,7 @@
 
 mod actions;
 mod deletion;
+mod doubt;
 mod effects;
 mod failures;
 mod histories;

@@ -47,6 +47,7 @@ impl Store {
             partition.restore_subscription(id, meta, head)?;
         }
         partition.restored();
+        partition.suspect_bodies();
         Ok(partition)
     }
 }
