@@ -121,6 +121,16 @@ fn s_5_messages_in_flight_are_exempt_until_they_return() {
 }
 
 #[test]
+fn s_20_an_expired_message_that_is_returned_ends_alone() {
+    let mut rig = Rig::new(dead_lettering());
+    rig.try_send(vec![of_with_ttl("a", "1", 10), of("a", "2"), of("a", "3")]).unwrap();
+    let (_, tokens) = rig.accept_and_take("a", 2);
+    rig.advance(10);
+    rig.settle(tokens[0], abandon()).unwrap();
+    assert_eq!(rig.counts(), (2, 1, 0), "neither the one in flight nor the one that waits");
+}
+
+#[test]
 fn very_many_expire_in_portions_and_none_is_delivered_meanwhile() {
     let many = EXPIRIES_PER_CALL_MAX * 2 + 10;
     let mut rig = Rig::new(dead_lettering());
