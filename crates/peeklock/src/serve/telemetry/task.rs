@@ -136,11 +136,10 @@ impl Batches {
         let request = ExportTraceServiceRequest { resource_spans: vec![spans] };
         let mut backoff = BACKOFF_MIN;
         loop {
-            let pause;
             let outcome = self.collector.export(Signal::Traces, &request).await;
             reach.note(&outcome);
             let counts = &self.collector.counts;
-            match outcome {
+            let pause = match outcome {
                 Ok(accepted) => {
                     let rejected = accepted.rejected.min(count);
                     counts.spans_dropped.inc_by(rejected);
@@ -151,8 +150,8 @@ impl Batches {
                     counts.spans_dropped.inc_by(count);
                     return;
                 }
-                Err(error) => pause = backoff.max(error.retry_after.unwrap_or_default()),
-            }
+                Err(error) => backoff.max(error.retry_after.unwrap_or_default()),
+            };
             tokio::select! {
                 () = sleep(pause) => backoff = (backoff * 2).min(BACKOFF_MAX),
                 _ = stop.wait_for(|stop| *stop) => {}
