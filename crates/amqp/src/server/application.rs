@@ -119,6 +119,12 @@ pub trait Application: Send {
         Poll::Pending
     }
 
+    /// Whether work is left that would be too long for one turn. Other tasks then have a turn before the next one of this
+    /// connection, which gets no outputs of the engine: they stay in the mailbox, which is counted as memory.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// Sets how many bytes may wait for the peer in total, including expected answers; called before each turn.
     fn set_room(&mut self, bytes: usize) {
         let _ = bytes;

@@ -243,7 +243,8 @@ where
 
     /// Whether a turn has work without any wake-up.
     fn has_work(&self) -> bool {
-        self.connection.has_input_work(&self.input.bytes)
+        self.application.is_busy()
+            || self.connection.has_input_work(&self.input.bytes)
             || (self.connection.has_output() && self.output.len() < self.unwritten_bytes_max())
     }
 
@@ -278,6 +279,7 @@ where
         if self.ended.is_none() {
             self.application.end_of_turn(&mut self.connection, now);
         }
+        self.yields |= self.application.is_busy();
         self.lift_limits();
         self.check_share(now);
         self.transmit(now);
@@ -323,7 +325,7 @@ where
 
     fn take_engine_outputs(&mut self, now: NowMs) {
         let mut left = OUTPUTS_PER_TURN;
-        while left > 0 {
+        while left > 0 && (self.ended.is_some() || !self.application.is_busy()) {
             let Ok(output) = self.mailbox.try_recv() else { return };
             left = left.saturating_sub(output.messages().max(1));
             if self.ended.is_none() {
