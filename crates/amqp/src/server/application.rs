@@ -119,8 +119,8 @@ pub trait Application: Send {
         Poll::Pending
     }
 
-    /// Whether work is left that would be too long for one turn. Other tasks then have a turn before the next one of this
-    /// connection, which gets no outputs of the engine: they stay in the mailbox, which is counted as memory.
+    /// Whether the last turn worked as long as one may. The driver then pauses, so that other tasks have their turns, and
+    /// passes no outputs in the next turn: they stay in the mailbox, which is counted as memory.
     fn is_busy(&self) -> bool {
         false
     }

@@ -13,11 +13,12 @@ use bytes::BytesMut;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Account, Clock, MailboxReceiver};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::sleep;
 
 use super::application::Application;
 use super::input::Input;
 use super::limits::{
-    INPUT_MS_PER_TURN, INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
+    BUSY_PAUSE, INPUT_MS_PER_TURN, INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
     UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
     WRITE_STALL_MS_MAX,
 };
@@ -167,6 +168,9 @@ where
             if let Some(ended) = self.ended.take() {
                 break ended;
             }
+            if self.application.is_busy() {
+                Box::pin(sleep(BUSY_PAUSE)).await;
+            }
             tokio::task::coop::consume_budget().await;
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
@@ -279,7 +283,6 @@ where
         if self.ended.is_none() {
             self.application.end_of_turn(&mut self.connection, now);
         }
-        self.yields |= self.application.is_busy();
         self.lift_limits();
         self.check_share(now);
         self.transmit(now);

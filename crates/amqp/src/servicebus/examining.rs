@@ -12,9 +12,6 @@ use super::ConnectionHandler;
 /// Steps of selectors in one turn, some milliseconds; the last message may exceed them.
 pub(super) const STEPS_PER_TURN: usize = 1 << 16;
 
-/// A turn with more steps is followed by a pause.
-const PAUSE_STEPS: usize = STEPS_PER_TURN / 8;
-
 /// A group of messages of which the engine wants to know which match.
 #[derive(Debug)]
 pub(super) struct Examination {
@@ -28,14 +25,14 @@ pub(super) struct Examination {
 pub(super) struct Examinations {
     /// The oldest first.
     waiting: VecDeque<Examination>,
-    /// The last turn was long: other tasks have theirs before more is examined.
-    pauses: bool,
+    /// The last turn took all its steps: other tasks have theirs before more is examined.
+    is_paused: bool,
 }
 
 impl Examinations {
-    /// Whether another turn is needed before the next output of the engine.
-    pub(super) fn are_unfinished(&self) -> bool {
-        self.pauses || !self.waiting.is_empty()
+    /// Whether the last turn was as long as one may be.
+    pub(super) const fn are_paused(&self) -> bool {
+        self.is_paused
     }
 }
 
@@ -49,7 +46,7 @@ impl ConnectionHandler {
     /// Examines as many messages as a turn may, and answers complete groups. Those of closed receivers are dropped.
     pub(super) fn go_on_examining(&mut self) {
         let mut steps = 0;
-        let Examinations { waiting, pauses } = &mut self.examinations;
+        let Examinations { waiting, is_paused } = &mut self.examinations;
         while let Some(current) = waiting.front_mut()
             && steps < STEPS_PER_TURN
         {
@@ -70,6 +67,6 @@ impl ConnectionHandler {
             self.outbox.add(&receiver.entity.partition, None, examined);
             waiting.pop_front();
         }
-        *pauses = steps >= PAUSE_STEPS;
+        *is_paused = steps >= STEPS_PER_TURN;
     }
 }

@@ -368,7 +368,7 @@ impl Application for ConnectionHandler {
     }
 
     fn is_busy(&self) -> bool {
-        self.examinations.are_unfinished()
+        self.examinations.are_paused()
     }
 
     fn set_room(&mut self, bytes: usize) {
