@@ -58,7 +58,7 @@ impl Filter {
             Self::Correlation(filter) => Ok(filter.matches(subject.rule_properties)),
             Self::Sql(filter) => filter.matches(subject, new_id),
             // A copy of a message being published has not been delivered yet.
-            Self::Selector(selector) => Ok(selector.matches_message(subject.rule_properties, 0)),
+            Self::Selector(selector) => Ok(selector.matches_message(subject.rule_properties, 0, &mut 0)),
         }
     }
 }

@@ -119,6 +119,12 @@ pub trait Application: Send {
         Poll::Pending
     }
 
+    /// Whether the last turn worked as long as one may. The driver then pauses, so that other tasks have their turns, and
+    /// passes no outputs in the next turn: they stay in the mailbox, which is counted as memory.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// Sets how many bytes may wait for the peer in total, including expected answers; called before each turn.
     fn set_room(&mut self, bytes: usize) {
         let _ = bytes;

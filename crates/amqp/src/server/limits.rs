@@ -1,5 +1,7 @@
 //! Limits of a connection's driver that are not configurable.
 
+use std::time::Duration;
+
 /// Engine outputs passed to the application per turn. An answer to browsing has hundreds of messages, each as much work
 /// as a delivery, and counts as that many.
 pub(super) const OUTPUTS_PER_TURN: usize = 128;
@@ -92,3 +94,6 @@ pub(super) const UNAUTHENTICATED_READ_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes that wait for the socket of a peer that has not authenticated beyond which nothing more is prepared or read.
 pub(super) const UNAUTHENTICATED_UNWRITTEN_BYTES_MAX: usize = 16 * 1024;
+/// Pause after a turn that worked as long as one may. A yield would not do: the runtime looks for arrived bytes and due
+/// timers only once a thread has nothing else to do, or after 61 turns of tasks.
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(1);

@@ -13,11 +13,12 @@ use bytes::BytesMut;
 use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Account, Clock, MailboxReceiver};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::sleep;
 
 use super::application::Application;
 use super::input::Input;
 use super::limits::{
-    INPUT_MS_PER_TURN, INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
+    BUSY_PAUSE, INPUT_MS_PER_TURN, INPUT_ROUNDS_PER_TURN, OUTPUTS_PER_TURN, TRANSMIT_BYTES_PER_TURN,
     UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
     WRITE_STALL_MS_MAX,
 };
@@ -167,6 +168,9 @@ where
             if let Some(ended) = self.ended.take() {
                 break ended;
             }
+            if self.application.is_busy() {
+                Box::pin(sleep(BUSY_PAUSE)).await;
+            }
             tokio::task::coop::consume_budget().await;
             let woken = poll_fn(|context| self.poll_wake(context)).await;
             self.turn(woken);
@@ -243,7 +247,8 @@ where
 
     /// Whether a turn has work without any wake-up.
     fn has_work(&self) -> bool {
-        self.connection.has_input_work(&self.input.bytes)
+        self.application.is_busy()
+            || self.connection.has_input_work(&self.input.bytes)
             || (self.connection.has_output() && self.output.len() < self.unwritten_bytes_max())
     }
 
@@ -323,7 +328,7 @@ where
 
     fn take_engine_outputs(&mut self, now: NowMs) {
         let mut left = OUTPUTS_PER_TURN;
-        while left > 0 {
+        while left > 0 && (self.ended.is_some() || !self.application.is_busy()) {
             let Ok(output) = self.mailbox.try_recv() else { return };
             left = left.saturating_sub(output.messages().max(1));
             if self.ended.is_none() {

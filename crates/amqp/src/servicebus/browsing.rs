@@ -16,6 +16,7 @@ use super::attach::not_implemented;
 use super::delivery::DeliveryFormat;
 use super::entities::Entity;
 use super::errors::Fault;
+use super::examining::STEPS_PER_TURN;
 use super::receiving::number_tag;
 use super::selector_filter::SelectorFilter;
 use super::session_filter::SessionFilter;
@@ -146,22 +147,27 @@ impl ConnectionHandler {
         }
     }
 
-    /// Sends the messages of a page that are active and match the browser's selector.
+    /// Sends the messages of a page that are active and match the browser's selector. A page that takes too long to
+    /// examine is cut off; the rest is read again.
     fn send_page(&mut self, link: LinkId, messages: &[Received], connection: &mut Connection) {
         let now = self.entities.now();
         let Some(Link::Browser(browser)) = self.links.get_mut(&link) else { return };
-        let Some(last) = messages.last() else { return };
-        browser.next = SequenceNumber(last.view.sequence_number.0.saturating_add(1));
-        let is_shown = |message: &&Received| {
-            let selector = browser.selector.as_ref();
-            message.view.state == MessageState::Active
-                && message.view.expires_at > now
-                && selector
-                    .is_none_or(|selector| selection::matches(selector, &message.content, &message.view))
-        };
+        let mut steps = 0;
         let origin = browser.entity.origin();
         let format = DeliveryFormat::Browsed { omits_body: false };
-        for message in messages.iter().filter(is_shown) {
+        for message in messages {
+            if steps >= STEPS_PER_TURN {
+                break;
+            }
+            browser.next = SequenceNumber(message.view.sequence_number.0.saturating_add(1));
+            let view = &message.view;
+            let mut matches = |selector| selection::matches(selector, &message.content, view, &mut steps);
+            if view.state != MessageState::Active
+                || view.expires_at <= now
+                || !browser.selector.as_ref().is_none_or(&mut matches)
+            {
+                continue;
+            }
             let Ok(payload) = self.encoder.encode(message, format, origin) else { continue };
             let payload = SmallVec::from_iter(payload);
             let tag = Some(number_tag(message.view.sequence_number.0));

@@ -17,6 +17,7 @@ mod early;
 mod entities;
 mod envelope;
 mod errors;
+mod examining;
 mod holds;
 mod idle;
 mod kept_attach;
@@ -80,6 +81,7 @@ use delivery::Encoder;
 use early::EarlyRequests;
 use entities::Entity;
 use errors::Tracker;
+use examining::Examinations;
 use holds::Held;
 use idle::IdleWatch;
 use links::{Completions, Link, ReplyTo, ResponseLink};
@@ -130,6 +132,7 @@ pub struct ConnectionHandler {
     /// Browsers whose last page is being written.
     browsing: Vec<LinkId>,
     closed_receivers: VecDeque<(ReceiverId, Arc<Entity>)>,
+    examinations: Examinations,
     /// Unsettled deliveries of all receivers.
     unsettled: usize,
     /// Indexed by request tag.
@@ -197,6 +200,7 @@ impl ConnectionHandler {
             busy: Vec::new(),
             browsing: Vec::new(),
             closed_receivers: VecDeque::new(),
+            examinations: Examinations::default(),
             unsettled: 0,
             pending: Slab::new(),
             completions: None,
@@ -302,7 +306,7 @@ impl Application for ConnectionHandler {
         match output {
             Output::Response { tag, response } => self.answered(tag, response, connection),
             Output::Delivery(delivery) => self.deliver(delivery, connection),
-            Output::Examine { receiver, messages } => self.examine(receiver, &messages),
+            Output::Examine { receiver, messages } => self.examine(receiver, messages),
             Output::Drained { receiver } => self.drained(receiver, connection),
             Output::ReceiverClosed { receiver, refusal } => {
                 self.receiver_closed(receiver, refusal, connection);
@@ -311,6 +315,7 @@ impl Application for ConnectionHandler {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
+        self.go_on_examining();
         self.go_on(connection);
         self.answer_awaited_by_transfer(connection);
         self.submit_completions();
@@ -360,6 +365,10 @@ impl Application for ConnectionHandler {
     fn submit_commands(&mut self) {
         self.outbox.submit_commands();
         self.copy_blocks.clear();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.examinations.are_paused()
     }
 
     fn set_room(&mut self, bytes: usize) {

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{
-    Command, Delivery, Lock, LockToken, Received, ReceiverId, Refusal, Settlement, SubQueue,
-};
-use peeklock_message::selection;
+use peeklock_engine::{Command, Delivery, Lock, LockToken, ReceiverId, Refusal, Settlement, SubQueue};
 use smallvec::SmallVec;
 
 use super::delivery::DeliveryFormat;
@@ -81,15 +78,6 @@ impl ConnectionHandler {
             connection.detach(link, Some(error));
             self.detached(link);
         }
-    }
-
-    /// Answers the engine which messages match a receiver's selector.
-    pub(super) fn examine(&mut self, id: ReceiverId, messages: &[Received]) {
-        let Some(receiver) = self.receivers.get(&id) else { return };
-        let Some(selector) = &receiver.selector else { return };
-        let matching = messages.iter().filter(|one| selection::matches(selector, &one.content, &one.view));
-        let matching = matching.map(|one| one.view.sequence_number).collect();
-        self.outbox.add(&receiver.entity.partition, None, Command::Examined { receiver: id, matching });
     }
 
     /// Releases a message for a receiver that was closed in the meantime.

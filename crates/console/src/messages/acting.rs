@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 
 use super::filter::Condition;
 use super::moving::Target;
-use super::{EXAMINED_MAX, STEP, number, peek};
+use super::{EXAMINED_MAX, Pace, STEP, number, peek};
 use crate::answer::{Outcome, found};
 use crate::call::{self, BODY_BYTES_MAX, Call};
 use crate::{Console, time};
@@ -222,14 +222,16 @@ async fn choose_matching(place: &Place, asked: &Asked, limit: usize) -> Result<C
     };
     let mut from = asked.from.as_deref().map(|from| number("from", from)).transpose()?.unwrap_or_default();
     let mut chosen = Chosen { messages: Vec::new(), examined: 0, next: None, skipped: Vec::new() };
-    let mut bytes = 0;
-    while chosen.examined < EXAMINED_MAX && chosen.messages.len() < limit && bytes <= CONTENT_BYTES {
+    let (mut bytes, mut pace) = (0, Pace::start());
+    let has_room = |chosen: &Chosen, bytes| chosen.messages.len() < limit && bytes <= CONTENT_BYTES;
+    while chosen.examined < EXAMINED_MAX && has_room(&chosen, bytes) && !pace.is_over() {
         let received = peek(place, from, STEP.min(EXAMINED_MAX - chosen.examined)).await?;
         if received.is_empty() {
             return Ok(chosen);
         }
         for message in received {
-            if chosen.messages.len() >= limit || bytes > CONTENT_BYTES {
+            // At least one message is examined, so that the caller gets on.
+            if !has_room(&chosen, bytes) || chosen.examined > 0 && pace.is_over() {
                 break;
             }
             chosen.examined += 1;
@@ -238,6 +240,7 @@ async fn choose_matching(place: &Place, asked: &Asked, limit: usize) -> Result<C
                 bytes += message.content.len();
                 chosen.messages.push(message);
             }
+            pace.step().await;
         }
         tokio::task::yield_now().await;
     }

@@ -1,16 +1,13 @@
 //! `GET messages` and `GET messages/raw`.
 
-use std::time::Duration;
-
 use peeklock_admin::Error;
 use peeklock_admin::messages::{Place, refused};
 use peeklock_engine::{MessageState, Received, Refusal, Right};
 use peeklock_message::delivery::{DeliveryFormat, Encoder};
 use serde_json::{Value as Json, json};
-use tokio::time::Instant;
 
 use super::filter::Condition;
-use super::{EXAMINED_MAX, STEP, number, peek, shown};
+use super::{EXAMINED_MAX, Pace, STEP, number, peek, shown};
 use crate::Console;
 use crate::answer::{Answer, Outcome, found};
 use crate::call::Call;
@@ -21,8 +18,6 @@ const TOP_MAX: u64 = 500;
 const BODY_BYTES_MAX: u64 = 1 << 20;
 /// A page ends with the message at which the total size of bodies exceeds this, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
-/// A page ends once evaluating the condition has taken this long.
-const TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The requested page.
 struct Wanted {
@@ -51,9 +46,9 @@ pub(crate) async fn browse(console: &Console, call: &Call) -> Outcome {
     let wanted = wanted(call)?;
     let from = call.text("from").map(|from| number("from", from)).transpose()?.unwrap_or_default();
     let _room = console.admin.room_for_answer(2 * PAGE_BYTES)?;
-    let (mut page, begun) = (Page { from, ..Page::default() }, Instant::now());
+    let (mut page, mut pace) = (Page { from, ..Page::default() }, Pace::start());
     let mut has_more = true;
-    while !page.is_full && page.examined < EXAMINED_MAX && begun.elapsed() < TIME_MAX {
+    while !page.is_full && page.examined < EXAMINED_MAX && !pace.is_over() {
         let received = peek(&place, page.from, STEP.min(EXAMINED_MAX - page.examined)).await?;
         if received.is_empty() {
             has_more = false;
@@ -64,9 +59,10 @@ pub(crate) async fn browse(console: &Console, call: &Call) -> Outcome {
         let _more = console.admin.room_for_answer(bytes.saturating_sub(PAGE_BYTES))?;
         for message in &received {
             page.add(message, &wanted, &place)?;
-            if page.is_full {
+            if page.is_full || pace.is_over() {
                 break;
             }
+            pace.step().await;
         }
         tokio::task::yield_now().await;
     }

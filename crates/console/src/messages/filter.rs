@@ -5,6 +5,9 @@ use peeklock_engine::{Arrival, Received, SqlFilter, Subject};
 use peeklock_message::rule_properties::read_rule_properties;
 use uuid::Uuid;
 
+/// Longest condition: enough for any reason and description of dead letters, with their quotation marks doubled.
+const EXPRESSION_BYTES_MAX: usize = 256 << 10;
+
 /// A parsed condition.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition(SqlFilter);
@@ -15,6 +18,12 @@ impl Condition {
     /// # Errors
     /// 400 with the position of the error.
     pub(crate) fn read(expression: &str) -> Result<Self, Error> {
+        if expression.len() > EXPRESSION_BYTES_MAX {
+            return Err(Error::bad_request(format!(
+                "The condition is {} bytes long; it may have {EXPRESSION_BYTES_MAX}.",
+                expression.len()
+            )));
+        }
         SqlFilter::new(expression, Vec::new())
             .map(Self)
             .map_err(|error| Error::bad_request(format!("The SQL of the condition can't be read: {error}.")))

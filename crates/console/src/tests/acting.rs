@@ -1,7 +1,13 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
 use peeklock_engine::Settlement;
 use serde_json::{Value as Json, json};
 
 use super::*;
+
+/// The longest time for which a task had no turn.
+static LONGEST_MS: AtomicU64 = AtomicU64::new(0);
 
 impl Broker {
     async fn act(&self, path: &str, body: Json) -> Answer {
@@ -184,4 +190,45 @@ async fn actions_that_make_no_sense_are_refused_and_change_nothing() {
         "",
     );
     assert_eq!(broker.bodies("q").await.len(), 2);
+}
+
+/// A client chooses the condition, and with it the time that each message takes.
+#[tokio::test]
+async fn a_slow_condition_lets_other_tasks_run() {
+    let broker = Broker::with_entities().await;
+    let messages =
+        json!({ "messages": [{ "body": { "text": "x" }, "properties": { "n": 1 } }], "repeat": 120 });
+    assert_eq!(broker.post("messages?path=q", &messages).await.status, 201);
+    let condition = format!("{}n < 0", "n > 0 AND ".repeat(3_000));
+    let delete = json!({ "action": "delete", "where": condition });
+    let browse = format!(
+        "messages?path=q&where={}",
+        condition.replace(' ', "%20").replace('>', "%3E").replace('<', "%3C")
+    );
+    for acts in [true, false] {
+        let gaps = tokio::spawn(async {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            loop {
+                tokio::task::yield_now().await;
+                longest = longest.max(last.elapsed());
+                LONGEST_MS.store(u64::try_from(longest.as_millis()).unwrap(), Ordering::Relaxed);
+                last = Instant::now();
+            }
+        });
+        let begun = Instant::now();
+        let page = if acts { broker.act("q", delete.clone()).await } else { broker.get(&browse).await };
+        let took = begun.elapsed();
+        page.json(200);
+        gaps.abort();
+        let longest = Duration::from_millis(LONGEST_MS.swap(0, Ordering::Relaxed));
+        assert!(longest < took / 2, "nothing else ran for {longest:?} of {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_condition_has_a_limited_length() {
+    let broker = Broker::filled(1).await;
+    let condition = format!("{}even = FALSE", "even = TRUE AND ".repeat(17_000));
+    let refused = broker.act("q", json!({ "action": "delete", "where": condition })).await;
+    refused.refused(400, "invalid-argument", "272012 bytes long; it may have 262144");
 }

@@ -17,6 +17,7 @@ import { EntityScreen } from "./screens/entity.js";
 import { HelpDialog } from "./screens/help.js";
 import { LogScreen } from "./screens/log.js";
 import { OverviewScreen } from "./screens/overview.js";
+import { ListenerScreen, OpenScreen } from "./screens/restricted.js";
 import { SignIn } from "./screens/signin.js";
 import type { Session } from "./types.js";
 
@@ -80,8 +81,9 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(useCallback(() => setHelpOpen(true), []));
   const first = route.segments[0] ?? "";
-  const selected = first === "entity" ? "entities" : first === "connection" ? "connections" : first;
-  const screens = session.time_travel ? [...SCREENS, ["clock", "Clock", "#/clock"] as [string, string, string]] : SCREENS;
+  const canManage = session.rights.includes("Manage");
+  const selected = first === "entity" || (!canManage && first === "") ? "entities" : first === "connection" ? "connections" : first;
+  const screens = !canManage ? SCREENS.filter(([id]) => id === "entities") : session.time_travel ? [...SCREENS, ["clock", "Clock", "#/clock"] as [string, string, string]] : SCREENS;
   useEffect(() => {
     // A new screen begins at its heading, also for screen readers.
     document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
@@ -134,6 +136,10 @@ function Frame({ session, onSignOut }: { session: Session; onSignOut: () => void
 
 function Screen({ route, session }: { route: Route; session: Session }) {
   const [first = "", second, third] = route.segments;
+  if (!session.rights.includes("Manage")) {
+    if (first === "" || first === "entities") return <OpenScreen session={session} />;
+    if (first === "entity" && second) return <ListenerScreen key={second} path={second} query={route.query} />;
+  }
   switch (first) {
     case "":
       return <OverviewScreen session={session} />;

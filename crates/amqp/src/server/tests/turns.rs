@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Mutex;
 use std::task::Poll;
 
-use peeklock_engine::{MessageView, QueueId, Received, SequenceNumber};
+use peeklock_engine::{MessageView, QueueId, Received, ReceiverId, SequenceNumber};
 
 use super::*;
 
@@ -129,4 +129,50 @@ async fn answers_with_many_messages_are_spread_over_turns() {
     server.abort();
     let most = counts().into_iter().max().unwrap();
     assert!(most < limits::OUTPUTS_PER_TURN + MESSAGES, "{most} messages in a turn");
+}
+
+/// Works on each output for some turns.
+struct Busy {
+    left: usize,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Application for Busy {
+    fn handle_event(&mut self, _event: Event, _connection: &mut Connection, _now: NowMs) {}
+
+    fn handle_output(&mut self, _output: Output, _connection: &mut Connection, _now: NowMs) {
+        assert_eq!(self.left, 0, "the next output waits in the mailbox");
+        self.left = 5;
+    }
+
+    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.seen.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.left > 0
+    }
+}
+
+#[tokio::test]
+async fn work_left_from_a_turn_is_spread_over_turns_with_others_between() {
+    const OUTPUTS: usize = 30;
+    let (_near, far) = duplex(1 << 10);
+    let (mailbox, outputs) = Mailbox::new();
+    for number in 0..OUTPUTS as u64 {
+        mailbox.put(Output::Drained { receiver: ReceiverId(number) });
+    }
+    let seen = Arc::new(AtomicUsize::new(0));
+    let busy = Busy { left: 0, seen: Arc::clone(&seen) };
+    let connection = Connection::server(Config { idle_time_out_ms: None, ..Config::default() }, 0);
+    let server =
+        Transport::new(far, BytesMut::new(), connection, (busy, outputs), StillClock::new(), never());
+    let server = tokio::spawn(server.run());
+    let most = tokio::spawn(most_between_turns(seen, 5 * OUTPUTS)).await.unwrap();
+    server.abort();
+    // The last turn of one output and the first of the next.
+    assert!(most <= 2, "{most} turns without one of others");
 }

@@ -167,7 +167,7 @@ impl Harness {
         }
         let _ = self.broker.poll_wake(&mut Context::from_waker(Waker::noop()));
         self.broker.end_of_turn(&mut self.server, self.now);
-        busy || self.server.has_input_work(&self.to_server)
+        busy || self.broker.is_busy() || self.server.has_input_work(&self.to_server)
     }
 
     /// Advances the connection's time.

@@ -1,7 +1,7 @@
 // Long work on messages: one bounded request after another, with progress, until it is done or stopped.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { post, type ApiError } from "../api.js";
+import { post, session, type ApiError } from "../api.js";
 import { count } from "../format.js";
 import type { Acted } from "../types.js";
 import { asApiError } from "./hooks.js";
@@ -15,6 +15,8 @@ export interface Job {
   done: string;
   /** Steps, each at one entity. */
   steps: { path: string; request: Record<string, unknown> }[];
+  /** Whether messages enqueued after the start are left out, so that the job ends although others arrive or fail again. */
+  untilNow?: boolean;
   /** How many messages there are about, if known. */
   expected?: number;
 }
@@ -32,11 +34,13 @@ const START: Progress = { done: 0, examined: 0, skipped: [], skippedCount: 0, st
 const SKIPPED_SHOWN = 20;
 
 async function runJob(job: Job, isStopped: () => boolean, report: (change: (before: Progress) => Progress) => void): Promise<void> {
+  // The broker's time: this machine's may differ, and time travel moves it.
+  const bound = job.untilNow ? { before: (await session()).now } : {};
   for (const { path, request } of job.steps) {
     let from: string | null | undefined;
     do {
       if (isStopped()) return report((before) => ({ ...before, state: "stopped" }));
-      const acted: Acted = await post("messages/act", { path }, { limit: PER_REQUEST, ...request, ...(from ? { from } : {}) });
+      const acted: Acted = await post("messages/act", { path }, { limit: PER_REQUEST, ...bound, ...request, ...(from ? { from } : {}) });
       from = acted.next;
       report((before) => ({
         ...before,

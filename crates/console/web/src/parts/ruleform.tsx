@@ -24,6 +24,7 @@ export interface RuleDraft {
   properties: PropertyRow[];
   parameters?: Record<string, TypedValue>;
   action: string;
+  actionParameters?: Record<string, TypedValue>;
 }
 
 export function actionText(action: Rule["action"]): string {
@@ -54,10 +55,11 @@ export function draftOfRule(rule: Rule | undefined): RuleDraft {
     properties: filter.kind === "correlation" ? rowsOf(filter.properties as Record<string, TypedValue>) : [],
     parameters: filter.parameters,
     action: actionText(rule?.action),
+    actionParameters: typeof rule?.action === "object" ? rule.action?.parameters : undefined,
   };
 }
 
-export function ruleOf(draft: RuleDraft): { filter: Filter; action?: string } {
+export function ruleOf(draft: RuleDraft): { filter: Filter; action?: Rule["action"] } {
   const filter: Filter = { kind: draft.kind };
   if (draft.kind === "sql") {
     filter.expression = draft.expression;
@@ -67,7 +69,7 @@ export function ruleOf(draft: RuleDraft): { filter: Filter; action?: string } {
     for (const [name, value] of Object.entries(draft.fields)) if (value !== "") filter[name] = value;
     filter.properties = propertiesOf(draft.properties);
   }
-  return { filter, ...(draft.action.trim() ? { action: draft.action } : {}) };
+  return { filter, ...(draft.action.trim() ? { action: { expression: draft.action, parameters: draft.actionParameters ?? {} } } : {}) };
 }
 
 export function RuleFields({ draft, onChange }: { draft: RuleDraft; onChange: (draft: RuleDraft) => void }) {

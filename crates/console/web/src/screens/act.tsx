@@ -2,7 +2,6 @@
 
 import { useState } from "preact/hooks";
 import { count, utcOfField } from "../format.js";
-import { brokerNowMs } from "../parts/hooks.js";
 import type { Job } from "../parts/job.js";
 import { Button, Dialog, Field } from "../parts/ui.js";
 import type { QueueName } from "../queues.js";
@@ -14,6 +13,8 @@ export interface ActRequest {
   queue: QueueName;
   /** The filter of the list. */
   where: string;
+  /** The state of the listed messages. */
+  state: string;
   /** Sequence numbers; without them, all messages that match. */
   messages?: string[];
 }
@@ -47,7 +48,7 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
   const isPurge = action === "delete" && !messages;
   const [where, setWhere] = useState(request.where);
   const [before, setBefore] = useState("");
-  const [state, setState] = useState(request.queue === "" ? "active" : "any");
+  const [state, setState] = useState(request.queue === "" ? request.state : "any");
   const hasState = !messages && request.queue === "" && (action === "delete" || action === "move");
   const [to, setTo] = useState("");
   const [keepId, setKeepId] = useState(true);
@@ -61,12 +62,13 @@ export function ActDialog({ request, listed, onClose, onStart }: Props) {
       ...(before ? { before: utcOfField(before) } : {}),
       ...(action === "undefer" ? {} : { state }),
     };
-    // Without a filter, "all" means messages enqueued until now, so that the job ends. Scheduled messages are enqueued later.
-    if (!where.trim() && !before) Object.assign(scope, state === "active" ? { before: new Date(brokerNowMs()).toISOString() } : { where: "1=1" });
+    // Scheduled messages are enqueued later than now.
+    const untilNow = !messages && !before && (request.queue !== "" || state === "active" || state === "deferred");
+    if (!where.trim() && !before && !untilNow) Object.assign(scope, { where: "1=1" });
     const steps = messages
       ? chunks(messages).map((sequence_numbers) => ({ path, request: { ...common, sequence_numbers } }))
       : [{ path, request: { ...common, ...scope } }];
-    onStart({ title, done: words.done, steps, expected: messages?.length ?? (where === request.where && !before ? listed : undefined) });
+    onStart({ title, done: words.done, steps, untilNow, expected: messages?.length ?? (where === request.where && !before ? listed : undefined) });
   };
   return (
     <Dialog title={title} onClose={onClose}>

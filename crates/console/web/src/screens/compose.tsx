@@ -47,6 +47,11 @@ export function ComposeDialog({ target, message, requiresSession, onClose, onSen
             <p>Only the beginning of the body is shown, and only that part would be sent. Move and Resubmit keep the whole body.</p>
           </div>
         )}
+        {message && message.body.kind !== "data" && (
+          <div class="notice warn">
+            <p>The body is an AMQP {message.body.kind}. It would be sent as bytes, the text below. Move and Resubmit keep its type.</p>
+          </div>
+        )}
         <Field label="To queue or topic">{(id) => <input id={id} required value={to} onInput={(event) => setTo(event.currentTarget.value)} />}</Field>
         <DraftFields draft={draft} onChange={setDraft} requiresSession={requiresSession} />
         <div class="grid">

@@ -176,7 +176,7 @@ function ReasonTable({ reason, groups, selected, onSelect, onResubmit }: ReasonP
   return (
     <section>
       <h2>
-        {reason || "No reason"} <span class="kind number">{count(groups.reduce((sum, group) => sum + group.count, 0))}</span>
+        <span class="clamped" title={reason}>{reason || "No reason"}</span> <span class="kind number">{count(groups.reduce((sum, group) => sum + group.count, 0))}</span>
       </h2>
       <Table
         label={`Dead letters with the reason ${reason || "(none)"}`}
@@ -210,7 +210,9 @@ function ReasonTable({ reason, groups, selected, onSelect, onResubmit }: ReasonP
                 </a>{" "}
                 {group.queue === "transfer" && <Pill tone="warn">transfer</Pill>}
               </th>
-              <td class="wrap">{group.description ?? "–"}</td>
+              <td class="wrap">
+                <span class="clamped" title={group.description ?? undefined}>{group.description ?? "–"}</span>
+              </td>
               <td class="number right">{count(group.count)}</td>
               <td class="number">{relative(group.oldest_at, nowMs)}</td>
               <td class="number">{relative(group.newest_at, nowMs)}</td>
@@ -243,6 +245,7 @@ function ConfirmDialog({ action, groups, onClose, onStart }: ConfirmProps) {
       title,
       done: isDelete ? "deleted" : "resubmitted",
       expected: total,
+      untilNow: true,
       steps: groups.map((group) => ({ path: pathOf(group), request: { action, where: whereOf(group), state: "any" } })),
     });
   return (

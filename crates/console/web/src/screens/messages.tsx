@@ -91,7 +91,8 @@ export function MessagesTab({ entity, query, changed }: { entity: EntityDetail; 
   const [acting, setActing] = useState<ActRequest | null>(null);
   const [job, setJob] = useState<Job | null>(null);
   const go = (change: Record<string, string>) => navigate(entityHref(entity.path, "messages", { queue, state: state === "any" ? "" : state, where, from: first, ...change }));
-  const act = (action: ActRequest["action"], messages?: string[]) => setActing({ action, path, queue, where, messages });
+  const acted = state !== "any" ? state : entity.kind === "topic" ? "scheduled" : "active";
+  const act = (action: ActRequest["action"], messages?: string[]) => setActing({ action, path, queue, where, state: acted, messages });
   const refresh = () => {
     setSelected(new Set());
     reload();
@@ -156,10 +157,12 @@ export function MessagesTab({ entity, query, changed }: { entity: EntityDetail; 
 
 function Queues({ entity, queue, onSelect }: { entity: EntityDetail; queue: QueueName; onSelect: (queue: QueueName) => void }) {
   const { counts } = entity;
-  const own = (counts.active ?? 0) + (counts.scheduled ?? 0);
+  // Without the right Manage, the counts are unknown.
+  const label = (name: string, number: number | undefined) => (number === undefined ? name : `${name} ${count(number)}`);
+  const own = counts.active === undefined ? undefined : counts.active + (counts.scheduled ?? 0);
   const choices = [
-    { id: "", label: `Messages ${count(own)}` },
-    { id: "dead", label: `Dead letters ${count(counts.dead_lettered)}` },
+    { id: "", label: label("Messages", own) },
+    { id: "dead", label: label("Dead letters", counts.dead_lettered) },
   ];
   if (counts.transfer_dead_lettered || queue === "transfer") choices.push({ id: "transfer", label: `Transfer dead letters ${count(counts.transfer_dead_lettered)}` });
   return <Segments label="Queue" selected={queue} onSelect={(id) => onSelect(queueName(id))} choices={choices} />;
@@ -290,7 +293,7 @@ function MessageTable({ rows, isDead, selected, onSelect, onOpen }: TableProps) 
                 {number}
               </button>
             </th>
-            <td>{isDead ? (message.dead_letter?.reason ?? "–") : <StateOf message={message} />}</td>
+            <td class="cut">{isDead ? (message.dead_letter?.reason ?? "–") : <StateOf message={message} />}</td>
             <td class="number">{time(message.enqueued_at)}</td>
             <td class="cut">{message.message_id ?? "–"}</td>
             <td class="cut">{message.subject ?? "–"}</td>

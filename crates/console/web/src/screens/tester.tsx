@@ -6,7 +6,7 @@ import { count, subscriptionOf } from "../format.js";
 import { DraftFields, draftOf, messageOf } from "../parts/draft.js";
 import { useAction } from "../parts/hooks.js";
 import { Button, Empty, ErrorBox, Pill, Table } from "../parts/ui.js";
-import type { RuleResult } from "../types.js";
+import type { Rule, RuleResult } from "../types.js";
 
 /** More results are not shown. */
 const RESULTS_MAX = 2000;
@@ -25,7 +25,7 @@ interface Props {
   /** Show only results of this subscription. */
   subscription?: string;
   /** An unsaved rule, tested in place of the topic's rules. */
-  rule?: () => { name: string; filter: unknown; action?: string };
+  rule?: () => { name: string; filter: unknown; action?: Rule["action"] };
 }
 
 export function Tester({ topic, subscription, rule }: Props) {

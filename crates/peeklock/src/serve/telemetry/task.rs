@@ -9,7 +9,7 @@ use peeklock_metrics::Metrics;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::client::{Collector, scope};
+use super::client::{Accepted, Collector, scope};
 use super::counts::Signal;
 use super::families;
 use super::starts::Starts;
@@ -26,17 +26,32 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 struct Reach {
     signal: Signal,
     is_failing: bool,
+    /// Whether the last accepted request was rejected in part, and whether the collector gave a reason or a warning.
+    complaint: (bool, bool),
 }
 
 impl Reach {
     const fn new(signal: Signal) -> Self {
-        Self { signal, is_failing: false }
+        Self { signal, is_failing: false, complaint: (false, false) }
     }
 
-    fn note<E: Display>(&mut self, outcome: &Result<(), E>) {
+    fn note<E: Display>(&mut self, outcome: &Result<Accepted, E>) {
         let signal = self.signal.name();
+        if let Ok(Accepted { rejected, warning }) = outcome {
+            let complaint = (*rejected > 0, !warning.is_empty());
+            if complaint != self.complaint && complaint != (false, false) {
+                let reason = warning.as_str();
+                tracing::warn!(
+                    signal,
+                    rejected,
+                    reason,
+                    "the collector does not take all telemetry as it is"
+                );
+            }
+            self.complaint = complaint;
+        }
         match outcome {
-            Ok(()) if self.is_failing => tracing::info!(signal, "exporting to OpenTelemetry works again"),
+            Ok(_) if self.is_failing => tracing::info!(signal, "exporting to OpenTelemetry works again"),
             Err(error) if !self.is_failing => {
                 tracing::warn!(signal, %error, "can't export to OpenTelemetry; it is tried again");
             }
@@ -124,19 +139,21 @@ impl Batches {
             let outcome = self.collector.export(Signal::Traces, &request).await;
             reach.note(&outcome);
             let counts = &self.collector.counts;
-            match outcome {
-                Ok(()) => {
-                    counts.spans_exported.inc_by(count);
+            let pause = match outcome {
+                Ok(accepted) => {
+                    let rejected = accepted.rejected.min(count);
+                    counts.spans_dropped.inc_by(rejected);
+                    counts.spans_exported.inc_by(count - rejected);
                     return;
                 }
                 Err(error) if !error.is_passing || *stop.borrow() => {
                     counts.spans_dropped.inc_by(count);
                     return;
                 }
-                Err(_) => {}
-            }
+                Err(error) => backoff.max(error.retry_after.unwrap_or_default()),
+            };
             tokio::select! {
-                () = sleep(backoff) => backoff = (backoff * 2).min(BACKOFF_MAX),
+                () = sleep(pause) => backoff = (backoff * 2).min(BACKOFF_MAX),
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }

@@ -1,14 +1,16 @@
 use std::convert::Infallible;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::Span as EncodedSpan;
@@ -20,6 +22,7 @@ use peeklock_wire::message::{MessageProperties, encode_application_properties, e
 use prost::Message as _;
 use tokio::net::TcpListener;
 
+use super::counts::Signal;
 use super::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -30,22 +33,31 @@ type Sent = (String, Option<String>, Bytes);
 
 /// A collector that answers every request with a status.
 async fn collector(listener: TcpListener, status: StatusCode, sent: mpsc::UnboundedSender<Sent>) {
+    answering(listener, move || Response::builder().status(status).body(Full::default()).unwrap(), sent)
+        .await;
+}
+
+/// A collector that answers every request with what `answer` makes.
+async fn answering(
+    listener: TcpListener,
+    answer: impl Fn() -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+    sent: mpsc::UnboundedSender<Sent>,
+) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let sent = sent.clone();
-        let answer = move |request: Request<Incoming>| {
-            let sent = sent.clone();
+        let (sent, answer) = (sent.clone(), answer.clone());
+        let serve = move |request: Request<Incoming>| {
+            let (sent, answer) = (sent.clone(), answer.clone());
             async move {
                 assert_eq!(request.headers()["content-type"], "application/x-protobuf");
                 let key = request.headers().get("api-key").map(|key| key.to_str().unwrap().to_owned());
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect().await.unwrap().to_bytes();
                 let _ = sent.send((path, key, body));
-                let answer = Response::builder().status(status).body(Empty::<Bytes>::new());
-                Ok::<_, Infallible>(answer.unwrap())
+                Ok::<_, Infallible>(answer())
             }
         };
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(serve)));
     }
 }
 
@@ -238,6 +250,47 @@ async fn a_collector_that_is_away_for_a_while_gets_the_spans_later_and_one_that_
     stop.send_replace(true);
     exporting.await.unwrap();
     assert_eq!((counts.spans_exported.get(), counts.spans_dropped.get()), (0, 1));
+    serving.abort();
+}
+
+/// OTLP, "Partial Success": such a request is not repeated, and the rejected part is lost.
+#[tokio::test]
+async fn spans_that_a_collector_rejects_in_part_are_counted_as_dropped() {
+    let (listener, address) = listener().await;
+    let (sent, mut received) = mpsc::unbounded_channel();
+    let error_message = "too\nold".to_owned();
+    let partial_success = Some(ExportTracePartialSuccess { rejected_spans: 1, error_message });
+    let body = Bytes::from(ExportTraceServiceResponse { partial_success }.encode_to_vec());
+    let serving = tokio::spawn(answering(listener, move || Response::new(Full::new(body.clone())), sent));
+    let counts = Counts::default();
+    let collector = client(&address, &counts).await;
+    let none = ExportTraceServiceRequest::default();
+    let accepted = collector.export(Signal::Traces, &none).await.unwrap();
+    assert_eq!((accepted.rejected, accepted.warning.as_str()), (1, r"too\nold"));
+    let (recorder, queue, _) = recorder(10);
+    let stop = watch::Sender::new(false);
+    let exporting = tokio::spawn(task::Batches { collector, queue }.run(stop.subscribe()));
+    let trace = recorder.trace(&sampled()).unwrap();
+    trace.record(&span(Operation::Publish));
+    trace.record(&span(Operation::Deliver));
+    stop.send_replace(true);
+    exporting.await.unwrap();
+    assert_eq!((counts.spans_exported.get(), counts.spans_dropped.get()), (1, 1));
+    assert_eq!(std::iter::from_fn(|| received.try_recv().ok()).count(), 2, "it is not sent again");
+    serving.abort();
+}
+
+/// OTLP, "OTLP/HTTP Throttling".
+#[tokio::test]
+async fn a_collector_says_how_long_to_wait() {
+    let (listener, address) = listener().await;
+    let (sent, _received) = mpsc::unbounded_channel();
+    let answer = || Response::builder().status(429).header("Retry-After", "7").body(Full::default()).unwrap();
+    let serving = tokio::spawn(answering(listener, answer, sent));
+    let collector = client(&address, &Counts::default()).await;
+    let none = ExportTraceServiceRequest::default();
+    let error = collector.export(Signal::Traces, &none).await.unwrap_err();
+    assert_eq!((error.is_passing, error.retry_after), (true, Some(Duration::from_secs(7))));
     serving.abort();
 }
 

@@ -1,17 +1,20 @@
 //! The values of a selector's names: the fields of a message as mapped by the specification (AMQP Binding for JMS,
 //! 3.2), and its application properties.
 
-use super::Selector;
+use super::{STEPS_MAX, Selector};
 use crate::{PropertyValue, RuleProperties};
 
 /// The priority of a message without one (AMQP 1.0, 3.2.1).
 const PRIORITY_DEFAULT: u8 = 4;
 
 impl Selector {
-    /// Whether a message matches that was delivered this many times before.
+    /// Whether a message matches that was delivered this many times before; adds the steps that the evaluation took.
     #[must_use]
-    pub fn matches_message(&self, message: &RuleProperties, delivery_count: u32) -> bool {
-        self.matches(|name| value(name, message, delivery_count))
+    pub fn matches_message(&self, message: &RuleProperties, delivery_count: u32, steps: &mut usize) -> bool {
+        let mut left = STEPS_MAX;
+        let matches = self.matches_within(|name| value(name, message, delivery_count), &mut left);
+        *steps += self.steps() + (STEPS_MAX - left);
+        matches
     }
 
     /// Whether a message that was never delivered matches, with a limit for the steps of LIKE.
