@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 
 use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
 use crate::partition::{Outputs, persist, touch};
-use crate::runtime::actor::{BATCH_BYTES_MAX, check_weight};
+use crate::runtime::actor::{BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_VISITS_MAX, check_weight};
 use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
 use crate::runtime::long_work;
@@ -70,6 +70,9 @@ pub(super) struct Round<'a> {
     participants: Vec<Result<Participant, Refusal>>,
     /// Estimated size of the batch so far, in bytes.
     batch_bytes: usize,
+    /// Visited entries (see [`Outputs::visits`]) and events so far.
+    visits: usize,
+    events: usize,
     commits: Vec<Commit>,
 }
 
@@ -81,7 +84,23 @@ impl<'a> Round<'a> {
         participants: Vec<Result<Participant, Refusal>>,
     ) -> Self {
         let limits = shard.limits();
-        Self { shard, limits, random, shortage, participants, batch_bytes: 0, commits: Vec::new() }
+        let (batch_bytes, visits, events) = (0, 0, 0);
+        Self {
+            shard,
+            limits,
+            random,
+            shortage,
+            participants,
+            batch_bytes,
+            visits,
+            events,
+            commits: Vec::new(),
+        }
+    }
+
+    /// Whether it has done as much as a turn of an actor may: all participants wait for its end, and so do all other units.
+    pub(super) const fn is_long(&self) -> bool {
+        self.visits >= TURN_VISITS_MAX || self.events >= TURN_EVENTS_MAX
     }
 
     /// Prepares a unit in all its partitions, and carries it out if none refuses. Returns the outcome and the index of its
@@ -169,7 +188,11 @@ impl<'a> Round<'a> {
             let Some(Ok(participant)) = self.participants.get_mut(place) else { continue };
             participant.is_concerned = true;
             let Participant { lent, outputs, .. } = participant;
-            if let Err(refusal) = lent.partition.carry_out(lent.now, self.random, command, outputs) {
+            let before = (outputs.visits, outputs.events.len());
+            let done = lent.partition.carry_out(lent.now, self.random, command, outputs);
+            self.visits = self.visits.saturating_add(outputs.visits.saturating_sub(before.0));
+            self.events = self.events.saturating_add(outputs.events.len().saturating_sub(before.1));
+            if let Err(refusal) = done {
                 tracing::error!(partition = lent.id.0, %refusal, "a prepared command was refused");
                 self.give_up();
                 return Err(UnitFailure { step, refusal });
@@ -211,6 +234,13 @@ impl<'a> Round<'a> {
             participant.note(commit.share(), bytes);
         }
         self.commits.push(commit);
+    }
+
+    /// Returns the state of the first participant.
+    #[cfg(test)]
+    pub(super) fn into_first(mut self) -> crate::partition::Partition {
+        self.flush();
+        self.participants.remove(0).unwrap().lent.partition
     }
 
     /// Submits the rest and returns all states; returns the commits of all batches.
