@@ -109,7 +109,7 @@ async fn counts_of_a_subscription_change_at_once_with_forwarding_to_its_topic_an
 /// The copies of all messages are more than one round of joint steps makes.
 #[tokio::test]
 async fn a_queue_forwards_to_many_subscriptions_in_order() {
-    const MESSAGES: usize = 40;
+    const MESSAGES: usize = 100;
     let broker = Broker::start(0).await;
     let names: Vec<String> = (0..150).map(|number| format!("s{number}")).collect();
     let subscriptions: Vec<_> = names.iter().map(|name| (name.as_str(), Forwarding::default())).collect();

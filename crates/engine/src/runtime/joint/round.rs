@@ -13,6 +13,10 @@ use crate::runtime::growth::Shortage;
 use crate::runtime::long_work;
 use crate::{Command, Durability, Refusal};
 
+/// Visits (see [`Outputs::visits`]) after which a round ends: four thousand copies of messages. More than a turn may have, because
+/// a forwarder submits nothing before its last units are durable.
+const VISITS_MAX: usize = 4 * TURN_VISITS_MAX;
+
 /// A participating partition, and its changes since the last batch.
 #[derive(Debug)]
 pub(super) struct Participant {
@@ -98,9 +102,9 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Whether it has done as much as a turn of an actor may: all participants wait for its end, and so do all other units.
+    /// Whether it has done so much that the rest has to wait for another round: all participants wait for its end.
     pub(super) const fn is_long(&self) -> bool {
-        self.visits >= TURN_VISITS_MAX || self.events >= TURN_EVENTS_MAX
+        self.visits >= VISITS_MAX || self.events >= TURN_EVENTS_MAX
     }
 
     /// Prepares a unit in all its partitions, and carries it out if none refuses. Returns the outcome and the index of its

@@ -288,7 +288,9 @@ fn as_many_copies_are_expected_as_there_will_be() {
 #[test]
 fn copies_count_as_visits() {
     let mut rig = Rig::plain();
-    (0..10).for_each(|number| drop(rig.subscribe(&format!("s{number}"))));
+    for number in 0..10 {
+        rig.subscribe(&format!("s{number}"));
+    }
     let (mut outputs, mut random) = (Outputs::default(), StdRng::seed_from_u64(1));
     let command = Command::Send { messages: [message("x")].into_iter().collect() };
     rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
