@@ -9,9 +9,11 @@ use rustc_hash::FxHashMap;
 use crate::{Key, PartitionId, Space};
 
 mod chunk;
+mod departed;
 mod removed;
 
 use chunk::Chunk;
+pub(crate) use departed::{Counted, Departed};
 use removed::RemovedPartitions;
 
 /// Keys per chunk.

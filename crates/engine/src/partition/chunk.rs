@@ -60,6 +60,11 @@ impl Chunk {
         self.locked & !self.aside
     }
 
+    /// Whether a message is locked, deferred ones included.
+    pub(super) const fn has_locked(&self) -> bool {
+        self.locked != 0
+    }
+
     /// Bits of messages that exist.
     pub(super) const fn present(&self) -> u64 {
         self.present

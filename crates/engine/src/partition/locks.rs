@@ -43,6 +43,9 @@ type Held = HashMap<LockToken, LockedMessage, FxBuildHasher>;
 pub(super) struct Locks {
     held: Held,
     ends: Ends,
+    /// Number of scans by [`Self::remove_of`].
+    #[cfg(test)]
+    pub(super) scans: usize,
 }
 
 /// Whether an entry of [`Ends`] is valid: the lock exists and still ends at that time.
@@ -117,8 +120,13 @@ impl Locks {
         Some(held)
     }
 
-    /// Removes all locks of a queue that is deleted. Scans all locks, which is rare enough; their order does not matter.
+    /// Removes all locks of a queue that is deleted. Scans all locks, also those of others: only for a queue that has some.
+    /// Their order does not matter.
     pub(super) fn remove_of(&mut self, queue: QueueId) {
+        #[cfg(test)]
+        {
+            self.scans += 1;
+        }
         self.held.retain(|_, held| held.queue != queue);
         self.ends.tidy(|end| counts(&self.held, end));
     }

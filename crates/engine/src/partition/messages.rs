@@ -39,6 +39,11 @@ impl Messages {
         self.locked
     }
 
+    /// Whether a message is locked, deferred ones included. Visits all chunks.
+    pub(super) fn has_locked(&self) -> bool {
+        self.chunks.values().any(Chunk::has_locked)
+    }
+
     /// One message.
     pub(super) fn get(&self, number: SequenceNumber) -> Option<&Record> {
         let (chunk, bit) = position(number);

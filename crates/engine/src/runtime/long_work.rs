@@ -1,5 +1,5 @@
 //! Work that can't be interrupted but takes longer than a task's turn should: the messages of a batch, or of a transaction,
-//! are published together, and a topic may have thousands of long filters.
+//! are published together, and a topic may have thousands of long filters; a subscription is deleted with all its messages.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

@@ -105,3 +105,26 @@ async fn counts_of_a_subscription_change_at_once_with_forwarding_to_its_topic_an
     quiet().await;
     assert_eq!(active(), 0);
 }
+
+/// The copies of all messages are more than one round of joint steps makes.
+#[tokio::test]
+async fn a_queue_forwards_to_many_subscriptions_in_order() {
+    const MESSAGES: usize = 100;
+    let broker = Broker::start(0).await;
+    let names: Vec<String> = (0..150).map(|number| format!("s{number}")).collect();
+    let subscriptions: Vec<_> = names.iter().map(|name| (name.as_str(), Forwarding::default())).collect();
+    topic(&broker, &subscriptions).await;
+    broker.namespace.declare(QUEUE, QueueOptions::default()).await.unwrap();
+    let wanted: Vec<String> = (0..MESSAGES).map(|number| number.to_string()).collect();
+    for content in &wanted {
+        broker.client().sent(content.clone().leak()).await;
+    }
+    broker.namespace.declare(QUEUE, forwarding(to("news"))).await.unwrap();
+    quiet().await;
+    for name in ["s0", "s149"] {
+        let mut news = client_of(&broker, "news");
+        news.queue = broker.namespace.subscription("news", name).unwrap().queue;
+        assert_eq!(news.browsed(SubQueue::Main).await, wanted, "{name}");
+    }
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().active, 0);
+}

@@ -181,8 +181,9 @@ pub(super) fn choose_needed<'a>(
         needed.extend(some.map(|_| false));
         return;
     };
-    // The segment's live bytes include all bytes of a put while the index points at it, and none afterwards.
-    let all_puts_live = put_bytes == Some(segment.live_bytes);
+    // The segment's live bytes include all bytes of a put while the index points at it, and none afterwards, unless its
+    // partition was removed just now.
+    let all_puts_live = put_bytes == Some(segment.live_bytes) && state.counts_are_exact();
     // Consecutive removals mostly refer to the same segment, so the last result is cached.
     let mut last = (Shadows::Nothing, false);
     for placed in some {

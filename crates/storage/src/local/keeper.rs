@@ -26,6 +26,8 @@ const PATROL_MS: u64 = 1000;
 const PATROL_FULL_MS: u64 = 100;
 /// Bytes written between two syncs to a new segment or a hint; keeps the disk's queue short for commits.
 pub(super) const FILL_BYTES: usize = 1 << 20;
+/// Chunks of keys of removed partitions counted in a round: about two million keys.
+const DEPARTED_CHUNKS_PER_ROUND: usize = 8 << 10;
 /// The first pause after a segment could not be prepared; each further failure in a row doubles it, up to
 /// `RETRY_DOUBLINGS_MAX` times.
 const RETRY_MS: u64 = 100;
@@ -89,6 +91,7 @@ fn tidy(shared: &Shared, supplier: &mut Supplier, rest: &mut Rest) {
         return;
     }
     let has_sealed = seal_full(shared);
+    count_departed(shared);
     free_dead(shared);
     recycle(shared);
     let supply = supplier.supply(shared);
@@ -184,6 +187,16 @@ fn reserve_for_manifest(shared: &Shared, free_bytes: u64) {
         Err(error) => {
             shared.warnings.warn(RESERVE, &error);
         }
+    }
+}
+
+/// Counts values of removed partitions as dead: without the lock, and a bounded number, since a partition may have had
+/// a hundred million.
+fn count_departed(shared: &Shared) {
+    let Some(mut departed) = shared.state().next_departed() else { return };
+    let counted = departed.count_some(DEPARTED_CHUNKS_PER_ROUND);
+    if shared.state().counted(&counted, departed) {
+        shared.keeper_wake.wake();
     }
 }
 

@@ -49,7 +49,8 @@ pub(super) struct Segment {
     pub(super) ranks: Ranks,
     /// One past the last frame, once the manifest lists the segment as sealed.
     pub(super) sealed_end: Option<u64>,
-    /// Bytes of the put records that the index points at.
+    /// Bytes of the put records that the index points at, and of those not yet counted as dead, see
+    /// [`super::state::State::counts_are_exact`].
     pub(super) live_bytes: u64,
     /// Bytes of removal records, by their shadows.
     pub(super) removals: BTreeMap<Shadows, u64>,
@@ -137,8 +138,13 @@ impl Segments {
 
     /// Counts a put record as dead; returns true when it was the segment's last live one.
     pub(super) fn dead(&mut self, id: u32, bytes: u32) -> bool {
+        self.all_dead(id, u64::from(bytes))
+    }
+
+    /// The same for several put records of a segment, of this size together.
+    pub(super) fn all_dead(&mut self, id: u32, bytes: u64) -> bool {
         let Some(segment) = self.by_id.get_mut(&id) else { return false };
-        segment.live_bytes = segment.live_bytes.saturating_sub(u64::from(bytes));
+        segment.live_bytes = segment.live_bytes.saturating_sub(bytes);
         segment.live_bytes == 0
     }
 

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::manifest::Closed;
 use super::segments::{Ranks, Segments};
-use crate::index::{Index, Location};
+use crate::index::{Counted, Departed, Index, Location};
 use crate::{Key, Operation, PartitionId, Space};
 
 /// Most keys of a removed range that are checked to determine whether one segment contains them all.
@@ -20,6 +20,10 @@ pub(super) struct State {
     pub(super) segments: Segments,
     /// One past the last durable frame; `None` before the threads start.
     pub(super) log_end: Option<Closed>,
+    /// Partitions removed as a whole whose values still count as live: counting millions of them would stop the log.
+    pub(super) departed: Vec<Departed>,
+    /// Whether some of them are being counted.
+    pub(super) is_counting: bool,
 }
 
 /// A record and its location, ready to be applied.
@@ -77,7 +81,7 @@ impl State {
         for placed in records {
             let RecordHeader { kind, key, value_len, shadows } = placed.header;
             if kind != Kind::Delete {
-                emptied |= self.apply(id, placed);
+                emptied |= self.remove_partition(id, placed) || self.apply(id, placed);
                 continue;
             }
             if shadows != noted.0 {
@@ -89,6 +93,43 @@ impl State {
         }
         self.note_removal(id, ranks, noted.0, noted.1);
         emptied
+    }
+
+    /// Takes out a partition that is removed as a whole; its values are counted as dead later. False if the record does
+    /// something else, or the partition is small.
+    fn remove_partition(&mut self, id: u32, placed: &Placed) -> bool {
+        let RecordHeader { kind, key, value_len, shadows } = placed.header;
+        if kind != Kind::DeleteRange || (key.number, placed.last_number) != (0, u64::MAX) {
+            return false;
+        }
+        let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
+        let Some(departed) = self.index.take_partition(key.space, key.partition) else { return false };
+        self.note_removal(id, ranks, shadows, RECORD_HEADER_BYTES + value_len);
+        self.departed.push(departed);
+        true
+    }
+
+    /// A removed partition whose values are to be counted; [`Self::counted`] must follow.
+    pub(super) fn next_departed(&mut self) -> Option<Departed> {
+        let departed = self.departed.pop()?;
+        self.is_counting = true;
+        Some(departed)
+    }
+
+    /// Counts values of a removed partition as dead, `left` is the rest of it; returns whether any are left.
+    pub(super) fn counted(&mut self, counted: &Counted, left: Departed) -> bool {
+        self.index.forget(counted);
+        for (segment, (keys, value_bytes)) in &counted.by_segment {
+            self.segments.all_dead(*segment, keys * u64::from(RECORD_HEADER_BYTES) + value_bytes);
+        }
+        self.is_counting = false;
+        self.departed.extend((!left.is_empty()).then_some(left));
+        !self.departed.is_empty()
+    }
+
+    /// Whether the live bytes of segments include nothing of removed partitions.
+    pub(super) const fn counts_are_exact(&self) -> bool {
+        self.departed.is_empty() && !self.is_counting
     }
 
     /// Merges `other`, which has the same segments in the same order, with records of other spaces applied.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::messages::Messages;
 use super::super::policy::Policy;
 use super::super::queue::Queue;
 use super::super::state::State;
@@ -84,7 +85,9 @@ impl State {
             self.unrefer(body, content_bytes);
         }
         self.forwarding_changed = true;
-        self.locks.remove_of(id);
+        if queue.messages.each().into_iter().any(Messages::has_locked) {
+            self.locks.remove_of(id);
+        }
         self.receiver_queues.retain(|_, home| *home != id);
         self.watchers.retain(|_, watched| watched.queue != id);
     }

@@ -14,7 +14,7 @@ use super::super::properties::{changes_bytes, exceeds_header};
 use super::super::queue::Queue;
 use super::super::record::{Extra, Record};
 use super::super::state::State;
-use super::super::step::Step;
+use super::super::step::{Step, VISITS_PER_COPY};
 use super::changed::{changed, named};
 use super::original::Original;
 use crate::event::SubscriptionCopy;
@@ -45,7 +45,8 @@ impl Step<'_> {
         let subject = Subject { rule_properties, arrival: original.arrival(now, time_to_live_ms) };
         outputs.verdicts.clear();
         let steps = topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
-        outputs.visits = outputs.visits.saturating_add(steps + outputs.verdicts.len());
+        let copies = outputs.verdicts.len().saturating_mul(VISITS_PER_COPY);
+        outputs.visits = outputs.visits.saturating_add(steps).saturating_add(copies);
         let copies = Copies::with_capacity(outputs.verdicts.len());
         let mut copier = Copier {
             state,

@@ -1,9 +1,10 @@
 //! Estimates how much publishing writes, before anything is decided.
 
 use super::super::Partition;
+use super::super::queue::Queue;
 use super::super::step::CHANGED_BYTES_PER_CALL_MAX;
 use super::original::with_forwarding_info;
-use crate::{Arrival, NewMessage, RuleProperties, Subject, Timestamp};
+use crate::{Arrival, NewMessage, QueueId, RuleProperties, Subject, Timestamp};
 
 impl Partition {
     /// Maximum number of copies of one message; 0 in a queue.
@@ -20,6 +21,11 @@ impl Partition {
         let steps_max = |message: &NewMessage| topic.index().steps_max(message.header_bytes as usize);
         let copies_max = self.copies_max().saturating_mul(messages.len());
         messages.iter().map(steps_max).fold(copies_max, usize::saturating_add)
+    }
+
+    /// Visits of the deletion of a subscription: all its messages.
+    pub(crate) fn deleting_visits(&self, subscription: QueueId) -> usize {
+        self.state.subscriptions.get(&subscription).map_or(0, Queue::message_count)
     }
 
     /// Maximum total size of unshared parts of the copies of one command, in bytes.

@@ -77,8 +77,8 @@ impl Step<'_> {
             extra: Arc::new(extra),
         });
         // Rules that match nothing take time as well.
-        let evaluation = self.visits().saturating_sub(visits_before) / VISITS_PER_COPY;
-        self.copies_left = self.copies_left.saturating_sub(evaluation.max(copies.len()).max(1));
+        let effort = self.visits().saturating_sub(visits_before) / VISITS_PER_COPY;
+        self.copies_left = self.copies_left.saturating_sub(effort.max(copies.len()).max(1));
         if self.changed_bytes_left < CHANGED_BYTES_PER_CALL_MAX / 2 {
             // The next message may need as much.
             self.copies_left = 0;

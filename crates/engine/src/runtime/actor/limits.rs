@@ -5,7 +5,7 @@ pub(super) const TURN_REQUESTS_MAX: usize = 512;
 
 /// Events of one turn after which the remaining requests wait for the next turn: each request may first expire a thousand
 /// messages, and the events of a turn are one batch.
-pub(super) const TURN_EVENTS_MAX: usize = 8 * 1024;
+pub(in crate::runtime) const TURN_EVENTS_MAX: usize = 8 * 1024;
 
 /// Visited entries (see `Outputs::visits`, each of some ten to a hundred nanoseconds) after which the remaining requests of a
 /// turn wait for the next one: requests that only read cause no events, but may each look up ten thousand messages.

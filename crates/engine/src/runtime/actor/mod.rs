@@ -45,7 +45,7 @@ pub(super) use self::catch_up::{CatchUp, CaughtUp};
 use self::commits::{CommitNumber, Commits};
 use self::forwarders::Forwarders;
 use self::lane::DeliveryLane;
-pub(super) use self::limits::{BATCH_BYTES_MAX, TURN_VISITS_MAX};
+pub(super) use self::limits::{BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_VISITS_MAX};
 use self::outgoing::Outgoing;
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;

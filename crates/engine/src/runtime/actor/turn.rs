@@ -170,6 +170,7 @@ impl Actor {
     fn admit(&mut self, context: &TurnContext, request: Request) {
         let visits = match &request.command {
             Command::Send { messages } => self.owned.partition.publishing_visits(messages),
+            Command::DeleteSubscription { queue } => self.owned.partition.deleting_visits(*queue),
             _ => 0,
         };
         long_work::carry_out(visits, || self.admit_at_once(context, request));

@@ -254,8 +254,9 @@ impl Forwarder {
             return outcomes.fold(Ok(()), Result::and);
         };
         let pair = |delivery| Some((self.unit(&delivery, &target)?, delivery));
-        let (units, batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
+        let (units, mut batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
         let outcomes = self.joint.carry_out(units).await.ok_or(Stop::Over)?;
+        self.put_back(batch.split_off(outcomes.len().min(batch.len())));
         self.conclude(name, &batch, outcomes)
     }
 

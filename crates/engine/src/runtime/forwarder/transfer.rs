@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Forwarder;
+use super::{Forwarder, counted_bytes};
 use crate::names::name_key;
 use crate::{
     Delivery, EntityOptions, Forwarded, MessageKey, NewMessage, Origin, PartitionKey, PropertyChanges,
@@ -10,6 +10,15 @@ use crate::{
 };
 
 impl Forwarder {
+    /// Puts back messages for which there was no room: they are the first of the next batch.
+    pub(super) fn put_back(&mut self, left: Vec<Delivery>) {
+        for delivery in left.into_iter().rev() {
+            self.done.messages -= 1;
+            self.done.bytes -= counted_bytes(&delivery);
+            self.waiting.push_front(delivery);
+        }
+    }
+
     /// The message for the target; `None` if the delivery is not a forwarder's.
     pub(super) fn transfer(&self, delivery: &Delivery, to: &EntityOptions) -> Option<NewMessage> {
         let departing = delivery.departing.as_deref()?;

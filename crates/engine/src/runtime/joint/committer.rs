@@ -48,25 +48,50 @@ impl Committer {
             while let Ok(job) = jobs.0.try_recv() {
                 waiting.push_back(job);
             }
-            self.round(take_round(&mut waiting)).await;
+            for left in self.round(take_round(&mut waiting)).await.into_iter().rev() {
+                waiting.push_front(left);
+            }
             // Under load the next round is ready at once: the participants get their turn first.
             tokio::task::yield_now().await;
         }
     }
 
-    async fn round(&mut self, jobs: Vec<Job>) {
+    /// Carries out jobs; returns those for which the round had no room.
+    async fn round(&mut self, jobs: Vec<Job>) -> Vec<Job> {
         let (participants, places) = borrow_all(&jobs).await;
         let shortage = self.growth.shortage();
         let place = |entity: &PartitionHandle| places.get(&entity.identity()).copied().unwrap_or(usize::MAX);
         let mut round = Round::new(&*self.shard, &mut self.random, shortage, participants);
-        let mut answers = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let outcomes = job.units.into_iter().map(|unit| round.unit(unit, place)).collect();
-            answers.push(Waiting { answer: job.answer, outcomes });
-        }
+        let (answers, left) = carry_out_some(&mut round, jobs, place);
         let commits = round.end();
         tokio::spawn(answer_when_durable(commits, answers));
+        left
     }
+}
+
+/// Carries out jobs until the round is long, at least one unit; returns the jobs that were not begun. Of the last one there may
+/// be units left, which have no outcome: its requester submits them again, because a batch of the store that is refused has to
+/// stop everything after it. A transaction is one unit.
+fn carry_out_some(
+    round: &mut Round<'_>,
+    jobs: Vec<Job>,
+    place: impl Fn(&PartitionHandle) -> usize + Copy,
+) -> (Vec<Waiting>, Vec<Job>) {
+    let mut answers = Vec::with_capacity(jobs.len());
+    let mut jobs = jobs.into_iter();
+    while !round.is_long()
+        && let Some(job) = jobs.next()
+    {
+        let mut outcomes = Vec::with_capacity(job.units.len());
+        for unit in job.units {
+            outcomes.push(round.unit(unit, place));
+            if round.is_long() {
+                break;
+            }
+        }
+        answers.push(Waiting { answer: job.answer, outcomes });
+    }
+    (answers, jobs.collect())
 }
 
 /// A carried-out job that waits for the store.
@@ -131,4 +156,71 @@ async fn borrow_all(jobs: &[Job]) -> (Vec<Result<Participant, Refusal>>, Places)
         all.push(lent.map(Participant::new).ok_or_else(|| entity.why_gone()));
     }
     (all, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use peeklock_storage::{Epoch, MemoryStore, PartitionId, ShardId, Store};
+    use rand::SeedableRng;
+    use smallvec::SmallVec;
+
+    use super::super::{Unit, UnitStep};
+    use super::*;
+    use crate::partition::{Outputs, Partition};
+    use crate::{Command, Intent, NewMessage, QueueId, Rule, SubscriptionOptions, Timestamp, TopicOptions};
+
+    const SUBSCRIPTIONS: u64 = 300;
+    const MESSAGES: usize = 100;
+
+    fn topic(random: &mut StdRng) -> Partition {
+        let mut topic = Partition::new(QueueId(1), TopicOptions::default());
+        for number in 0..SUBSCRIPTIONS {
+            let command = Command::DeclareSubscription {
+                intent: Intent::Create,
+                queue: QueueId(2 + number),
+                name: format!("s{number}").into(),
+                options: SubscriptionOptions::default(),
+                rules: vec![Rule::default_rule()],
+            };
+            topic.handle(Timestamp(1), random, None, command, &mut Outputs::default());
+        }
+        topic
+    }
+
+    fn job(units: usize) -> Job {
+        let (entity, ..) = PartitionHandle::of_actor(Epoch::default());
+        let unit = || {
+            let command = Command::Send { messages: SmallVec::from_iter([NewMessage::default()]) };
+            let step = UnitStep { entity: entity.clone(), command, via: None };
+            Unit { steps: SmallVec::from_iter([step]) }
+        };
+        let (answer, _) = oneshot::channel();
+        Job { units: (0..units).map(|_| unit()).collect(), answer: Answer::Outcomes(answer) }
+    }
+
+    /// A round of all would make every other transaction and forwarder wait for 30 000 copies.
+    #[tokio::test]
+    async fn messages_for_many_subscriptions_take_several_rounds() {
+        let lease = MemoryStore::new().acquire(ShardId(0)).await.unwrap();
+        let mut random = StdRng::seed_from_u64(1);
+        let mut partition = topic(&mut random);
+        let mut jobs = vec![job(MESSAGES), job(1)];
+        let mut sent: Vec<usize> = Vec::new();
+        while !jobs.is_empty() {
+            let (back, _returned) = oneshot::channel();
+            let lent = Lent { id: PartitionId(1), partition, now: Timestamp(2), back };
+            let participants = vec![Ok(Participant::new(lent))];
+            let mut round = Round::new(&**lease.shard(), &mut random, None, participants);
+            let (answers, left) = carry_out_some(&mut round, jobs, |_| 0);
+            partition = round.into_first();
+            let outcomes: usize = answers.iter().map(|waiting| waiting.outcomes.len()).sum();
+            assert!((1..=14).contains(&outcomes), "{outcomes} messages to {SUBSCRIPTIONS} subscriptions");
+            sent.push(outcomes);
+            // The requester submits the rest of its job again.
+            let rest = MESSAGES.saturating_sub(sent.iter().sum());
+            jobs = if rest > 0 && left.len() == 1 { vec![job(rest), job(1)] } else { left };
+        }
+        assert_eq!(sent.iter().sum::<usize>(), MESSAGES + 1);
+        assert_eq!(partition.subscription_counts(QueueId(2)).unwrap().active, MESSAGES as u64 + 1);
+    }
 }

@@ -58,7 +58,7 @@ pub(super) struct Job {
 /// The destination of a job's answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// One outcome for each unit.
+    /// One outcome for each unit that was carried out or refused: all, or as many of the first ones as the round had room for.
     Outcomes(oneshot::Sender<Vec<UnitOutcome>>),
     /// The answer for a transaction, which is a single unit.
     Transaction(CommitAnswer),
@@ -118,7 +118,7 @@ impl JointSteps {
         }
     }
 
-    /// Carries out units and returns their outcomes; `None` when the namespace is about to end.
+    /// Carries out units and returns their outcomes, see [`Answer::Outcomes`]; `None` when the namespace is about to end.
     pub(super) async fn carry_out(&self, units: Vec<Unit>) -> Option<Vec<UnitOutcome>> {
         let (answer, answered) = oneshot::channel();
         self.submit(Job { units, answer: Answer::Outcomes(answer) });

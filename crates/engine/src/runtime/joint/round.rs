@@ -7,11 +7,17 @@ use rand::rngs::StdRng;
 
 use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
 use crate::partition::{Outputs, persist, touch};
-use crate::runtime::actor::{BATCH_BYTES_MAX, changed_bytes_allowed, check_weight};
+use crate::runtime::actor::{
+    BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_VISITS_MAX, changed_bytes_allowed, check_weight,
+};
 use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
 use crate::runtime::long_work;
 use crate::{Command, Durability, Refusal};
+
+/// Visits (see [`Outputs::visits`]) after which a round ends: four thousand copies of messages. More than a turn may have, because
+/// a forwarder submits nothing before its last units are durable.
+const VISITS_MAX: usize = 4 * TURN_VISITS_MAX;
 
 /// A participating partition, and its changes since the last batch.
 #[derive(Debug)]
@@ -78,6 +84,9 @@ pub(super) struct Round<'a> {
     participants: Vec<Result<Participant, Refusal>>,
     /// Estimated size of the batch so far, in bytes.
     batch_bytes: usize,
+    /// Visited entries (see [`Outputs::visits`]) and events so far.
+    visits: usize,
+    events: usize,
     commits: Vec<Commit>,
 }
 
@@ -89,7 +98,23 @@ impl<'a> Round<'a> {
         participants: Vec<Result<Participant, Refusal>>,
     ) -> Self {
         let limits = shard.limits();
-        Self { shard, limits, random, shortage, participants, batch_bytes: 0, commits: Vec::new() }
+        let (batch_bytes, visits, events) = (0, 0, 0);
+        Self {
+            shard,
+            limits,
+            random,
+            shortage,
+            participants,
+            batch_bytes,
+            visits,
+            events,
+            commits: Vec::new(),
+        }
+    }
+
+    /// Whether it has done so much that the rest has to wait for another round: all participants wait for its end.
+    pub(super) const fn is_long(&self) -> bool {
+        self.visits >= VISITS_MAX || self.events >= TURN_EVENTS_MAX
     }
 
     /// Prepares a unit in all its partitions, and carries it out if none refuses. Returns the outcome and the index of its
@@ -183,8 +208,11 @@ impl<'a> Round<'a> {
             let Some(Ok(participant)) = self.participants.get_mut(place) else { continue };
             participant.is_concerned = true;
             let Participant { lent, outputs, .. } = participant;
+            let (visits, events) = (outputs.visits, outputs.events.len());
             let left = &mut changed_bytes_left;
             let carried_out = lent.partition.carry_out(lent.now, self.random, command, left, outputs);
+            self.visits = self.visits.saturating_add(outputs.visits.saturating_sub(visits));
+            self.events = self.events.saturating_add(outputs.events.len().saturating_sub(events));
             // The size of copies is known only now.
             self.batch_bytes = self.batch_bytes.saturating_add(std::mem::take(&mut outputs.uncounted_bytes));
             if let Err(refusal) = carried_out {
@@ -229,6 +257,13 @@ impl<'a> Round<'a> {
             participant.note(commit.share(), bytes);
         }
         self.commits.push(commit);
+    }
+
+    /// Returns the state of the first participant.
+    #[cfg(test)]
+    pub(super) fn into_first(mut self) -> crate::partition::Partition {
+        self.flush();
+        self.participants.remove(0).unwrap().lent.partition
     }
 
     /// Submits the rest and returns all states; returns the commits of all batches.

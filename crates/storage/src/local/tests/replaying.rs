@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::local::format::{Kind, RecordHeader, Shadows};
-use crate::local::hint::{Hint, HintBuilder, Subject};
+use crate::local::hint::{Hint, HintBuilder, Subject, choose_needed};
 use crate::local::replay::{AHEAD_BYTES_MAX, Replay};
 use crate::local::segments::{Ranks, SegmentFile};
 use crate::local::state::{Placed, State};
@@ -127,6 +127,58 @@ proptest! {
         }
         prop_assert_eq!(told(&found), told(&expected));
     }
+}
+
+/// Counting the values of a partition with a hundred million messages would stop the log for seconds.
+#[test]
+fn a_large_partition_is_removed_at_once_and_counted_later() {
+    const KEYS: u64 = 40_000;
+    let (mut expected, mut found) = (segments(), segments());
+    let put = |number: u64, partition, shadows| {
+        let key = Key::new(Space::Head, PartitionId(partition), number);
+        let header = RecordHeader { kind: Kind::Put, key, value_len: 10, shadows };
+        Placed { header, offset: u32::try_from(64 * number).unwrap(), last_number: 0 }
+    };
+    let first: Vec<Placed> = (1..=KEYS).map(|number| put(number, 1, Shadows::Nothing)).collect();
+    let second: Vec<Placed> = (5..15).map(|number| put(number, 1, Shadows::Since(1))).collect();
+    let key = Key::new(Space::Head, PartitionId(1), 0);
+    let header = RecordHeader { kind: Kind::DeleteRange, key, value_len: 8, shadows: Shadows::Since(1) };
+    let all = Placed { header, offset: 0, last_number: u64::MAX };
+    let again = put(7, 1, Shadows::Since(1));
+    for (id, records) in [(1, &first), (2, &second), (2, &vec![put(1, 2, Shadows::Nothing)])] {
+        for placed in records {
+            expected.apply(id, placed);
+        }
+        found.apply_all(id, records);
+    }
+    let live_bytes = |state: &State, id| state.segments.get(id).unwrap().live_bytes;
+    let before = (live_bytes(&found, 1), live_bytes(&found, 2));
+    for placed in [all, again] {
+        expected.apply(3, &placed);
+        assert_eq!(
+            found.apply_all(3, &[placed]),
+            placed.header.kind == Kind::DeleteRange,
+            "wakes the keeper"
+        );
+    }
+    assert_eq!((live_bytes(&found, 1), live_bytes(&found, 2)), before, "nothing was visited");
+    assert!(!found.counts_are_exact());
+    assert_eq!(
+        found.index.range(Space::Head, PartitionId(1), 0).map(|(number, _)| number).collect::<Vec<_>>(),
+        [7]
+    );
+    let mut needed = Vec::new();
+    choose_needed(&found, 1, Some(before.0), first.iter(), &mut needed);
+    assert!(needed.iter().all(|is_needed| !is_needed), "a hint lists no removed value");
+    let mut rounds = 0;
+    while let Some(mut departed) = found.next_departed() {
+        assert!(!found.counts_are_exact());
+        let counted = departed.count_some(50);
+        assert_eq!(found.counted(&counted, departed), !found.counts_are_exact());
+        rounds += 1;
+    }
+    assert_eq!(rounds, KEYS.div_ceil(256 * 50));
+    assert_eq!(told(&found), told(&expected));
 }
 
 #[test]

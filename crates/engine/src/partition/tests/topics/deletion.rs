@@ -42,6 +42,24 @@ fn a_subscription_is_deleted_with_all_its_messages() {
     assert_eq!(rig.partition.subscription_count(), 1);
 }
 
+/// The others may hold a million locks.
+#[test]
+fn the_deletion_of_a_subscription_without_locks_visits_no_locks_of_others() {
+    let mut rig = Rig::plain();
+    let [gone, other] = ["gone", "other"].map(|name| rig.subscribe(name));
+    rig.send(message("x"));
+    rig.take_one(other).unwrap();
+    assert_eq!(rig.partition.deleting_visits(gone), 1);
+    rig.done(Command::DeleteSubscription { queue: gone }).unwrap();
+    assert_eq!((rig.partition.state.locks.scans, rig.partition.state.locks.len()), (0, 1));
+    let (deferring, kept) = (rig.subscribe("deferring"), rig.subscribe("kept"));
+    rig.send(message("y"));
+    rig.take_one(deferring).unwrap();
+    rig.take_one(kept).unwrap();
+    rig.done(Command::DeleteSubscription { queue: deferring }).unwrap();
+    assert_eq!((rig.partition.state.locks.scans, rig.partition.state.locks.len()), (1, 2));
+}
+
 #[test]
 fn a_subscription_declared_at_the_instant_of_its_end_is_a_new_one() {
     let mut rig = Rig::plain();

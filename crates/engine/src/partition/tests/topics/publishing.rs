@@ -1,7 +1,13 @@
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::super::super::Outputs;
+use super::super::super::step::VISITS_PER_COPY;
 use super::super::rig::{dead_letter, defer, message, with_ttl};
 use super::rig::{Rig, label, labelled, options, rule, with_sessions};
 use crate::{
-    Event, Filter, NewMessage, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions, TopicOptions,
+    Command, Event, Filter, NewMessage, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions,
+    TopicOptions,
 };
 
 #[test]
@@ -276,4 +282,17 @@ fn as_many_copies_are_expected_as_there_will_be() {
     rig.send(sent);
     let copies = queues.map(|queue| rig.waiting(queue).len());
     assert_eq!((expected, copies), (4, [1; 4]));
+}
+
+/// A turn ends after a number of visits: a copy takes as long as several of them.
+#[test]
+fn copies_count_as_visits() {
+    let mut rig = Rig::plain();
+    for number in 0..10 {
+        rig.subscribe(&format!("s{number}"));
+    }
+    let (mut outputs, mut random) = (Outputs::default(), StdRng::seed_from_u64(1));
+    let command = Command::Send { messages: [message("x")].into_iter().collect() };
+    rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
+    assert!(outputs.visits >= 10 * VISITS_PER_COPY, "{}", outputs.visits);
 }
