@@ -17,5 +17,6 @@ use std::process::ExitCode;
 use peeklock_memcopy as _;
 
 fn main() -> ExitCode {
+    allocator::forgo_huge_pages();
     cli::run().into()
 }

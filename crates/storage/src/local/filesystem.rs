@@ -13,6 +13,9 @@ pub use real::RealFilesystem;
 #[cfg(any(test, feature = "testing"))]
 pub use simulated::{Call, Event, Fault, SimulatedDisk};
 
+/// Unit of writes past the page cache: the largest logical block of usual disks.
+pub(super) const BLOCK_BYTES: usize = 4096;
+
 /// Identity of a file, whatever its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
@@ -72,6 +75,18 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// # Errors
     /// Errors of the operating system.
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>>;
+
+    /// Opens an existing file for writing whole blocks past the page cache, as far as the file system supports that. A
+    /// write whose memory, position or length is no multiple of 4096 bytes may be refused as [`InvalidInput`]. No other
+    /// descriptor of the file may be written to meanwhile.
+    ///
+    /// [`InvalidInput`]: io::ErrorKind::InvalidInput
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    fn open_uncached(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path, true)
+    }
 
     /// Renames a file, replacing `to`.
     ///

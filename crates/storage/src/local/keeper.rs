@@ -24,8 +24,6 @@ pub(super) use hints::{store_hint, write_hint, write_hints};
 const PATROL_MS: u64 = 1000;
 /// The same interval while the disk is full or no segment can be prepared.
 const PATROL_FULL_MS: u64 = 100;
-/// Bytes written between two syncs to a new segment or a hint; keeps the disk's queue short for commits.
-pub(super) const FILL_BYTES: usize = 1 << 20;
 /// Chunks of keys of removed partitions counted in a round: about two million keys.
 const DEPARTED_CHUNKS_PER_ROUND: usize = 8 << 10;
 /// The first pause after a segment could not be prepared; each further failure in a row doubles it, up to

@@ -1,14 +1,14 @@
 //! Prepares a segment for the writer: a spare or a new file, its header, its entry in the manifest.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::descriptors::Handle;
 use super::directory::{failed, is_full};
-use super::filesystem::File;
+use super::filesystem::{BLOCK_BYTES, File};
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use super::keeper::FILL_BYTES;
 use super::manifest::Listed;
 use super::pool::Spare;
 use super::segments::{Ranks, SegmentFile};
@@ -16,8 +16,17 @@ use super::shared::Shared;
 use super::writer::Active;
 use crate::Error;
 
+/// Bytes of one write of zero-filling: small, because a commit may wait for it on the disk.
+const FILL_BYTES: usize = 128 << 10;
 /// Zero-filling pauses this long between two writes unless the writer waits, because commits have priority.
-const FILL_PAUSE_MS: u64 = 10;
+const FILL_PAUSE: Duration = Duration::from_micros(1_250);
+
+/// Zeros that can be written past the page cache.
+#[repr(align(4096))]
+struct Zeros([u8; FILL_BYTES]);
+
+static ZEROS: Zeros = Zeros([0; FILL_BYTES]);
+const _: () = assert!(align_of::<Zeros>() == BLOCK_BYTES && FILL_BYTES.is_multiple_of(BLOCK_BYTES));
 
 /// Prepares a segment of `capacity` and queues it. If it must be used before the queued ones, it replaces them, because
 /// ranks are used in order. After an error nothing has changed, or the handle is dead.
@@ -72,7 +81,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
             None => {
                 check_size(shared, capacity)?;
                 let file = directory.filesystem.create(&path)?;
-                fill(shared, file.as_ref(), capacity, zeroed)?;
+                fill(shared, file.as_ref(), &path, capacity, zeroed)?;
                 file
             }
         };
@@ -94,7 +103,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
     }
 }
 
-fn reuse(shared: &Shared, spare: &Spare, path: &std::path::Path) -> io::Result<Arc<dyn File>> {
+fn reuse(shared: &Shared, spare: &Spare, path: &Path) -> io::Result<Arc<dyn File>> {
     let filesystem = &shared.directory.filesystem;
     if let Err(error) = filesystem.rename(&spare.path, path) {
         shared.directory.discard(&spare.path);
@@ -152,29 +161,41 @@ fn used_bytes(shared: &Shared) -> u64 {
 
 /// Allocates the blocks of a new file. Blocks written before are synced faster (90 µs instead of 130), so zeros are
 /// written, in small pieces that leave the disk to commits in between. The writer never waits for zeros, since no batch
-/// could be committed meanwhile.
-fn fill(shared: &Shared, file: &dyn File, capacity: u64, zeroed: bool) -> io::Result<()> {
+/// could be committed meanwhile. The caller syncs the file.
+fn fill(shared: &Shared, file: &dyn File, path: &Path, capacity: u64, zeroed: bool) -> io::Result<()> {
     let is_allocated = match file.allocate(capacity) {
         Ok(()) if !zeroed => return Ok(()),
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::Unsupported => false,
         Err(error) => return Err(error),
     };
-    let zeros = vec![0; FILL_BYTES];
+    let uncached = shared.directory.filesystem.open_uncached(path)?;
     let mut offset = 0;
     while offset < capacity && !(is_allocated && is_needed_soon(shared)) {
         let len = usize::try_from(capacity - offset).unwrap_or(FILL_BYTES).min(FILL_BYTES);
-        file.write_all_at(zeros.get(..len).unwrap_or_default(), offset)?;
-        file.sync_data()?;
+        write_zeros(uncached.as_ref(), file, len, offset)?;
         offset += len as u64;
         if shared.is_stopping() {
             return Err(io::Error::other("the store is closing"));
         }
         if shared.pool.lock().wanted_bytes.is_none() && offset < capacity {
-            std::thread::sleep(Duration::from_millis(FILL_PAUSE_MS));
+            std::thread::sleep(FILL_PAUSE);
         }
     }
     Ok(())
+}
+
+/// Writes zeros past the page cache: a sync of a cached write of 1 MiB delays a commit by up to 3 ms. Disks with larger
+/// blocks and lengths that are no multiple of a block take the page cache.
+fn write_zeros(uncached: &dyn File, cached: &dyn File, len: usize, offset: u64) -> io::Result<()> {
+    let zeros = ZEROS.0.get(..len).unwrap_or(&ZEROS.0);
+    match uncached.write_all_at(zeros, offset) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            cached.write_all_at(zeros, offset)?;
+            cached.sync_data()
+        }
+        result => result,
+    }
 }
 
 /// Whether the writer needs a segment now or soon: the active one is a quarter full and none is prepared, or half full
@@ -196,4 +217,23 @@ pub(super) fn first_active(shared: &Shared) -> Result<Active, Error> {
     let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;
     let offset = u64::from(SEGMENT_HEADER_BYTES);
     Ok(Active { segment, offset, first_sequence: sequence, sequence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filesystem::{Filesystem, RealFilesystem};
+    use super::*;
+
+    #[test]
+    fn zeros_are_written_in_whole_blocks_and_in_parts_of_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let cached = RealFilesystem.create(&path).unwrap();
+        let uncached = RealFilesystem.open_uncached(&path).unwrap();
+        write_zeros(uncached.as_ref(), cached.as_ref(), FILL_BYTES, 0).unwrap();
+        write_zeros(uncached.as_ref(), cached.as_ref(), 5_000, FILL_BYTES as u64).unwrap();
+        let mut read = vec![1; FILL_BYTES + 5_000];
+        cached.read_exact_at(&mut read, 0).unwrap();
+        assert!(read.iter().all(|byte| *byte == 0) && cached.len().unwrap() == read.len() as u64);
+    }
 }

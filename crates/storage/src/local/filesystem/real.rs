@@ -12,6 +12,8 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 #[cfg(target_os = "linux")]
+use rustix::fs::OFlags;
+#[cfg(target_os = "linux")]
 use rustix::io::{ReadWriteFlags, preadv2};
 use rustix::process::{Resource, getrlimit};
 
@@ -85,6 +87,17 @@ impl Filesystem for RealFilesystem {
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(fs::OpenOptions::new().read(true).write(write).open(path)?))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_uncached(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let flags = i32::try_from(OFlags::DIRECT.bits()).unwrap_or_default();
+        match fs::OpenOptions::new().write(true).custom_flags(flags).open(path) {
+            Ok(file) => Ok(Arc::new(file)),
+            // The file system does not support it.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.open(path, true),
+            Err(error) => Err(error),
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -17,8 +17,10 @@ use super::super::segments::SegmentFile;
 use super::super::shared::Shared;
 use super::super::state::Placed;
 use super::super::walk::walk;
-use super::{FILL_BYTES, demand};
+use super::demand;
 
+/// Bytes written between two syncs to a hint while nothing is committed.
+const UNPACED_PIECE_BYTES: usize = 1 << 20;
 /// Bytes written between two syncs to a hint that is written concurrently with commits, and the pause after that many
 /// bytes. Only the next opening needs the hint.
 const HINT_PIECE_BYTES: usize = 256 << 10;
@@ -140,7 +142,7 @@ fn pause(shared: &Shared) {
 
 /// Writes a hint's bytes. After an error the hint does not exist.
 pub(in crate::local) fn store_hint(directory: &Directory, id: u32, bytes: &[u8]) -> io::Result<()> {
-    store_hint_in(directory, id, bytes, FILL_BYTES, || {})
+    store_hint_in(directory, id, bytes, UNPACED_PIECE_BYTES, || {})
 }
 
 /// Writes the hint in pieces, each synced and followed by a pause.
