@@ -9,10 +9,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
-use rustix::io::{Errno, pwritev, retry_on_intr};
 #[cfg(target_os = "linux")]
 use rustix::fs::OFlags;
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
+use rustix::io::{Errno, pwritev, retry_on_intr};
 #[cfg(target_os = "linux")]
 use rustix::io::{ReadWriteFlags, preadv2};
 use rustix::process::{Resource, getrlimit};
