@@ -94,6 +94,7 @@ pub(super) const UNAUTHENTICATED_READ_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes that wait for the socket of a peer that has not authenticated beyond which nothing more is prepared or read.
 pub(super) const UNAUTHENTICATED_UNWRITTEN_BYTES_MAX: usize = 16 * 1024;
+
 /// Pause after a turn that worked as long as one may. A yield would not do: the runtime looks for arrived bytes and due
 /// timers only once a thread has nothing else to do, or after 61 turns of tasks.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(1);

@@ -14,8 +14,9 @@
 //! - The length reveals missing or excess bytes, which protobuf alone can't. A record that can't be decoded is refused with
 //!   the reason, as damage of this one record.
 //!
-//! Earlier versions wrote positional records, with a first byte below `0x10` (the version). [`legacy`] reads them. Only
-//! tombstones are still written, because earlier versions understand them. Such a record is replaced by its new form when it is next written.
+//! Earlier versions wrote positional records, with a first byte below `0x10` (the version). [`legacy`] reads them. Such a
+//! record is replaced by its new form when it is next written; only tombstones are still written in that form, because
+//! earlier versions understand them.
 //!
 //! | record | file | by position | with tags |
 //! |---|---|---|---|

@@ -15,8 +15,8 @@ use crate::runtime::growth::Shortage;
 use crate::runtime::long_work;
 use crate::{Command, Durability, Refusal};
 
-/// Visits (see [`Outputs::visits`]) after which a round ends: four thousand copies of messages. More than a turn may have, because
-/// a forwarder submits nothing before its last units are durable.
+/// Visits (see [`Outputs::visits`]) after which a round ends: four thousand copies of messages. More than a turn may have,
+/// because a forwarder submits nothing before its last units are durable.
 const VISITS_MAX: usize = 4 * TURN_VISITS_MAX;
 
 /// A participating partition, and its changes since the last batch.

@@ -1,4 +1,5 @@
-//! Records of earlier versions: one version byte, then the fields by position (postcard). They are only read, except for tombstones.
+//! Records of earlier versions: one version byte, then the fields by position (postcard). They are only read, except for
+//! tombstones.
 //!
 //! The structs are frozen: they match the stored records of those versions, independently of the broker's present types. The
 //! bytes of each version are pinned by tests here and next to the records' new forms.
