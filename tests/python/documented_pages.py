@@ -171,7 +171,11 @@ PAGES = {
             "python": (
                 "from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType",
                 'with client, client.get_queue_sender("orders") as sender: sender.send_messages(ServiceBusMessage("over a WebSocket"))',
-            )
+            ),
+            "js": (
+                "const message = {}; let settled; const receiver = { deadLetterMessage: async (one) => { settled = one; } };",
+                'if (settled !== message) throw new Error("not settled");',
+            ),
         },
         steps={"celery -A tasks worker": Step(until="the sum is 7")},
         after="""peeklock peek orders | grep -q 'over a WebSocket'""",
