@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import http from "node:http";
-import { after, before, describe, it } from "node:test";
-import { Browser, SKIPPED, entityRoute, screenshot, shows, token, visit } from "./console.mjs";
-import { Daemon, entitiesText, one, send, withClient } from "./harness.mjs";
+import { describe, it } from "node:test";
+import { SKIPPED, daemonAndBrowser, entityRoute, screenshot, shows, token, visit } from "./console.mjs";
+import { entitiesText, one, send, withClient } from "./harness.mjs";
 
 const SCRIPT = `"><img src=x onerror="window.hit=1"><script>window.hit=1</script>`;
 
@@ -42,17 +42,8 @@ const BODIES = {
 };
 
 describe("console: attacks", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    const config = entitiesText({ queues: { plain: {}, hostile: {} }, topics: { news: { subscriptions: [{ name: "all" }] } } });
-    daemon = await new Daemon({ config, timeTravel: true }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const config = entitiesText({ queues: { plain: {}, hostile: {} }, topics: { news: { subscriptions: [{ name: "all" }] } } });
+  const { daemon, browser } = daemonAndBrowser({ config, timeTravel: true });
 
   it("script in bodies, ids, properties and reasons is shown as text", () =>
     browser.page(async (page) => {

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import rhea from "rhea";
-import { Browser, SKIPPED, assertAccessible, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
-import { Daemon, entitiesText, one, send, take, until, withClient } from "./harness.mjs";
+import { SKIPPED, assertAccessible, daemonAndBrowser, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
+import { entitiesText, one, send, take, until, withClient } from "./harness.mjs";
 
 const SCRIPT = `"><img src=x onerror="window.hit=1"><script>window.hit=1</script>`;
 const IDENTITY = { username: "RootManageSharedAccessKey", password: "SAS_KEY_VALUE" };
@@ -13,16 +13,7 @@ const IDENTITY = { username: "RootManageSharedAccessKey", password: "SAS_KEY_VAL
 const config = entitiesText({ queues: { orders: {}, invoices: {}, closed: {} } });
 
 describe("console: connections", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config });
 
   /** Runs `test` while a client with these properties is connected. */
   async function withGeneric(options, test) {

@@ -1,9 +1,9 @@
 // The console in a browser: holders of locks and sessions, rules and their tester, log, clock; accessibility of all screens.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { Browser, SKIPPED, assertAccessible, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
-import { Daemon, administrationClient, bodies, drain, entitiesText, one, send, until, withClient } from "./harness.mjs";
+import { describe, it } from "node:test";
+import { SKIPPED, assertAccessible, daemonAndBrowser, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
+import { administrationClient, bodies, drain, entitiesText, one, send, until, withClient } from "./harness.mjs";
 
 const config = entitiesText({
   queues: { held: {}, sessions: { requires_session: true }, scheduled: {} },
@@ -11,16 +11,7 @@ const config = entitiesText({
 });
 
 describe("console: live", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config, timeTravel: true }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config, timeTravel: true });
 
   it("receivers, their credit and locks are shown with the time until which they hold", () =>
     browser.page(async (page) => {

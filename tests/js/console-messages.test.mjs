@@ -2,24 +2,15 @@
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { after, before, describe, it } from "node:test";
-import { Browser, SKIPPED, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
-import { DEAD_LETTER, Daemon, bodies, drain, entitiesText, one, peek, range, send, take, withClient } from "./harness.mjs";
+import { describe, it } from "node:test";
+import { SKIPPED, daemonAndBrowser, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
+import { DEAD_LETTER, bodies, drain, entitiesText, one, peek, range, send, take, withClient } from "./harness.mjs";
 
 const QUEUES = ["compose", "browse", "states", "moving", "parking", "grouped", "grouped-too", "failing", "failing-too", "purged", "large"];
 const config = entitiesText({ queues: Object.fromEntries(QUEUES.map((name) => [name, {}])) });
 
 describe("console: messages", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config });
 
   /** Sends the given number of messages and dead-letters all of them with one reason. */
   async function deadLetter(queue, count, reason, description) {

@@ -1,8 +1,8 @@
 // The console in a browser: keys that may only listen, jobs over messages, rules with parameters, long texts.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { Browser, SKIPPED, assertAccessible, entityRoute, row, shows, token, visit } from "./console.mjs";
+import { describe, it } from "node:test";
+import { Browser, SKIPPED, assertAccessible, daemonAndBrowser, entityRoute, row, shows, signIn, token, visit } from "./console.mjs";
 import { DEAD_LETTER, Daemon, bodies, drain, entitiesText, peek, range, send, take, withClient } from "./harness.mjs";
 
 const KEY = "bGlzdGVuLW9ubHkta2V5LW9mLXRoZS10ZXN0cw==";
@@ -13,23 +13,8 @@ const config = entitiesText({
   topics: { news: { subscriptions: [{ name: "all" }] } },
 });
 
-/** Signs in with a connection string. */
-async function signIn(page, text) {
-  await page.getByLabel("Connection string", { exact: true }).fill(text);
-  await page.getByRole("button", { name: "Sign in", exact: true }).click();
-}
-
 describe("console: operators", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config });
 
   it("a key of a queue with Listen shows its messages", () =>
     browser.page(

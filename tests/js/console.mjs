@@ -6,9 +6,10 @@ import { createHmac } from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
-import { PATIENCE_MS } from "./harness.mjs";
+import { Daemon, PATIENCE_MS } from "./harness.mjs";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const AXE = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -30,6 +31,27 @@ function which(name) {
   } catch {
     return undefined;
   }
+}
+
+/** A daemon with these options, and a browser on its console, for the duration of the suite that calls this. */
+export function daemonAndBrowser(options) {
+  const daemon = new Daemon(options);
+  const browser = new Browser();
+  before(async () => {
+    await daemon.start();
+    await browser.start(daemon);
+  });
+  after(async () => {
+    await browser.close();
+    if (daemon.process) await daemon.close();
+  });
+  return { daemon, browser };
+}
+
+/** Fills in the connection string and signs in. */
+export async function signIn(page, connectionString) {
+  await page.getByLabel("Connection string", { exact: true }).fill(connectionString);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
 }
 
 /** One browser for a test file. */

@@ -1,9 +1,9 @@
 // The console in a browser: sign-in, overview, entities, options, keyboard.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { Browser, SKIPPED, entityRoute, row, screenshot, shows, visit } from "./console.mjs";
-import { Daemon, entitiesText, range, send, until, withClient } from "./harness.mjs";
+import { describe, it } from "node:test";
+import { SKIPPED, daemonAndBrowser, entityRoute, row, screenshot, shows, signIn, visit } from "./console.mjs";
+import { entitiesText, range, send, until, withClient } from "./harness.mjs";
 
 const config = entitiesText({
   queues: { orders: {}, "orders/eu": {}, options: {}, busy: {} },
@@ -11,27 +11,16 @@ const config = entitiesText({
 });
 
 describe("console", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config });
 
   it("a connection string signs in, for the life of the page only", () =>
     browser.page(
       async (page) => {
         await page.getByRole("heading", { name: "Peeklock console" }).waitFor();
         await screenshot(page, "sign-in");
-        await page.getByLabel("Connection string", { exact: true }).fill("Endpoint=sb://localhost");
-        await page.getByRole("button", { name: "Sign in", exact: true }).click();
+        await signIn(page, "Endpoint=sb://localhost");
         await shows(page, "The connection string has no SharedAccessKeyName.");
-        await page.getByLabel("Connection string", { exact: true }).fill(daemon.connectionString);
-        await page.getByRole("button", { name: "Sign in", exact: true }).click();
+        await signIn(page, daemon.connectionString);
         await page.getByRole("heading", { name: "Overview" }).waitFor();
         await page.reload();
         await page.getByRole("heading", { name: "Peeklock console" }).waitFor();

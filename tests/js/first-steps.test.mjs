@@ -5,10 +5,10 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Browser, SKIPPED, entityRoute, row, shows } from "./console.mjs";
-import { DEAD_LETTER, Daemon, binary, bodies, entitiesText, peek, until, withClient } from "./harness.mjs";
+import { SKIPPED, daemonAndBrowser, entityRoute, row, shows } from "./console.mjs";
+import { DEAD_LETTER, binary, bodies, entitiesText, peek, until, withClient } from "./harness.mjs";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const PAGE = fs.readFileSync(path.join(ROOT, "docs/first-steps.md"), "utf8");
@@ -30,16 +30,7 @@ function panel(title, metrics) {
 const sum = (values) => Object.values(values).reduce((total, value) => total + value, 0);
 
 describe("the first steps", { skip: SKIPPED }, () => {
-  let daemon;
-  let browser;
-  before(async () => {
-    daemon = await new Daemon({ config: entitiesText({ queues: { orders: {} } }) }).start();
-    browser = await new Browser().start(daemon);
-  });
-  after(async () => {
-    await browser?.close();
-    await daemon?.close();
-  });
+  const { daemon, browser } = daemonAndBrowser({ config: entitiesText({ queues: { orders: {} } }) });
 
   const metrics = async () => (await fetch(`http://127.0.0.1:${daemon.httpPort}/metrics`)).text();
 

@@ -63,7 +63,7 @@ impl State {
             Event::Remembered { .. } | Event::Forgotten { .. } => self.apply_to_duplicates(event),
             Event::OptionsChanged { options } => self.change_options(options),
             Event::Ended => self.ended = true,
-            Event::BodyKept { body, .. } => self.kept(*body),
+            Event::BodyKept { body, .. } => self.tombstone_stored(*body),
             Event::TombstoneRemoved { queue, number, .. } => self.remove_tombstone(*queue, *number),
             Event::Quarantined { .. } | Event::NotDelivered { .. } => self.apply_damage(event),
             Event::NumbersReserved { next } => self.reserve_numbers(*next),

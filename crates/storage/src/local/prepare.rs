@@ -186,16 +186,16 @@ fn fill(shared: &Shared, file: &dyn File, path: &Path, capacity: u64, zeroed: bo
 }
 
 /// Writes zeros past the page cache: a sync of a cached write of 1 MiB delays a commit by up to 3 ms. Disks with larger
-/// blocks and lengths that are no multiple of a block take the page cache.
+/// blocks and lengths that are no multiple of a block take the page cache, and some file systems always do: the disk then
+/// begins with each piece at once, so that the sync at the end has little left.
 fn write_zeros(uncached: &dyn File, cached: &dyn File, len: usize, offset: u64) -> io::Result<()> {
     let zeros = ZEROS.0.get(..len).unwrap_or(&ZEROS.0);
     match uncached.write_all_at(zeros, offset) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            cached.write_all_at(zeros, offset)?;
-            cached.sync_data()
-        }
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => cached.write_all_at(zeros, offset)?,
+        result => result?,
     }
+    cached.begin_to_sync(offset, len as u64);
+    Ok(())
 }
 
 /// Whether the writer needs a segment now or soon: the active one is a quarter full and none is prepared, or half full

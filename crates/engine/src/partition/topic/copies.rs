@@ -45,8 +45,9 @@ impl Step<'_> {
         let subject = Subject { rule_properties, arrival: original.arrival(now, time_to_live_ms) };
         outputs.verdicts.clear();
         let steps = topic.index().ask(&subject, &mut new_id, &mut outputs.verdicts);
-        let copies = outputs.verdicts.len().saturating_mul(VISITS_PER_COPY);
-        outputs.visits = outputs.visits.saturating_add(steps).saturating_add(copies);
+        // There are at most as many copies as verdicts.
+        let copying = outputs.verdicts.len().saturating_mul(VISITS_PER_COPY);
+        outputs.visits = outputs.visits.saturating_add(steps).saturating_add(copying);
         let copies = Copies::with_capacity(outputs.verdicts.len());
         let mut copier = Copier {
             state,

@@ -98,7 +98,7 @@ impl State {
     }
 
     /// Applies the storing of a tombstone.
-    pub(in crate::partition) fn kept(&mut self, body: BodyRef) {
+    pub(in crate::partition) fn tombstone_stored(&mut self, body: BodyRef) {
         if let Some(doubts) = self.topic.as_mut().and_then(|topic| topic.doubts.as_mut()) {
             doubts.without_tombstone.remove(&body);
         }

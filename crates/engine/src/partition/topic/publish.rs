@@ -78,7 +78,7 @@ impl Step<'_> {
         });
         // Rules that match nothing take time as well.
         let effort = self.visits().saturating_sub(visits_before) / VISITS_PER_COPY;
-        self.copies_left = self.copies_left.saturating_sub(effort.max(copies.len()).max(1));
+        self.copies_left = self.copies_left.saturating_sub(effort.max(1));
         if self.changed_bytes_left < CHANGED_BYTES_PER_CALL_MAX / 2 {
             // The next message may need as much.
             self.copies_left = 0;

@@ -129,6 +129,17 @@ fn recorder(room: usize) -> (Recorder, mpsc::Receiver<EncodedSpan>, Counts) {
     (Recorder::new(0.0, sender, counts.clone()), queue, counts)
 }
 
+/// Exports two spans, for more of which the task waits until it is stopped.
+async fn export_two(collector: Collector, queue: mpsc::Receiver<EncodedSpan>, recorder: &Recorder) {
+    let stop = watch::Sender::new(false);
+    let exporting = tokio::spawn(task::Batches { collector, queue }.run(stop.subscribe()));
+    let trace = recorder.trace(&sampled()).unwrap();
+    trace.record(&span(Operation::Publish));
+    trace.record(&span(Operation::Deliver));
+    stop.send_replace(true);
+    exporting.await.unwrap();
+}
+
 #[test]
 fn a_span_continues_the_trace_of_its_message_in_the_words_of_the_semantic_conventions() {
     let (recorder, mut queue, _) = recorder(10);
@@ -202,15 +213,8 @@ async fn spans_reach_the_collector_and_the_last_ones_when_the_broker_stops() {
     let (sent, mut received) = mpsc::unbounded_channel();
     let serving = tokio::spawn(collector(listener, StatusCode::OK, sent));
     let (recorder, queue, counts) = recorder(10);
-    let stop = watch::Sender::new(false);
     let collector = client(&address, &counts).await;
-    let exporting = tokio::spawn(task::Batches { collector, queue }.run(stop.subscribe()));
-    let trace = recorder.trace(&sampled()).unwrap();
-    trace.record(&span(Operation::Publish));
-    trace.record(&span(Operation::Deliver));
-    // The task waits for more spans, until the stop.
-    stop.send_replace(true);
-    exporting.await.unwrap();
+    export_two(collector, queue, &recorder).await;
     let (mut names, mut service) = (Vec::new(), Vec::new());
     while let Ok((path, key, body)) = received.try_recv() {
         assert_eq!((path.as_str(), key.as_deref()), ("/v1/traces", Some("a b")));
@@ -268,13 +272,7 @@ async fn spans_that_a_collector_rejects_in_part_are_counted_as_dropped() {
     let accepted = collector.export(Signal::Traces, &none).await.unwrap();
     assert_eq!((accepted.rejected, accepted.warning.as_str()), (1, r"too\nold"));
     let (recorder, queue, _) = recorder(10);
-    let stop = watch::Sender::new(false);
-    let exporting = tokio::spawn(task::Batches { collector, queue }.run(stop.subscribe()));
-    let trace = recorder.trace(&sampled()).unwrap();
-    trace.record(&span(Operation::Publish));
-    trace.record(&span(Operation::Deliver));
-    stop.send_replace(true);
-    exporting.await.unwrap();
+    export_two(collector, queue, &recorder).await;
     assert_eq!((counts.spans_exported.get(), counts.spans_dropped.get()), (1, 1));
     assert_eq!(std::iter::from_fn(|| received.try_recv().ok()).count(), 2, "it is not sent again");
     serving.abort();
