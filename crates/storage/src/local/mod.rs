@@ -74,7 +74,8 @@
 //!   is [`crate::Pressure::Full`]: batches that put message bodies are refused, while removals continue in the
 //!   remaining space. The same applies when the file system has less than `reserve_bytes` or the directory reaches
 //!   `size_bytes_max`. When preparing fails for another reason (no file descriptors, a failing device), the present
-//!   segment is filled first; then the store is [`crate::Pressure::Failing`], with the same consequences.
+//!   segment is filled first; then the store is [`crate::Pressure::Failing`], with the same consequences. While no
+//!   segment is prepared, the last eighth of the present one is for removals only.
 //! * A batch larger than a segment gets a segment of its size. If there is no room for that, only this batch is refused.
 //!
 //! # The end of the log

@@ -267,10 +267,10 @@ impl Writer {
             return Ok(());
         }
         let bytes = accepted().map(batch_bytes).sum::<u64>() + u64::from(FRAME_HEADER_BYTES) + 8;
-        if self.active.offset + bytes > self.active.segment.capacity
+        let does_grow = accepted().any(Batch::grows);
+        if !self.has_room(bytes, does_grow)
             || (is_for_removals && self.shared.is_write_refused.load(Ordering::Acquire))
         {
-            let does_grow = accepted().any(Batch::grows);
             self.roll(bytes, does_grow, is_for_removals)?;
         }
         self.encode(accepted());

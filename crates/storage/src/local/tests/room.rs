@@ -123,6 +123,32 @@ async fn a_disk_without_any_room_refuses_and_loses_nothing() {
     assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap(), found);
 }
 
+#[tokio::test]
+async fn growth_leaves_room_for_removals_when_no_other_segment_can_be_prepared() {
+    let disk = SimulatedDisk::new();
+    let options = LocalOptions { reserve_bytes: 0, ..options() };
+    let store = SteppedStore::open(disk.mount(), DIRECTORY, options).unwrap();
+    fill_disk(&disk);
+    let mut accepted = 0;
+    loop {
+        let sent = store.submit(send(accepted + 1));
+        while store.write(1) > 0 {}
+        match sent.await {
+            Ok(()) => accepted += 1,
+            Err(Error::Full { .. }) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    store.resume(QUEUE);
+    assert!(accepted > 10);
+    for number in 1..=5 {
+        let completed = store.submit(complete(number));
+        while store.write(1) > 0 {}
+        completed.await.unwrap();
+    }
+    assert_eq!(contents(&store, &[QUEUE]).await.unwrap().len() as u64, 2 * (accepted - 5));
+}
+
 /// Opens the store without its threads, so that only the state before the first append is seen.
 fn opened_with(disk: &SimulatedDisk, options: LocalOptions) -> (SteppedStore, Pressure) {
     let store = SteppedStore::open(disk.mount(), DIRECTORY, options).unwrap();
@@ -186,7 +212,7 @@ async fn a_batch_larger_than_a_segment_that_has_no_room_is_refused_alone() {
 
 /// Whether there is room for one more manifest.
 fn is_reserved(disk: &SimulatedDisk) -> bool {
-    disk.paths().iter().any(|path| path.ends_with("RESERVE"))
+    disk.paths().iter().any(|path| path.ends_with("RESERVE") && !disk.bytes(path).is_empty())
 }
 
 /// Completes a message; retries when there was no room for removals in time, since the threads that free room may wait
