@@ -14,6 +14,7 @@
 #   ./test.sh cluster-suites  python and js again with brokers on PostgreSQL; only if named
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that is not possible
+#   ./test.sh macos           whether the daemon compiles for macOS; skipped without rustup
 #   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped with a message
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later; the tests of the console need Chromium as well. Writes
@@ -65,6 +66,19 @@ stage_build() {
     fi
 }
 
+# Compiles without linking: for that alone nothing looks into the objects of a C compiler for macOS, so none is needed.
+check_macos() {
+    CC_aarch64_apple_darwin=true AR_aarch64_apple_darwin=true cargo check --locked -p peeklock --target aarch64-apple-darwin
+}
+
+stage_macos() {
+    rustup target add aarch64-apple-darwin >/dev/null 2>&1 || {
+        echo "skipped: rustup has no standard library for macOS"
+        return 0
+    }
+    built_ahead macos || check_macos
+}
+
 build_daemon() {
     cargo build --locked --release ${musl:+--target "$musl"} -p peeklock
 }
@@ -74,11 +88,12 @@ build_daemon() {
 build_ahead() {
     local stage
     renice -n 19 -p "$BASHPID" >/dev/null
-    for stage in build packages count; do
+    for stage in build packages count macos; do
         case "$stage" in
             build) build_daemon ;;
             packages) tests/packages/tools.sh "$target/tools" python3 ;;
             count) has_valgrind && cargo bench --locked -p peeklock-tests --bench instructions --no-run ;;
+            macos) rustup target add aarch64-apple-darwin && check_macos ;;
         esac >"$logs/ahead-$stage.log" 2>&1
         echo $? >"$logs/ahead-$stage.status"
     done
@@ -232,9 +247,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js cluster go java image packages count) ;;
+        all) stages+=(lint rust build python js cluster go java image packages macos count) ;;
         sdk) stages+=(build python js go java) ;;
-        lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | count) stages+=("$name") ;;
+        lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | macos | count) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2

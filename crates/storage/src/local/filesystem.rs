@@ -215,7 +215,9 @@ pub trait File: Debug + Send + Sync {
 
     /// Drops these bytes from the page cache, as far as the system supports that, so that the next read comes from the
     /// disk.
-    fn drop_cached(&self, offset: u64, bytes: u64);
+    fn drop_cached(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
 
     /// The file's length in bytes.
     ///

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// The source of [`super::SystemClock`]; tests provide their own.
 pub trait Machine: Send + Sync + 'static {
     /// Milliseconds since the machine started, including time for which it was suspended. Never goes back and is never set.
@@ -20,13 +22,19 @@ pub trait Machine: Send + Sync + 'static {
 /// check the clock again after this.
 const PAUSE_MS_MAX: u64 = 10_000;
 
+/// The system's clock that includes suspensions. macOS's monotonic clock does.
+#[cfg(target_os = "linux")]
+const BOOT_CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const BOOT_CLOCK: ClockId = ClockId::Monotonic;
+
 /// This machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ThisMachine;
 
 impl Machine for ThisMachine {
     fn boot_ms(&self) -> u64 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now = clock_gettime(BOOT_CLOCK);
         let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
         seconds.saturating_mul(1_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000)
     }

@@ -4,6 +4,7 @@ use std::fs;
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, IoSlice, Read, Seek, Write};
+#[cfg(not(target_vendor = "apple"))]
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 use rustix::fs::OFlags;
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
+#[cfg(not(target_vendor = "apple"))]
+use rustix::fs::{Advice, fadvise};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::{Errno, pwritev, retry_on_intr};
 #[cfg(target_os = "linux")]
 use rustix::io::{ReadWriteFlags, preadv2};
@@ -190,6 +193,7 @@ impl File for fs::File {
         fs::File::set_len(self, bytes)
     }
 
+    #[cfg(not(target_vendor = "apple"))]
     fn drop_cached(&self, offset: u64, bytes: u64) {
         // Ignored by file systems without a page cache or this operation.
         let _ = fadvise(self, offset, NonZeroU64::new(bytes), Advice::DontNeed);
