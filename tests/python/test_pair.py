@@ -310,6 +310,41 @@ def test_a_node_that_can_not_take_over_leaves_the_shard_to_one_that_can(pair, se
         password(postgres.PASSWORD)
 
 
+def test_a_node_that_can_not_connect_any_more_hands_over_though_it_renews_its_lease(pair, server):
+    """The password is changed and the standby restarted; then the other node loses only the session that writes."""
+    active = pair.active
+    other = pair.other(active)
+    pair.wait_for_standby(other)
+    password = lambda text: server.sql(f"alter role {postgres.ROLE} password '{text}'")
+    with pair.client() as client, client.get_queue_sender("orders") as sender:
+        sender.send_messages(ServiceBusMessage("before"))
+    password("changed")
+    try:
+        assert other.stop() == 0
+        other.environment["PEEKLOCK_STORAGE_URL"] = pair.url.replace(postgres.PASSWORD, "changed")
+        other.launch()
+        postgres.until(other.is_standby, "it stands by with the new password")
+        writing = "application_name = 'peeklock shard 0 append'"
+        database = pair.url.rpartition("/")[2]
+        server.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where {writing} and datname = '{database}'")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            # Notices that the session has ended.
+            pool.submit(send_unheeded, active)
+            postgres.until(other.is_ready, "the node with the new password serves")
+        assert "can't connect to the database" in active.log.read_text()
+        with pair.client() as client, client.get_queue_receiver("orders") as receiver:
+            assert "before" in map(str, receiver.receive_messages(max_message_count=10, max_wait_time=15))
+    finally:
+        password(postgres.PASSWORD)
+
+
+def send_unheeded(node: Node):
+    with contextlib.suppress(ServiceBusError):
+        with ServiceBusClient.from_connection_string(node.connection_string, retry_total=0) as client:
+            with client.get_queue_sender("orders") as sender:
+                sender.send_messages(ServiceBusMessage("unheeded"))
+
+
 def test_the_log_says_why_nothing_can_be_written_and_when_that_ends(pair, server):
     """The leases are renewed meanwhile, so the node serves on: the log is where an operator finds the reason."""
     active = pair.active

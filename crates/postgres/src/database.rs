@@ -109,14 +109,19 @@ impl Database {
                 Err(failure) => failures.push(failure),
             }
         }
-        if let Some((timeline, session)) = newest(found).await {
-            match self.check_timeline(timeline) {
+        if let Some(session) = newest(found).await {
+            match self.check_timeline(session.timeline()) {
                 Ok(()) => return Ok(session),
                 Err(reason) => failures.push(format!("{}: {reason}", session.server())),
             }
         }
         failures.sort();
         Err(Failure::Unfit { reason: format!("no server can be used: {}", failures.join("; ")) })
+    }
+
+    /// Whether a fail-over has left the session's server behind, as far as later connections have shown.
+    pub(crate) fn has_left_behind(&self, session: &Session) -> bool {
+        session.timeline().is_some_and(|timeline| timeline < self.0.timeline.load(Ordering::Relaxed))
     }
 
     /// Refuses a lower timeline than the highest one used; `None`, for a service without the query, is accepted.
@@ -134,16 +139,17 @@ impl Database {
 }
 
 /// The session on the highest timeline.
-async fn newest(sessions: Vec<Session>) -> Option<(Option<u32>, Session)> {
+async fn newest(sessions: Vec<Session>) -> Option<Session> {
     let is_one = sessions.len() < 2;
-    let mut newest: Option<(Option<u32>, Session)> = None;
-    for session in sessions {
+    let mut newest: Option<Session> = None;
+    for mut session in sessions {
         let timeline = timeline(&session).await;
+        session.set_timeline(timeline);
         if !is_one {
             tracing::warn!(server = session.server(), timeline, "more than one server accepts writes");
         }
-        if newest.as_ref().is_none_or(|(highest, _)| timeline > *highest) {
-            newest = Some((timeline, session));
+        if newest.as_ref().is_none_or(|newest| timeline > newest.timeline()) {
+            newest = Some(session);
         }
     }
     newest

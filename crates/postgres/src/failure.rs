@@ -15,7 +15,8 @@ pub enum Failure {
         /// The cause.
         reason: String,
     },
-    /// No server is reachable and configured suitably. Nothing was sent.
+    /// No server is reachable and configured suitably, or the one that was used accepts no writes any more. The
+    /// statement had no effect.
     #[error("{reason}")]
     Unfit {
         /// The cause, and what to do about it.
@@ -54,6 +55,10 @@ impl Failure {
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
+            // Nothing on this server can be changed any more; another one may be the primary.
+            Some(refusal) if refusal.code() == &SqlState::READ_ONLY_SQL_TRANSACTION => {
+                Self::Unfit { reason: text(refusal) }
+            }
             // FATAL and PANIC end the session, possibly between a commit and its answer.
             Some(refusal) if refusal.parsed_severity() == Some(Severity::Error) => {
                 Self::Refused(Box::new(refusal.clone()))

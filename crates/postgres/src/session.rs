@@ -25,6 +25,8 @@ pub type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub struct Session {
     client: Client,
     server: String,
+    /// Set once it is known.
+    timeline: Option<u32>,
     watch: Arc<Watch>,
     silence: Duration,
     driver: AbortHandle,
@@ -59,7 +61,7 @@ impl Session {
     {
         let driver = Driver { server: server.clone(), watch: Arc::clone(&watch), silence, metrics };
         let driver = tokio::spawn(driver.run(connection)).abort_handle();
-        Self { client, server, watch, silence, driver }
+        Self { client, server, timeline: None, watch, silence, driver }
     }
 
     /// The client, for [`Self::ask`]. The tables are found without naming their schema.
@@ -74,6 +76,15 @@ impl Session {
         &self.server
     }
 
+    /// The timeline of the server when it was found to be the primary; `None` if it does not tell.
+    pub(crate) const fn timeline(&self) -> Option<u32> {
+        self.timeline
+    }
+
+    pub(crate) const fn set_timeline(&mut self, timeline: Option<u32>) {
+        self.timeline = timeline;
+    }
+
     /// Whether the connection has ended, so that nothing more will be answered.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -84,7 +95,8 @@ impl Session {
     /// transferred for [`crate::DatabaseOptions::with_silence`], or if it answers a commit without its standby.
     ///
     /// # Errors
-    /// The server's error, and [`Failure::Lost`] when the connection ends first.
+    /// The server's error, [`Failure::Lost`] when the connection ends first, and [`Failure::Unfit`] when the server has
+    /// become read-only: then the session ends, because another server may be the primary.
     pub async fn ask<T>(
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -145,7 +157,11 @@ impl Session {
                 let reason = self.watch.reason().map_or(reason, ToOwned::to_owned);
                 Failure::Lost { reason: format!("{server}: {reason}") }
             }
-            other => other,
+            Failure::Unfit { reason } => {
+                self.end("the server accepts no writes any more");
+                Failure::Unfit { reason: format!("{server}: {reason}") }
+            }
+            refused @ Failure::Refused(_) => refused,
         }
     }
 
@@ -172,7 +188,11 @@ impl Session {
 
     /// Ends the connection immediately. Pending requests fail with [`Failure::Lost`].
     pub fn cut(&self) {
-        self.watch.end("the connection was given up for another one".to_owned());
+        self.end("the connection was given up for another one");
+    }
+
+    fn end(&self, reason: &str) {
+        self.watch.end(reason.to_owned());
         self.driver.abort();
     }
 }

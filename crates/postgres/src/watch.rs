@@ -90,11 +90,17 @@ struct Table {
 }
 
 impl DatabaseWatch {
-    /// Starts reading, on the current tokio runtime.
+    /// Starts reading every 15 seconds, on the current tokio runtime.
     #[must_use]
     pub fn start(database: Database) -> Self {
+        Self::start_with_pause(database, PAUSE)
+    }
+
+    /// Like [`Self::start`], with this pause between two readings.
+    #[must_use]
+    pub fn start_with_pause(database: Database, pause: Duration) -> Self {
         let figures = Arc::<Mutex<Figures>>::default();
-        let task = tokio::spawn(run(database, Arc::clone(&figures))).abort_handle();
+        let task = tokio::spawn(run(database, pause, Arc::clone(&figures))).abort_handle();
         Self { figures, task }
     }
 }
@@ -103,7 +109,7 @@ fn lock(figures: &Mutex<Figures>) -> MutexGuard<'_, Figures> {
     figures.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn run(database: Database, figures: Arc<Mutex<Figures>>) {
+async fn run(database: Database, pause: Duration, figures: Arc<Mutex<Figures>>) {
     let mut session = None;
     let mut mistake = None;
     loop {
@@ -113,7 +119,7 @@ async fn run(database: Database, figures: Arc<Mutex<Figures>>) {
             session = None;
         }
         *lock(&figures) = found.unwrap_or_default();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -122,7 +128,7 @@ async fn round(
     session: &mut Option<Session>,
     mistake: &mut Option<Mistake>,
 ) -> Result<Figures, Failure> {
-    if session.as_ref().is_none_or(Session::is_closed) {
+    if session.as_ref().is_none_or(|session| session.is_closed() || database.has_left_behind(session)) {
         *session = Some(database.connect("figures").await?);
     }
     let Some(session) = session else { return Ok(Figures::default()) };

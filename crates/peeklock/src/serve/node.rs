@@ -19,6 +19,9 @@ use crate::config::Config;
 /// Pause after a take-over that failed for a temporary reason.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Pause between two checks whether this node can connect, while the log can't be written.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
 /// State that is the same for all terms.
 struct Node<'a> {
     shards: &'a Shards,
@@ -69,7 +72,15 @@ impl Node<'_> {
                     return Ok(());
                 }
             };
-            match term.serve(process, signals).await? {
+            let end = tokio::select! {
+                end = term.serve(process, signals) => end?,
+                () = self.cut_off(&term) => {
+                    tracing::warn!("this node can't connect to the database, and another one waits: handing over");
+                    term.hand_over(process).await?;
+                    continue;
+                }
+            };
+            match end {
                 TermEnd::Stopped if self.standby.has_relief().await => {
                     supervisor::stopping("another node takes over");
                     tracing::info!("another node takes over");
@@ -93,6 +104,19 @@ impl Node<'_> {
                     term.abandon(process).await?;
                 }
             }
+        }
+    }
+
+    /// Resolves when the log can't be written for long because this node can't connect to the database, and another node
+    /// waits. The cause may be of this node only, as an old password or an expired certificate; its lease is renewed
+    /// nevertheless if the session for that is still open.
+    async fn cut_off(&self, term: &Term) {
+        loop {
+            term.failing().await;
+            if self.standby.is_another_waiting() && self.cluster.database.connect("check").await.is_err() {
+                return;
+            }
+            sleep(CHECK_EVERY).await;
         }
     }
 

@@ -9,7 +9,7 @@ use peeklock_budget::throttle::Throttles;
 use peeklock_cluster::{Ended, NodeName};
 use peeklock_connections::Register;
 use peeklock_engine::runtime::{LostShard, Namespace, NamespaceOptions};
-use peeklock_storage::Error;
+use peeklock_storage::{Error, Pressure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -128,6 +128,14 @@ impl Term {
                 Ended::HandOver(node) => TermEnd::Moved(node),
             }),
             ended = process.network.ended() => Err(ServeError::listener_ended(ended)),
+        }
+    }
+
+    /// Resolves while the log can't be written for long; never if the shard is lost.
+    pub(super) async fn failing(&self) {
+        let mut pressure = self.store.lease.pressure();
+        if pressure.wait_for(|pressure| *pressure == Pressure::Failing).await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 

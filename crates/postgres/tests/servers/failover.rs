@@ -6,8 +6,8 @@ use std::time::Duration;
 use peeklock_cluster::LeaseTable;
 use peeklock_metrics::Metrics;
 use peeklock_postgres::{Durability, PostgresLeases, PostgresMetrics};
-use peeklock_storage::cluster::{ClusterStore, Logs};
-use peeklock_storage::{Error, Lease, Store};
+use peeklock_storage::cluster::{ClusterStore, Logs, RecordPlace};
+use peeklock_storage::{Epoch, Error, Lease, Store};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -94,20 +94,10 @@ async fn an_old_primary_that_was_left_behind_is_neither_used_nor_believed() {
     let old = log(database(trio.options("behind").with_silence(Duration::from_millis(400))));
     let owned = own(&old, 1).await;
     old.append(record(owned + 1, 1, "kept", "b")).await.unwrap();
-    // The standbys receive nothing any more, and one of them is promoted.
-    let names = "alter system set primary_conninfo = 'host=127.0.0.1 port=1'";
-    for standby in &trio.standbys {
-        standby.sql(names);
-        standby.sql("select pg_reload_conf()");
-    }
-    trio.primary.await_sql("select count(*) from pg_stat_replication", "0");
+    trio.separate();
     let lonely = old.append(record(owned + 2, 1, "lonely", "b")).await;
     assert!(matches!(lonely, Err(Error::InDoubt { .. })), "{lonely:?}");
-    trio.standbys[0].promote();
-    let to = format!("'host=127.0.0.1 port={} user=root application_name=s'", trio.standbys[0].port);
-    trio.standbys[1].sql(&format!("alter system set primary_conninfo = {to}"));
-    trio.standbys[1].sql("select pg_reload_conf()");
-    trio.standbys[0].await_sql("select count(*) from pg_stat_replication where state = 'streaming'", "1");
+    trio.promote();
     let tail = old.open().await.unwrap();
     assert_eq!(tail.last, id(owned + 1, 1), "the record that no standby has");
     let new = log(trio.database("behind"));
@@ -261,5 +251,31 @@ async fn an_old_primary_alone_is_not_mistaken_for_a_log_that_lost_records() {
     assert_eq!(lease.loss(), None);
     trio.standbys[new].launch();
     waiting.await.unwrap();
+    trio.primary.stop();
+}
+
+/// A fail-over that fences the old primary by making it read-only, and leaves its connections open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_accepts_no_writes_any_more_is_left_for_the_new_primary() {
+    let Some(mut trio) = Trio::start() else { return };
+    let log = log(trio.database("read_only"));
+    let owned = own(&log, 1).await;
+    let table = PostgresLeases::new(trio.database("read_only"));
+    let remove = || log.drop_bodies(Epoch(1), vec![RecordPlace(owned)]);
+    remove().await.unwrap();
+    table.renew(renewal("a", 1)).await.unwrap();
+    trio.primary.set("default_transaction_read_only", "on");
+    let is_read_only =
+        |error: String| error.contains("25006") || error.contains("default_transaction_read_only");
+    let refused = || async {
+        let (renewed, removed) = (table.renew(renewal("a", 1)).await, remove().await);
+        let renewed = renewed.map_or_else(|error| is_read_only(error.to_string()), |_| false);
+        renewed && removed.map_or_else(|error| is_read_only(error.to_string()), |()| false)
+    };
+    eventually("the server refuses", refused).await;
+    trio.separate();
+    trio.promote();
+    assert_eq!(table.renew(renewal("a", 1)).await.unwrap().leases.len(), 3);
+    remove().await.unwrap();
     trio.primary.stop();
 }

@@ -15,11 +15,15 @@
 //! Numbers without a width are LEB128. A frame contains its key, so it can be verified on its own and the cleaner needs
 //! no list of the frames of a record.
 
+mod size;
+
 use bytes::Bytes;
 
 use super::codec::{Decoder, put_key, put_place, put_varint, space, varint_len};
 use super::log::{RecordId, RecordKind, RecordPlace};
 use crate::{Batch, Key, Operation, PartitionId, ShardId, Space, checksum};
+
+pub(super) use size::RecordSize;
 
 /// Version of the heads. It is raised when an older program could misread them.
 const VERSION: u8 = 1;
@@ -117,9 +121,7 @@ impl CommitBuilder {
     pub(super) fn push(&mut self, batch: &Batch) {
         for operation in batch.operations() {
             let change = match operation {
-                Operation::Put { key, value }
-                    if key.space != Space::Body && value.len() <= INLINE_BYTES_MAX =>
-                {
+                Operation::Put { key, value } if is_inline(*key, value) => {
                     Change::Put { key: *key, value: value.clone() }
                 }
                 Operation::Put { key, value } => {
@@ -154,6 +156,11 @@ impl CommitBuilder {
         let payload = commit.encode();
         BuiltCommit { commit, payload, bodies: self.bodies.into() }
     }
+}
+
+/// Whether the value is stored in the heads.
+fn is_inline(key: Key, value: &Bytes) -> bool {
+    key.space != Space::Body && value.len() <= INLINE_BYTES_MAX
 }
 
 /// [`crate::Limits`] keep every length below 4 GiB.

@@ -86,21 +86,23 @@ impl ClusterStore {
     }
 
     /// Ends the lease of a shard at once, without waiting for batches under way; the next owner decides their outcome.
+    /// Frees its memory as soon as no lease refers to it.
     pub fn abandon(&self, shard: ShardId) {
-        let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
+        let current = self.0.shards().by_id.get_mut(&shard).and_then(|slot| slot.current.take());
         if let Some(current) = current {
             current.shared.fail_handle(closed());
         }
     }
 
     /// Makes a shard finish its submitted batches; resolves once its lease is lost and another node may acquire it. It
-    /// can be acquired again.
+    /// can be acquired again. Frees its memory as [`Self::abandon`] does.
     pub async fn release(&self, shard: ShardId) {
         let current = self.0.shards().by_id.get(&shard).and_then(|slot| slot.current.clone());
         if let Some(current) = current {
             current.stop();
             // An error means that the shard is gone.
             let _ = current.shared.loss.subscribe().wait_for(Option::is_some).await;
+            self.0.forget(shard, &current);
         }
     }
 
@@ -141,6 +143,13 @@ impl Inner {
         let known = Arc::clone(&self.shards().by_id.get(&shard)?.known);
         Some(*known.lock().unwrap_or_else(PoisonError::into_inner))
             .filter(|known| *known > RecordId::default())
+    }
+
+    /// Drops a handle whose lease is lost, unless the shard was acquired again meanwhile.
+    fn forget(&self, shard: ShardId, lost: &Arc<ClusterShard>) {
+        if let Some(slot) = self.shards().by_id.get_mut(&shard) {
+            slot.current.take_if(|current| Arc::ptr_eq(current, lost));
+        }
     }
 
     /// Fences the current handle of this process and returns what is known of the shard.

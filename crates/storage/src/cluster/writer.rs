@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::log::{NewRecord, RecordId, RecordKind, RecordPlace};
 use super::part::{Bound, Mark};
-use super::record::{Commit, CommitBuilder, Copy, seal};
+use super::record::{Commit, CommitBuilder, Copy, RecordSize, seal};
 use super::shard::{closed, limits};
 use super::shared::Shared;
 use crate::queue::{FrameLimits, Queue, batch_bytes};
@@ -263,15 +263,9 @@ impl Writer {
 
     /// Refuses batches that can't be accepted.
     fn judge(&mut self, waiting: &mut [Waiting]) {
-        let limits = limits(&self.shared);
-        let log = self.shared.log.limits();
-        let most = log.heads_bytes_max.min(log.bodies_bytes_max) as u64;
+        let (limits, log) = (limits(&self.shared), self.shared.log.limits());
         for one in waiting.iter_mut().filter(|one| one.refusal.is_none()) {
-            let bytes = batch_bytes(&one.batch);
-            one.refusal = one.batch.check(limits).err().or_else(|| {
-                let reason = || format!("a batch of {bytes} bytes, where the log takes {most} in one record");
-                (bytes > most).then(|| Error::TooLarge { reason: reason() })
-            });
+            one.refusal = one.batch.check(limits).and_then(|()| RecordSize::check(&one.batch, log)).err();
         }
         if self.shared.is_full() {
             refuse(waiting, &full("only the room for removals is left"), Batch::grows);

@@ -29,6 +29,25 @@ impl Trio {
         Some(Self { primary, standbys })
     }
 
+    /// Ends the connections between the primary and its standbys. The primary keeps running.
+    pub(crate) fn separate(&self) {
+        for standby in &self.standbys {
+            standby.sql("alter system set primary_conninfo = 'host=127.0.0.1 port=1'");
+            standby.sql("select pg_reload_conf()");
+        }
+        self.primary.await_sql("select count(*) from pg_stat_replication", "0");
+    }
+
+    /// After [`Self::separate`]: makes the first standby the primary of the other one.
+    pub(crate) fn promote(&self) {
+        let [promoted, other] = self.standbys.as_slice() else { panic!("two standbys") };
+        promoted.promote();
+        let to = format!("'host=127.0.0.1 port={} user=root application_name=s'", promoted.port);
+        other.sql(&format!("alter system set primary_conninfo = {to}"));
+        other.sql("select pg_reload_conf()");
+        promoted.await_sql("select count(*) from pg_stat_replication where state = 'streaming'", "1");
+    }
+
     /// The instance shared by tests that change nothing but their own schema.
     pub(crate) fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Trio>> = OnceLock::new();

@@ -47,6 +47,13 @@ fn build(batch: &Batch, copies: &[Copy]) -> BuiltCommit {
 
 proptest! {
     #[test]
+    fn the_size_of_a_record_is_known_before_it_is_built(batch in batch()) {
+        let built = build(&batch, &[]);
+        let sizes = RecordSize { heads: built.payload.len(), bodies: built.bodies.len() };
+        prop_assert_eq!(RecordSize::of(&batch), sizes);
+    }
+
+    #[test]
     fn a_record_is_read_as_it_was_written(batch in batch(), moved in prop::collection::vec((key(), bytes()), 0..3)) {
         let from = Position { place: RecordPlace(12), offset: 99 };
         let copies: Vec<Copy> = moved.into_iter().map(|(key, value)| Copy { key, value, from }).collect();

@@ -1,5 +1,7 @@
 //! Commits, reads and closing.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::cluster::LogLimits;
 
@@ -112,9 +114,14 @@ fn a_batch_larger_than_a_record_gets_its_own_and_one_larger_than_the_log_takes_i
     let mut large = Batch::new();
     large.put(body(1), value(1, limits.value_bytes_max));
     world.commit(&lease, large).unwrap();
-    let mut many = Batch::new();
-    (0..5_000).for_each(|number| many.delete(head(number)));
-    assert!(matches!(world.commit(&lease, many), Err(Error::TooLarge { .. })));
+    let removal = |numbers: std::ops::Range<u64>| {
+        let mut batch = Batch::new();
+        numbers.step_by(2).for_each(|number| batch.delete(head(number)));
+        batch
+    };
+    // Each takes 4 bytes; an upper estimate of their size would exceed the limit.
+    world.commit(&lease, removal(0..20_000)).unwrap();
+    assert!(matches!(world.commit(&lease, removal(0..40_000)), Err(Error::TooLarge { .. })));
     lease.resume(QUEUE);
     world.commit(&lease, send(2)).unwrap();
     let read = world.read(&lease, vec![body(1), body(2)]).unwrap();
@@ -198,5 +205,27 @@ fn a_released_shard_is_finished_and_can_be_acquired_again() {
     for node in [1, 0] {
         let lease = world.lease(node);
         world.commit(&lease, send(u64::from(node) + 30)).unwrap();
+    }
+}
+
+/// Otherwise a node that stands by would keep everything in memory that it has served.
+#[test]
+fn a_store_keeps_nothing_of_a_shard_that_it_has_given_up() {
+    let world = World::new();
+    for gives_up in [
+        |store: ClusterStore| async move { store.release(SHARD).await }.boxed(),
+        |store: ClusterStore| async move { store.abandon(SHARD) }.boxed(),
+    ] {
+        let store = world.node(0);
+        let lease = world.acquire(&store);
+        world.commit(&lease, send(1)).unwrap();
+        let state = Arc::downgrade(&store.current(SHARD).shared);
+        drop(lease);
+        assert!(state.upgrade().is_some());
+        world.run(gives_up(store.clone()));
+        world.settle();
+        assert!(state.upgrade().is_none());
+        assert_eq!(world.contents(&world.acquire(&store)).unwrap().len(), 2);
+        world.run(gives_up(store));
     }
 }
