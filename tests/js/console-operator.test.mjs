@@ -3,14 +3,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Browser, SKIPPED, assertAccessible, daemonAndBrowser, entityRoute, row, shows, signIn, token, visit } from "./console.mjs";
-import { DEAD_LETTER, Daemon, bodies, drain, entitiesText, peek, range, send, take, withClient } from "./harness.mjs";
+import { DEAD_LETTER, Daemon, bodies, drain, entitiesText, peek, range, send, take, until, withClient } from "./harness.mjs";
 
 const KEY = "bGlzdGVuLW9ubHkta2V5LW9mLXRoZS10ZXN0cw==";
 const listener = { authorization_rules: [{ name: "listener", rights: ["Listen"], primary_key: KEY }] };
 const QUEUES = ["circle", "states", "wide", "values"];
 const config = entitiesText({
   queues: { ...Object.fromEntries(QUEUES.map((name) => [name, {}])), seen: listener },
-  topics: { news: { subscriptions: [{ name: "all" }] } },
+  topics: {
+    news: { subscriptions: [{ name: "all" }] },
+    "many/n\"<b>": { subscriptions: range(205).map((n) => ({ name: `s&${String(n).padStart(3, "0")}` })) },
+  },
 });
 
 describe("console: operators", { skip: SKIPPED }, () => {
@@ -55,6 +58,27 @@ describe("console: operators", { skip: SKIPPED }, () => {
       await other.close();
     }
   });
+
+  it("the subscriptions of a topic are shown in pages and found by name", () =>
+    browser.page(async (page) => {
+      await visit(page, entityRoute('many/n"<b>', "subscriptions"), 'many/n"<b>');
+      const table = page.getByRole("region", { name: "Subscriptions" });
+      const names = (count) => range(count).map((n) => `s&${String(n).padStart(3, "0")}`);
+      const headings = async () => (await table.getByRole("rowheader").allInnerTexts()).join(" ");
+      const shown = (expected) => until(async () => (await headings()) === expected.join(" "), expected.at(-1));
+      await shown(names(205).slice(0, 100));
+      const more = page.getByRole("button", { name: "Show more" });
+      await more.click();
+      await shown(names(205).slice(0, 200));
+      await more.click();
+      await shown(names(205));
+      assert.equal(await more.count(), 0);
+      await page.getByLabel("Search by name").fill("S&20");
+      await shown(["s&200", "s&201", "s&202", "s&203", "s&204"]);
+      await page.getByLabel("Search by name").fill("none");
+      await shows(page, "No subscription matches.");
+      await assertAccessible(page, "subscriptions of a topic");
+    }));
 
   /** Sends the given number of messages and dead-letters all of them. */
   async function deadLetter(client, queue, count, reason, description) {

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// The folders for the prefixes of references.
-const FOLDERS: [(&str, &str); 25] = [
+const FOLDERS: [(&str, &str); 26] = [
     ("python/", "tests/python/"),
     ("js/", "tests/js/"),
     ("java/", "tests/java/src/test/java/peeklock/"),
@@ -25,6 +25,7 @@ const FOLDERS: [(&str, &str); 25] = [
     ("console/", "crates/console/src/tests/"),
     ("net/", "crates/net/src/"),
     ("message/", "crates/message/src/"),
+    ("wire/", "crates/wire/src/tests/"),
     ("rules/", "crates/rules/src/"),
     ("sql/", "crates/rules/tests/sql/"),
     ("config/", "crates/peeklock/src/config/tests/"),

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Most addresses remembered; further ones share one count.
 const ADDRESSES_MAX: usize = 4_096;
-/// Failures of an address that are answered without delay, since they may be mistakes.
+/// Failures of an address, and of an authenticated connection, that are answered without delay, since they may be
+/// mistakes.
 const FREE: u32 = 5;
 /// The first delay per attempt, in milliseconds; each further failure doubles it.
 const FIRST_TURN_MS: u64 = 100;
@@ -63,13 +64,37 @@ impl Failures {
                 key = None;
             }
         }
-        let count = counts.entry(key).or_default();
-        count.failures = count.now(now_ms).saturating_add(1).min(COUNT_MAX);
-        count.last_ms = now_ms;
+        counts.entry(key).or_default().add(now_ms);
+    }
+}
+
+/// The attempts of one connection.
+#[derive(Debug, Default)]
+pub struct Attempts(Mutex<Count>);
+
+impl Attempts {
+    /// As [`Failures::wait_ms`]. An authenticated connection does not wait unless it has failures of its own: other
+    /// clients of its address must not delay the renewal of its tokens. A valid token is no licence to guess, though.
+    pub fn wait_ms(&self, failures: &Failures, address: IpAddr, is_authenticated: bool, now_ms: u64) -> u64 {
+        if is_authenticated && self.0.lock().unwrap_or_else(PoisonError::into_inner).now(now_ms) < FREE {
+            return 0;
+        }
+        failures.wait_ms(address, now_ms)
+    }
+
+    /// As [`Failures::failed`].
+    pub fn failed(&self, failures: &Failures, address: IpAddr, now_ms: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms);
+        failures.failed(address, now_ms);
     }
 }
 
 impl Count {
+    fn add(&mut self, now_ms: u64) {
+        self.failures = self.now(now_ms).saturating_add(1).min(COUNT_MAX);
+        self.last_ms = now_ms;
+    }
+
     /// The current count, after forgetting.
     fn now(self, now_ms: u64) -> u32 {
         let forgotten = now_ms.saturating_sub(self.last_ms) / FORGET_MS;
@@ -154,6 +179,22 @@ mod tests {
         let most = (MINUTE_MS / WAIT_MS_MAX + 2) * CONNECTIONS;
         assert!(guesses <= most, "{guesses} guesses in a minute");
         assert_eq!(longest_ms, WAIT_MS_MAX, "a good credential waits no longer either");
+    }
+
+    #[test]
+    fn an_authenticated_connection_waits_for_its_own_failures_only() {
+        let failures = Failures::default();
+        let guesser = Attempts::default();
+        let waits = (0..8).map(|now_ms| {
+            let wait_ms = guesser.wait_ms(&failures, address(1), true, now_ms);
+            guesser.failed(&failures, address(1), now_ms);
+            wait_ms > 0
+        });
+        assert_eq!(waits.collect::<Vec<_>>(), [false, false, false, false, false, true, true, true]);
+        assert_eq!(guesser.wait_ms(&failures, address(1), true, 60_000), 0, "forgotten");
+        let neighbour = Attempts::default();
+        assert_eq!(neighbour.wait_ms(&failures, address(1), true, 8), 0);
+        assert!(neighbour.wait_ms(&failures, address(1), false, 8) > 0);
     }
 
     #[test]

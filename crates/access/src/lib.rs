@@ -29,7 +29,7 @@ use peeklock_engine::{AuthorizationRule, EntityOptions, Rights, Timestamp};
 use tokio::sync::watch;
 
 pub use denied::Denied;
-pub use failures::Failures;
+pub use failures::{Attempts, Failures};
 pub use grant::{Grant, Permission, ShownCredential};
 pub use jwt::{JsonWebPolicy, KeySet, KeySetError, RoleRule};
 pub use keys::is_same_secret;

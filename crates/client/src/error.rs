@@ -74,11 +74,11 @@ impl ClientError {
         })
     }
 
-    /// Whether the credentials are insufficient.
+    /// Whether the credentials are insufficient. Status 403 is a quota, a size or a disabled entity, here and in the SDKs
+    /// (`ServiceBusFailureReason.QuotaExceeded`).
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
-        self.condition()
-            .is_some_and(|condition| ["amqp:unauthorized-access", "401", "403"].contains(&condition))
+        self.condition().is_some_and(|condition| ["amqp:unauthorized-access", "401"].contains(&condition))
     }
 
     /// Whether no server answers at the address.
@@ -104,4 +104,16 @@ pub(crate) fn answer(error: Option<peeklock_wire::performative::Error>) -> Answe
     let condition = if error.condition.is_empty() { "no reason given" } else { &error.condition };
     let description = error.description.map(String::from).unwrap_or_default();
     Answer { condition: condition.to_owned(), description }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_has_nothing_to_do_with_credentials() {
+        let is_unauthorized = |condition| ClientError::refused(condition, "").is_unauthorized();
+        assert!(is_unauthorized("401") && is_unauthorized("amqp:unauthorized-access"));
+        assert!(!is_unauthorized("403") && !is_unauthorized("amqp:resource-limit-exceeded"));
+    }
 }

@@ -147,8 +147,9 @@ impl Call {
             return Err(Error::of(ErrorKind::BodyTypeUnknown, text));
         }
         let (bytes, room) = console.admin.body(body, bytes_max).await?;
-        let read = tokio::task::spawn_blocking(move || serde_json::from_slice(&bytes)).await;
-        let read = read.map_err(|_| Error::internal())?;
+        // The work has the room, because it continues when the client disconnects.
+        let read = move || (serde_json::from_slice(&bytes), room);
+        let (read, room) = tokio::task::spawn_blocking(read).await.map_err(|_| Error::internal())?;
         let read = read.map_err(|error| Error::bad_request(format!("The body is invalid: {error}.")))?;
         Ok((read, room))
     }

@@ -18,26 +18,27 @@ const LOOKED_AT_MAX: usize = 1_000;
 /// Rules returned with a subscription; `GET rules` returns all in pages.
 const RULES_SHOWN: usize = 100;
 
-/// A page of all queues, topics and subscriptions whose path contains a text.
+/// A page of all queues, topics and subscriptions, or of the subscriptions of one topic, whose path contains a text.
 pub(crate) fn list(console: &Console, call: &Call) -> Outcome {
     call.manage(console)?;
     let top = usize::try_from(call.number("top", 100, 1..=TOP_MAX)?).unwrap_or(1);
     let search = call.text("search").map(str::to_lowercase);
-    let kind = call.text("kind");
+    let (kind, topic) = (call.text("kind"), call.text("topic"));
     if !matches!(kind, None | Some("queue" | "topic" | "subscription")) {
         return Err(Error::bad_request("The parameter 'kind' must be queue, topic or subscription."));
     }
     let after = call.text("from").map(call::node).transpose()?;
-    let after = after.as_ref().map(|node| (node.name.as_str(), node.subscription.as_deref()));
     let is_filtered = search.is_some() || kind.is_some();
     let looked_at_max = if is_filtered { LOOKED_AT_MAX } else { top };
-    let nodes = console.admin.namespace.tree(after, looked_at_max);
+    let nodes = nodes(console, topic, after.as_ref(), looked_at_max)?;
     let (mut rows, mut next) = (Vec::new(), None);
     let is_last_page = nodes.len() < looked_at_max;
     let mut nodes = nodes.iter();
     for node in nodes.by_ref() {
         let path = path_of(node);
-        let is_wanted = search.as_ref().is_none_or(|search| path.to_lowercase().contains(&**search))
+        // The path of every subscription of a topic contains the name of the topic.
+        let name = if topic.is_some() { name_of(node) } else { &path };
+        let is_wanted = search.as_ref().is_none_or(|search| name.to_lowercase().contains(&**search))
             && kind.is_none_or(|kind| kind == kind_of(node));
         next = Some(path);
         if is_wanted {
@@ -49,6 +50,27 @@ pub(crate) fn list(console: &Console, call: &Call) -> Outcome {
     }
     let has_more = !is_last_page || nodes.next().is_some();
     found(json!({ "entities": rows, "next": next.filter(|_| has_more) }))
+}
+
+/// Up to `top` nodes after another: of the whole tree, or subscriptions of one topic.
+///
+/// # Errors
+/// 404 if there is no such topic.
+fn nodes(
+    console: &Console,
+    topic: Option<&str>,
+    after: Option<&EntityNode>,
+    top: usize,
+) -> Result<Vec<TreeNode>, Error> {
+    let namespace = &console.admin.namespace;
+    let subscription = after.and_then(|node| node.subscription.as_deref());
+    let Some(topic) = topic.map(call::node).transpose()? else {
+        return Ok(namespace.tree(after.map(|node| (node.name.as_str(), subscription)), top));
+    };
+    let found = namespace.describe(&topic.name).filter(|_| topic.subscription.is_none());
+    let name = found.filter(|found| entity_kind(found) == "topic").ok_or_else(|| not_found(&topic))?.name;
+    let subscriptions = namespace.subscriptions_after(&name, subscription, top).into_iter();
+    Ok(subscriptions.map(|description| TreeNode::Subscription { topic: name.clone(), description }).collect())
 }
 
 /// One entity with its options and, for a subscription, its first rules.
@@ -91,6 +113,13 @@ pub(crate) fn shown(console: &Console, node: &EntityNode) -> Result<Json, Error>
     row.insert("updated_at".into(), time::json(times.updated_at));
     row.insert("accessed_at".into(), accessed_at.map_or(Json::Null, time::json));
     Ok(Json::Object(row))
+}
+
+fn name_of(node: &TreeNode) -> &str {
+    match node {
+        TreeNode::Entity(entity) => &entity.name,
+        TreeNode::Subscription { description, .. } => &description.subscription.name,
+    }
 }
 
 fn path_of(node: &TreeNode) -> String {

@@ -68,7 +68,7 @@ fn parameters(method: &Method, route: &str) -> Result<&'static [&'static str], E
     let methods: &[(Method, &'static [&'static str])] = match route {
         "session" => &[(Method::GET, &["path"])],
         "overview" => &[(Method::GET, &[])],
-        "entities" => &[(Method::GET, &["search", "kind", "from", "top"]), (Method::POST, &[])],
+        "entities" => &[(Method::GET, &["search", "kind", "topic", "from", "top"]), (Method::POST, &[])],
         "entity" => {
             &[(Method::GET, ENTITY_PATH), (Method::PATCH, ENTITY_PATH), (Method::DELETE, ENTITY_PATH)]
         }

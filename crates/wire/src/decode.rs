@@ -32,6 +32,11 @@ impl Reader<'_> {
         self.nested(0)
     }
 
+    /// The next of several values that have the limits of one together.
+    pub(super) fn further_value(&mut self) -> Result<Value> {
+        self.nested(0)
+    }
+
     /// A map with symbol or string keys.
     pub(super) fn fields(&mut self) -> Result<Fields> {
         self.map_of(|reader| Ok(Str::from(reader.text()?)))

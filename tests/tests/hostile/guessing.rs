@@ -9,6 +9,9 @@ use peeklock_tests::codec::{self, Value, code};
 use peeklock_tests::daemon::Daemon;
 use peeklock_tests::http;
 
+const WRONG_TOKEN: &str =
+    "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=AAAA&se=9999999999&skn=RootManageSharedAccessKey";
+
 /// Duration of the refusal of a wrong password.
 fn guess(daemon: &Daemon) -> Duration {
     let began = Instant::now();
@@ -25,9 +28,9 @@ fn guess(daemon: &Daemon) -> Duration {
 /// Duration of the refusal of a wrong signature in this header.
 fn guess_over_http(daemon: &Daemon, header: &str) -> Duration {
     let began = Instant::now();
-    let wrong = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2F&sig=AAAA&se=9999999999&skn=RootManageSharedAccessKey";
-    let request =
-        format!("GET /queue HTTP/1.1\r\nHost: localhost\r\n{header}: {wrong}\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "GET /queue HTTP/1.1\r\nHost: localhost\r\n{header}: {WRONG_TOKEN}\r\nConnection: close\r\n\r\n"
+    );
     assert_eq!(http::status(&http::say(daemon.http(), request.as_bytes()).0), Some(401));
     began.elapsed()
 }
@@ -56,6 +59,21 @@ fn attempts_wait_longer_after_each_failure_and_a_right_key_has_its_turn_as_well(
     for thread in waiting {
         thread.join().unwrap();
     }
+    daemon.assert_sound();
+}
+
+#[test]
+fn a_connection_with_a_valid_token_guesses_no_faster() {
+    let mut daemon = Daemon::with_queues(&["queue"]);
+    let mut stream = TcpStream::connect(daemon.http()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    ask(&mut stream, &http::token());
+    let began = Instant::now();
+    for _ in 0..9 {
+        ask(&mut stream, WRONG_TOKEN);
+    }
+    // Lower limits of the waits only, as above.
+    assert!(began.elapsed() >= Duration::from_millis(100 + 200 + 400 + 800), "{:?}", began.elapsed());
     daemon.assert_sound();
 }
 

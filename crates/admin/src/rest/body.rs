@@ -18,10 +18,12 @@ pub(crate) async fn read(mut body: Body, bytes_max: u64) -> Result<Bytes, Error>
         let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
         Error::of(ErrorKind::BodyTooLarge, text)
     };
-    if body.size_hint().lower() > bytes_max {
+    let declared_bytes = body.size_hint().lower();
+    if declared_bytes > bytes_max {
         return Err(too_long());
     }
-    let mut read = BytesMut::new();
+    // Growing by doubling would copy a large body again and again. Pages that are never written take no memory.
+    let mut read = BytesMut::with_capacity(usize::try_from(declared_bytes).unwrap_or(0));
     loop {
         let frame = timeout(SILENCE_MAX, body.frame()).await;
         let frame = frame.map_err(|_| {

@@ -1,5 +1,7 @@
 //! `POST …/messages`: one message, or a batch.
 
+use std::sync::Arc;
+
 use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
@@ -14,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::broker_properties::{BrokerProperties, MessageSettings};
 use super::draft::Draft;
-use super::limits::Limits;
+use super::limits::{Limits, Room};
 use super::locks::ask;
 use super::place::Place;
 use super::{batch, body, refusal, user_properties};
@@ -22,6 +24,9 @@ use crate::error::Error;
 
 /// Allowed size of a JSON batch beyond twice the size of its messages.
 const BATCH_MARGIN_BYTES: u64 = 64 * 1024;
+
+/// Size of the body of a single message from which it is copied outside the runtime's threads.
+const ASIDE_FROM_BYTES: usize = 1 << 20;
 
 /// Sends the messages of a request.
 ///
@@ -43,17 +48,12 @@ pub(super) async fn send(
         false => place.message_bytes_max,
     };
     let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
-    let room = limits.body(announced_bytes).await?;
+    let room = Arc::new(limits.body(announced_bytes).await?);
     let body = body::read(body, body_bytes_max).await?;
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
-    let parts = if is_batch { batch::Parts::of(&body) } else { batch::Parts::default() };
-    let _more = if is_batch { Some(limits.more(&room, parts.memory_bytes(wanted)).await?) } else { None };
-    let messages = match single {
-        Some(single) => SmallVec::from_iter([Draft { body, ..single }.into_message(wanted, now_ms)?]),
-        // Parsing may take long enough to delay other tasks.
-        None => tokio::task::spawn_blocking(move || read_batch(&body, parts.messages, wanted, now_ms))
-            .await
-            .map_err(|_| Error::internal())??,
+    let (messages, _more) = match single {
+        Some(single) => (read_single(&room, Draft { body, ..single }, wanted, now_ms).await?, None),
+        None => read_batch(limits, &room, body, wanted, now_ms).await?,
     };
     check_total(&messages, place.message_bytes_max)?;
     match ask(&place.partition, Command::Send { messages }).await? {
@@ -61,6 +61,22 @@ pub(super) async fn send(
         Answer::Sent(Err(refused)) => Err(refusal::error(&refused)),
         _ => Err(Error::internal()),
     }
+}
+
+/// Runs work on a body outside the runtime's threads: a large batch takes seconds, in which other connections would
+/// wait. The work keeps its memory reserved, because it continues when the client disconnects.
+async fn aside<R, T>(reserved: &R, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error>
+where
+    R: Clone + Send + 'static,
+    T: Send + 'static,
+{
+    let reserved = reserved.clone();
+    let work = move || {
+        let done = work();
+        drop(reserved);
+        done
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::internal())
 }
 
 /// The documented answer: only the content type of the request.
@@ -83,7 +99,35 @@ fn draft(headers: &HeaderMap, content_type: Option<&HeaderValue>) -> Result<Draf
     Ok(Draft { settings, user: user_properties::read(headers), body: Bytes::new() })
 }
 
-fn read_batch(
+async fn read_single(
+    room: &Arc<Room>,
+    draft: Draft,
+    wanted: RequiredProperties,
+    now_ms: u64,
+) -> Result<SmallVec<[NewMessage; 1]>, Error> {
+    let is_large = draft.body.len() > ASIDE_FROM_BYTES;
+    let read = move || draft.into_message(wanted, now_ms);
+    let message = if is_large { aside(room, read).await?? } else { read()? };
+    Ok(SmallVec::from_iter([message]))
+}
+
+/// The messages of a batch, and the memory reserved for them beside its body's.
+async fn read_batch(
+    limits: &Limits,
+    room: &Arc<Room>,
+    body: Bytes,
+    wanted: RequiredProperties,
+    now_ms: u64,
+) -> Result<(SmallVec<[NewMessage; 1]>, Option<Arc<Room>>), Error> {
+    let counted = body.clone();
+    let parts = aside(room, move || batch::Parts::of(&counted)).await?;
+    let more = Arc::new(limits.more(room, parts.memory_bytes(wanted)).await?);
+    let held = (Arc::clone(room), Arc::clone(&more));
+    let messages = aside(&held, move || parse_batch(&body, parts.messages, wanted, now_ms)).await??;
+    Ok((messages, Some(more)))
+}
+
+fn parse_batch(
     body: &[u8],
     count: usize,
     wanted: RequiredProperties,

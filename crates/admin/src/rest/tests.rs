@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,7 +11,7 @@ use axum::http::Request;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use peeklock_access::{Access, Policy};
-use peeklock_budget::Budget;
+use peeklock_budget::{Budget, Owner};
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
 use peeklock_engine::{QueueOptions, Timestamp};
 use peeklock_storage::{MemoryStore, ShardId, Store};
@@ -115,6 +116,31 @@ async fn a_batch_that_takes_more_memory_than_all_bodies_may_is_refused() {
         let body = format!("[{}]", vec![message; messages].join(","));
         assert_eq!(send_batch(&broker, body).await, status, "{messages} {}", properties.len());
     }
+}
+
+#[test]
+fn a_batch_is_counted_and_read_outside_the_runtime_and_keeps_its_memory_after_a_disconnect() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let budget = Budget::new(128 << 20);
+        let used = || budget.used_by(Owner::HttpRequests);
+        let broker = broker_within(budget.clone()).await;
+        let (occupied, end) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || end.recv());
+        let too_many = format!("[{}]", vec!["{}"; 200_000].join(","));
+        let mut request = Box::pin(send_batch(&broker, too_many));
+        for _ in 0..1_000 {
+            assert!(poll_once(&mut request).is_pending(), "counted by a thread of the runtime");
+        }
+        let held = used();
+        assert!(held > 0);
+        drop(request);
+        assert_eq!(used(), held, "the work has not ended yet");
+        drop(occupied);
+        while used() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
 }
 
 /// The smallest `memory_max` is 128 MiB.

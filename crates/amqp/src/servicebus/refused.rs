@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use peeklock_access::Grant;
+use peeklock_access::{Attempts, Grant};
 
 use super::authorization::Verified;
 use super::envelope::Answer;
@@ -30,9 +30,10 @@ struct TokenAttempt {
     missing: Option<Fault>,
 }
 
-/// Delayed attempts.
+/// Delayed attempts, and the failures of the connection.
 #[derive(Default)]
 pub(super) struct Late {
+    attempts: Attempts,
     due: VecDeque<(NowMs, Attempt)>,
 }
 
@@ -70,8 +71,7 @@ impl ConnectionHandler {
         self.attempt(Attempt::Sasl(outcome), has_failed, connection);
     }
 
-    /// Handles a token, valid or not; `missing` is the answer to a valid one whose entity does not exist. Attempts of
-    /// an authenticated peer are not delayed.
+    /// Handles a token, valid or not; `missing` is the answer to a valid one whose entity does not exist.
     pub(super) fn handle_token(
         &mut self,
         reply_to: ReplyTo,
@@ -81,20 +81,17 @@ impl ConnectionHandler {
     ) {
         let has_failed = matches!(&result, Err(Fault::Denied(denied)) if denied.may_be_guess());
         let attempt = Attempt::Token(Box::new(TokenAttempt { reply_to, result, missing }));
-        if self.authorization.is_unauthenticated() {
-            self.attempt(attempt, has_failed, connection);
-        } else {
-            self.conclude_attempt(attempt, connection);
-        }
+        self.attempt(attempt, has_failed, connection);
     }
 
     /// Concludes an attempt, after a delay if earlier attempts from the peer's address failed.
     fn attempt(&mut self, attempt: Attempt, has_failed: bool, connection: &mut Connection) {
         let (now, mut wait_ms) = (self.now, 0);
         if let Some(address) = self.peer.address {
-            wait_ms = self.failures.wait_ms(address.ip(), now);
+            let is_authenticated = !self.authorization.is_unauthenticated();
+            wait_ms = self.late.attempts.wait_ms(&self.failures, address.ip(), is_authenticated, now);
             if has_failed {
-                self.failures.failed(address.ip(), now);
+                self.late.attempts.failed(&self.failures, address.ip(), now);
             }
         }
         match wait_ms {

@@ -85,6 +85,25 @@ async fn entities_are_found_by_text_and_kind() {
 }
 
 #[tokio::test]
+async fn subscriptions_of_one_topic_are_listed_in_pages() {
+    let broker = Broker::with_entities().await;
+    for path in ["news/Subscriptions/b", "news/Subscriptions/c"] {
+        broker.post("entities", &json!({ "path": path, "kind": "subscription" })).await.json(201);
+    }
+    let first = broker.get("entities?topic=NEWS&top=2").await.json(200);
+    assert_eq!(paths(&first), ["news/Subscriptions/all", "news/Subscriptions/b"]);
+    let next = first["next"].as_str().unwrap();
+    let last = broker.get(&format!("entities?topic=news&top=2&from={next}")).await.json(200);
+    assert_eq!(paths(&last), ["news/Subscriptions/c"]);
+    assert_eq!(last["next"], Json::Null, "other entities follow in the tree");
+    let found = broker.get("entities?topic=news&search=B").await.json(200);
+    assert_eq!(paths(&found), ["news/Subscriptions/b"]);
+    for path in ["q", "none", "news/Subscriptions/all"] {
+        broker.get(&format!("entities?topic={path}")).await.refused(404, "entity-not-found", path);
+    }
+}
+
+#[tokio::test]
 async fn an_entity_has_its_options_by_the_names_of_the_atom_api() {
     let broker = Broker::with_entities().await;
     let queue = broker.get("entity?path=Q").await.json(200);
@@ -117,7 +136,7 @@ async fn unknown_routes_and_parameters_are_refused_with_the_known_ones() {
     broker.get("entities?tpo=5").await.refused(
         400,
         "invalid-argument",
-        "known here: search, kind, from, top",
+        "known here: search, kind, topic, from, top",
     );
     broker.get("entities?top=0").await.refused(400, "invalid-argument", "from 1 to 1000");
     broker.get("entities?top=5&top=6").await.refused(400, "invalid-argument", "twice");

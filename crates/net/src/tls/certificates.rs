@@ -116,7 +116,13 @@ impl Certificates {
             (Some(local), _) => local.ensure(now)?,
             (None, CertificateSource::Local { .. }) => return Ok(()),
         };
-        self.tls.set(identity, self.options.client_ca.as_deref())
+        let file = identity.certificate_file.clone();
+        let refused = identity.refused_at(now);
+        self.tls.set(identity, self.options.client_ca.as_deref())?;
+        if let Some(reason) = refused {
+            tracing::warn!(file = %file.display(), reason, "clients that verify the TLS certificate refuse it");
+        }
+        Ok(())
     }
 
     /// Reloads when files change and before certificates expire, for as long as it is polled.

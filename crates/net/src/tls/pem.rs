@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::{TlsError, provider};
+use super::{TlsError, certificate_fields, provider};
 
 const CERTIFICATE: &str = "TLS certificate";
 const KEY: &str = "TLS key";
@@ -37,7 +38,8 @@ impl Identity {
         match CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider()) {
             Ok(_) => Ok(Self { chain, key, certificate_file: certificate_file.to_owned() }),
             Err(rustls::Error::InconsistentKeys(_)) => {
-                let reason = format!("is not the key of the certificate {}", certificate_file.display());
+                let reason =
+                    format!("is not the key of the first certificate in {}", certificate_file.display());
                 Err(TlsError::content(KEY, key_file, reason))
             }
             Err(error @ rustls::Error::InvalidCertificate(_)) => {
@@ -45,6 +47,30 @@ impl Identity {
             }
             Err(error) => refused(KEY, key_file, error),
         }
+    }
+
+    /// Why clients that verify the certificate refuse it at this time.
+    pub(super) fn refused_at(&self, now: SystemTime) -> Option<&'static str> {
+        let own = self.chain.first()?;
+        let (begin, end) = (certificate_fields::begin(own)?, certificate_fields::end(own)?);
+        match (begin > now, end < now) {
+            (true, _) => Some("it is not valid yet"),
+            (_, true) => Some("it has expired"),
+            _ => None,
+        }
+    }
+}
+
+/// The text of a parser's error; its own text has lines of the file as lists of numbers.
+fn damage(error: pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            format!("is damaged: it has no line \"-----END {}-----\"", String::from_utf8_lossy(&end_marker))
+        }
+        pem::Error::IllegalSectionStart { .. } => {
+            "is damaged: a line \"-----BEGIN ...-----\" is incomplete".to_owned()
+        }
+        error => format!("is damaged: {error}"),
     }
 }
 
@@ -55,7 +81,7 @@ pub(super) fn certificates(
 ) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = fs::read(file).map_err(|error| TlsError::file(what, file, error))?;
     let list: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&text).collect();
-    let list = list.map_err(|error| TlsError::content(what, file, format!("is damaged: {error}")))?;
+    let list = list.map_err(|error| TlsError::content(what, file, damage(error)))?;
     if list.is_empty() {
         let reason = "holds no certificate; it must be PEM, with a line \"-----BEGIN CERTIFICATE-----\"";
         return Err(TlsError::content(what, file, reason));
@@ -76,6 +102,28 @@ pub(super) fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
             let reason = "holds no private key; it must be PEM, with a line \"-----BEGIN PRIVATE KEY-----\"";
             TlsError::content(KEY, file, reason)
         }
-        error => TlsError::content(KEY, file, format!("is damaged: {error}")),
+        error => TlsError::content(KEY, file, damage(error)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+
+    use super::super::local::Local;
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_checked_against_the_time() {
+        let home = TempDir::new().unwrap();
+        let identity = Local::new(home.path().to_owned(), &[]).ensure(SystemTime::now()).unwrap();
+        let own = identity.chain.first().unwrap();
+        let (begin, end) = (certificate_fields::begin(own).unwrap(), certificate_fields::end(own).unwrap());
+        let second = Duration::from_secs(1);
+        assert_eq!(identity.refused_at(begin - second), Some("it is not valid yet"));
+        assert_eq!([begin, end].map(|at| identity.refused_at(at)), [None, None]);
+        assert_eq!(identity.refused_at(end + second), Some("it has expired"));
+    }
 }

@@ -318,7 +318,10 @@ async fn changed_files_count_and_broken_ones_do_not() {
 
     fs::copy(&two, &certificate).unwrap();
     let error = certificates.reload().unwrap_err().to_string();
-    assert!(error.contains("tls.key") && error.contains("is not the key of the certificate"), "{error}");
+    assert!(
+        error.contains("tls.key") && error.contains("is not the key of the first certificate"),
+        "{error}"
+    );
     certificates.look();
     assert_eq!(meet(&tls, &first, "one.example").await, Ok(None), "the old one stays");
 
@@ -346,7 +349,7 @@ fn broken_files_are_refused_with_file_and_reason() {
     for (certificate, key, client_ca, file, reason) in [
         (&missing, &good_key, None, "missing.pem", "No such file"),
         (&nonsense, &good_key, None, "nonsense.pem", "holds no certificate"),
-        (&torn, &good_key, None, "torn.pem", "is damaged"),
+        (&torn, &good_key, None, "torn.pem", "it has no line \"-----END CERTIFICATE-----\""),
         (&wrong, &good_key, None, "wrong.pem", "can't be used"),
         (&good, &missing, None, "missing.pem", "No such file"),
         (&good, &nonsense, None, "nonsense.pem", "holds no private key"),

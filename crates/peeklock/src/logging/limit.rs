@@ -20,11 +20,12 @@ const REFILL_EVERY: Duration = Duration::from_millis(200);
 /// Interval of logging the counts of dropped lines.
 pub(super) const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Modules with lines that peers can cause at will; operators' actions are logged completely.
-const PEERS: [&str; 6] = [
+const PEERS: [&str; 7] = [
     "peeklock_amqp",
     "peeklock_net",
     "peeklock_admin",
     "peeklock_access",
+    "peeklock_console",
     "peeklock::serve::http",
     audit::TARGET,
 ];

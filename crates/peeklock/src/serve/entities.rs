@@ -1,9 +1,10 @@
 //! Creates and updates the declared queues and topics.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use peeklock_engine::runtime::Namespace;
-use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions, same_name};
+use peeklock_engine::{EntityOptions, QueueOptions, TopicOptions, name_key, same_name};
 use peeklock_storage::Limits;
 
 use super::error::ServeError;
@@ -111,9 +112,9 @@ fn find_undeclared(stored: &[Entity], config: &Config) {
     let queues = config.queues.iter().map(|queue| &queue.name).chain(&config.queues_if_missing);
     let topics = config.topics.iter().map(|topic| &topic.name);
     let asked = config.topics_if_missing.iter().map(|asked| &asked.topic);
-    let declared: Vec<&String> = queues.chain(topics).chain(asked).collect();
-    let is_declared = |name: &String| declared.iter().any(|declared| same_name(declared, name));
-    let others = stored.iter().filter(|(name, _)| !is_declared(name));
+    // A set: with ten thousand entities, comparing all pairs of names takes seconds.
+    let declared: HashSet<Box<str>> = queues.chain(topics).chain(asked).map(|name| name_key(name)).collect();
+    let others = stored.iter().filter(|(name, _)| !declared.contains(&name_key(name)));
     note_undeclared(others.map(|(name, options)| format!("{} \"{name}\"", kind(options))).collect());
 }
 

@@ -20,7 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use peeklock_access::{Access, Denied, Failures};
+use peeklock_access::{Access, Attempts, Denied, Failures};
 use peeklock_admin::{Admission, token_header};
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
@@ -81,6 +81,7 @@ struct ConnectionState {
     /// Held while the connection is protected from eviction as an authenticated one.
     regular: OnceLock<OwnedSemaphorePermit>,
     failed_attempts: Arc<FailedAttempts>,
+    attempts: Attempts,
     /// Whether a complete request head has arrived.
     arrived: AtomicBool,
     upgrade: Mutex<Option<OnUpgrade>>,
@@ -120,6 +121,7 @@ impl Http {
             authenticated: Arc::clone(&self.authenticated),
             regular: OnceLock::new(),
             failed_attempts: Arc::clone(&self.failed_attempts),
+            attempts: Attempts::default(),
             arrived: AtomicBool::new(false),
             upgrade: Mutex::default(),
             metrics: self.metrics.clone(),
@@ -248,7 +250,7 @@ impl ConnectionState {
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
         let asked = Asked::of(&request);
         let has_token = asked.token.is_some();
-        if has_token && self.regular.get().is_none() {
+        if has_token {
             self.wait_for_turn().await;
         }
         let (router, this) = (self.router.clone(), Arc::clone(&self));
@@ -267,7 +269,8 @@ impl ConnectionState {
         asked.log_refusal(this.peer.address, response.status());
         let may_be_guess = response.extensions().get::<Denied>().is_none_or(Denied::may_be_guess);
         if has_token && may_be_guess && response.status() == StatusCode::UNAUTHORIZED {
-            this.failed_attempts.failures.failed(this.peer.address.ip(), this.failed_attempts.now_ms());
+            let FailedAttempts { failures, .. } = &*this.failed_attempts;
+            this.attempts.failed(failures, this.peer.address.ip(), this.failed_attempts.now_ms());
         }
         pages::share(&mut response, &source);
         response
@@ -275,8 +278,9 @@ impl ConnectionState {
 
     /// Delays an authentication attempt after earlier failures, so that guessing is slow.
     async fn wait_for_turn(&self) {
+        let (tried, is_authenticated) = (&self.failed_attempts, self.regular.get().is_some());
         let wait_ms =
-            self.failed_attempts.failures.wait_ms(self.peer.address.ip(), self.failed_attempts.now_ms());
+            self.attempts.wait_ms(&tried.failures, self.peer.address.ip(), is_authenticated, tried.now_ms());
         if wait_ms > 0 {
             sleep(Duration::from_millis(wait_ms)).await;
         }

@@ -1,6 +1,6 @@
 //! Creates and updates the declared subscriptions.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{Mailbox, Namespace, Output, Request, Response, SubscriptionRef};
@@ -82,10 +82,10 @@ fn missing(namespace: &Namespace, topic: &str, config: &Config) -> Vec<Subscript
 fn find_undeclared(namespace: &Namespace, topic: &TopicConfig, config: &Config) {
     let in_file = topic.subscriptions.iter().map(|subscription| &subscription.name);
     let asked = config.topics_if_missing.iter().filter(|asked| same_name(&asked.topic, &topic.name));
-    let declared: Vec<&String> =
-        in_file.chain(asked.filter_map(|asked| asked.subscription.as_ref())).collect();
+    let asked = asked.filter_map(|asked| asked.subscription.as_ref());
+    let declared: HashSet<Box<str>> = in_file.chain(asked).map(|name| name_key(name)).collect();
     let stored = namespace.subscription_names(&topic.name).unwrap_or_default().into_iter();
-    let others = stored.filter(|name| !declared.iter().any(|declared| same_name(declared, name)));
+    let others = stored.filter(|name| !declared.contains(&name_key(name)));
     let others = others.map(|name| format!("subscription \"{name}\" of topic \"{}\"", topic.name));
     note_undeclared(others.collect());
 }
@@ -121,11 +121,11 @@ async fn stored_rules(subscription: &SubscriptionRef) -> Option<Vec<Arc<Rule>>> 
 
 /// Whether two sets of rules have the same names and match the same messages, in any order.
 fn same_rules(stored: &[Arc<Rule>], declared: &[Rule]) -> bool {
-    stored.len() == declared.len()
-        && declared.iter().all(|rule| {
-            let stored = stored.iter().find(|stored| same_name(&stored.name, &rule.name));
-            stored.is_some_and(|stored| same_rule(stored, rule))
-        })
+    let by_name: HashMap<Box<str>, &Rule> =
+        stored.iter().map(|stored| (name_key(&stored.name), &**stored)).collect();
+    let is_stored =
+        |rule: &Rule| by_name.get(&name_key(&rule.name)).is_some_and(|stored| same_rule(stored, rule));
+    stored.len() == declared.len() && declared.iter().all(is_stored)
 }
 
 fn same_rule(one: &Rule, other: &Rule) -> bool {

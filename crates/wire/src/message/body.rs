@@ -56,15 +56,17 @@ impl Sections {
     /// Decodes the body of a message; a footer is ignored.
     ///
     /// # Errors
-    /// [`DecodeError`], also when there are more than [`Value::ELEMENTS_MAX`] elements in a section.
+    /// [`DecodeError`], also when there are more than [`Value::ELEMENTS_MAX`] elements in all sections.
     pub fn decode_body(&self) -> Result<Body, DecodeError> {
-        let mut data: Vec<Bytes> = Vec::new();
+        // Of many short sections no list is made, which would be much larger than the body.
+        let (mut data, mut further) = (Bytes::new(), BytesMut::new());
         let mut sequence = Vec::new();
         let mut reader = Reader::new(&self.body);
         while !reader.is_empty() {
             match reader.descriptor()? {
-                Some(descriptor::DATA) => data.push(reader.binary()?),
-                Some(descriptor::AMQP_SEQUENCE) => match reader.value()? {
+                Some(descriptor::DATA) if data.is_empty() => data = reader.binary()?,
+                Some(descriptor::DATA) => further.extend_from_slice(&reader.binary()?),
+                Some(descriptor::AMQP_SEQUENCE) => match reader.further_value()? {
                     Value::List(elements) => sequence.extend(elements),
                     _ => return Err(DecodeError::new("a sequence that is not a list")),
                 },
@@ -76,10 +78,7 @@ impl Sections {
         if !sequence.is_empty() {
             return Ok(Body::Sequence(sequence));
         }
-        Ok(Body::Data(match data.as_slice() {
-            [one] => one.clone(),
-            several => several.concat().into(),
-        }))
+        Ok(Body::Data(if further.is_empty() { data } else { [data, further.freeze()].concat().into() }))
     }
 }
 

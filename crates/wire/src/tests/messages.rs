@@ -315,3 +315,16 @@ fn bodies_of_every_kind_are_decoded() {
     let sequence = [&[0x00, 0x53, 0x76][..], &Value::List(vec![Value::Int(1)]).to_bytes()].concat();
     assert_eq!(body(&[&sequence, &sequence]), Ok(Body::Sequence(vec![Value::Int(1), Value::Int(1)])));
 }
+
+/// Otherwise a body of many sections would become values that are many times larger than it.
+#[test]
+fn a_body_of_sequences_has_as_many_elements_as_one_value() {
+    let section = |elements| {
+        let list = Value::List(vec![Value::List(vec![Value::Null; elements])]);
+        [&[0x00, 0x53, 0x76][..], &list.to_bytes()].concat()
+    };
+    let half = usize::try_from(Value::ELEMENTS_MAX / 2).unwrap();
+    let body = |parts: &[&[u8]]| split(parts).unwrap().decode_body();
+    assert!(body(&[&section(half - 1), &section(half - 1)]).is_ok());
+    assert!(body(&[&section(half - 1), &section(half)]).is_err());
+}

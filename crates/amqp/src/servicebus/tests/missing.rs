@@ -87,3 +87,25 @@ fn a_connection_with_a_good_token_for_a_missing_entity_counts_as_authenticated()
     assert!(!harness.server.is_closed());
     assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202);
 }
+
+#[test]
+fn guesses_of_an_authenticated_connection_are_delayed_as_well() {
+    let peer = Peer { address: Some(([192, 0, 2, 1], 5000).into()), ..Peer::default() };
+    let mut harness = Harness::with(access(), &peer);
+    let cbs = harness.requester("$cbs");
+    assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202);
+    let wrong = NAMESPACE.replace("sig=zo5", "sig=zo6");
+    for _ in 0..5 {
+        assert_eq!(put(&mut harness, cbs, "sb://localhost/q", &wrong).0, 401, "may be a mistake");
+    }
+    let properties = [
+        ("operation", Value::String("put-token".into())),
+        ("name", Value::String("sb://localhost/q".into())),
+    ];
+    harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &Value::String(wrong.into())));
+    assert!(harness.messages().is_empty());
+    harness.advance(5_000);
+    assert_eq!(harness.messages().len(), 1);
+    harness.advance(600_000);
+    assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202, "failures are forgotten");
+}

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { pages } from "../api.js";
 import { count, rate, size, subscriptionOf } from "../format.js";
 import { useDebounced, usePoll, useTitle } from "../parts/hooks.js";
+import { MoreRows } from "../parts/polledlist.js";
 import { currentRate, levels, record, recordLevel } from "../parts/rates.js";
 import { Button, Empty, ErrorBox, Loading, Pill, Spark, StatusPill, Table } from "../parts/ui.js";
 import { entityHref } from "../router.js";
@@ -83,14 +84,7 @@ export function EntitiesScreen({ search: initial }: { search: string }) {
           ))}
         </Table>
       )}
-      {data?.next && (
-        <p>
-          <Button onClick={() => setRows(rows + PAGE)} disabled={rows >= ROWS_MAX}>
-            Show more
-          </Button>{" "}
-          <span class="hint">{rows >= ROWS_MAX ? "Search to find more." : `${count(data.rows.length)} so far`}</span>
-        </p>
-      )}
+      {data?.next && <MoreRows rows={data.rows.length} isAtMost={rows >= ROWS_MAX} more={() => setRows(rows + PAGE)} />}
       {isCreating && <CreateDialog onClose={() => setCreating(false)} onCreated={reload} />}
     </>
   );

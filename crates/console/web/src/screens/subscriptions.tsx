@@ -1,31 +1,38 @@
 // Subscriptions of a topic.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { pages } from "../api.js";
 import { count, rate, subscriptionOf } from "../format.js";
-import { usePoll } from "../parts/hooks.js";
+import { useDebounced, usePoll } from "../parts/hooks.js";
 import { currentRate, record } from "../parts/rates.js";
-import { PolledList } from "../parts/polledlist.js";
+import { MoreRows, PolledList } from "../parts/polledlist.js";
 import { Button, Empty, StatusPill, Table } from "../parts/ui.js";
 import { entityHref } from "../router.js";
 import type { Entity } from "../types.js";
 import { CreateDialog } from "./create.js";
 
-const SUBSCRIPTIONS_MAX = 2000;
+const PAGE = 100;
+/** At most this many rows are refreshed automatically; the search finds the rest. */
+const ROWS_MAX = 1000;
 
 export function SubscriptionsTab({ topic }: { topic: string }) {
   const [isCreating, setCreating] = useState(false);
+  const [text, setText] = useState("");
+  const [rowsMax, setRowsMax] = useState(PAGE);
+  const search = useDebounced(text.trim());
+  useEffect(() => setRowsMax(PAGE), [topic, search]);
   const polled = usePoll(
     async (signal) => {
-      const page = await pages<Entity>("entities", { search: `${topic}/Subscriptions/`, kind: "subscription" }, "entities", SUBSCRIPTIONS_MAX, signal);
-      const rows = page.rows.filter((row) => subscriptionOf(row.path)?.topic.toLowerCase() === topic.toLowerCase());
-      for (const row of rows) record(row.path, row.totals);
-      return rows;
+      const page = await pages<Entity>("entities", { topic, search, top: PAGE }, "entities", rowsMax, signal);
+      for (const row of page.rows) record(row.path, row.totals);
+      return page;
     },
-    [topic],
+    [topic, search, rowsMax],
     3000,
   );
-  const empty = (
+  const empty = search ? (
+    <Empty title="No subscription matches." />
+  ) : (
     <Empty title="This topic has no subscriptions.">
       <p>Messages sent to the topic are accepted and discarded. A subscription receives a copy of each message that matches one of its rules.</p>
     </Empty>
@@ -36,8 +43,9 @@ export function SubscriptionsTab({ topic }: { topic: string }) {
         <Button kind="primary" onClick={() => setCreating(true)}>
           Create a subscription…
         </Button>
+        <input type="search" data-search aria-label="Search by name" placeholder="Search by name" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </div>
-      <PolledList what="subscriptions" polled={polled} rows={polled.data ?? undefined} empty={empty}>
+      <PolledList what="subscriptions" polled={polled} rows={polled.data?.rows} empty={empty}>
         {(subscriptions) => (
           <Table
             label="Subscriptions"
@@ -73,6 +81,7 @@ export function SubscriptionsTab({ topic }: { topic: string }) {
           </Table>
         )}
       </PolledList>
+      {polled.data?.next && <MoreRows rows={polled.data.rows.length} isAtMost={rowsMax >= ROWS_MAX} more={() => setRowsMax(rowsMax + PAGE)} />}
       {isCreating && <CreateDialog topic={topic} onClose={() => setCreating(false)} onCreated={polled.reload} />}
     </>
   );
