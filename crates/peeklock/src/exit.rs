@@ -1,5 +1,6 @@
 //! Exit codes, as `peeklock --help` documents them.
 
+use std::io;
 use std::process::ExitCode;
 
 /// The exit code of the process.
@@ -7,13 +8,31 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Success.
     Success = 0,
-    /// Something failed at run time: an address in use, a failed write; for `health`: not healthy.
+    /// Something failed at run time, and another start may succeed: an address in use, a failed write, an error of the
+    /// device; for `health`: not healthy.
     Failure = 1,
     /// The command line or the configuration is wrong. Also clap's code for usage errors.
     Usage = 2,
     /// The data directory is damaged, locked by another process, or inaccessible; a database is damaged or has lost
     /// records.
     Data = 3,
+}
+
+impl Exit {
+    /// The exit code if a file of the configuration can't be used: [`Self::Usage`] if its path or permissions are at fault,
+    /// [`Self::Failure`] if another start may succeed, as after a lack of descriptors or an error of the device.
+    pub(crate) fn of_file(error: &io::Error) -> Self {
+        use io::ErrorKind::{
+            InvalidData, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+        };
+        match error.kind() {
+            // Text that is not UTF-8 is invalid data.
+            InvalidData | IsADirectory | NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem => {
+                Self::Usage
+            }
+            _ => Self::Failure,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

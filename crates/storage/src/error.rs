@@ -62,10 +62,10 @@ pub enum Error {
         /// The cause.
         reason: String,
     },
-    /// The system lacks file descriptors, memory or threads, which says nothing about the store. Otherwise as
-    /// [`Self::Unavailable`].
-    #[error("a system resource is exhausted: {reason}")]
-    Exhausted {
+    /// A call of the operating system failed: a lack of file descriptors, memory or space, an error of the device. That
+    /// says nothing about the store's contents or settings, and may pass. Otherwise as [`Self::Unavailable`].
+    #[error("a call of the system failed: {reason}")]
+    System {
         /// The failed operation and the system's error.
         reason: String,
     },
@@ -105,6 +105,6 @@ impl Error {
     /// Whether the store could not be asked, which says nothing about its contents.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Exhausted { .. })
+        matches!(self, Self::Unavailable { .. } | Self::System { .. })
     }
 }

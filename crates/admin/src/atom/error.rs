@@ -79,7 +79,7 @@ impl Error {
             StorageError::TooLarge { reason } => Self::bad_request(sentence(reason)),
             // Nothing was changed, and a retry may reach the shard's next owner.
             StorageError::Unavailable { .. }
-            | StorageError::Exhausted { .. }
+            | StorageError::System { .. }
             | StorageError::Unreadable { .. }
             | StorageError::Fenced { .. }
             | StorageError::Stopped { .. } => {

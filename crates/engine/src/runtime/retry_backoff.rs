@@ -59,7 +59,7 @@ mod tests {
             reason: "test".to_owned(),
         };
         let unavailable = Error::Unavailable { reason: "test".to_owned() };
-        let exhausted = Error::Exhausted { reason: "test".to_owned() };
+        let exhausted = Error::System { reason: "test".to_owned() };
         assert!(!backoff.allows_for(&unreadable) && backoff.allows_for(&unavailable));
         assert!(backoff.allows_for(&exhausted));
         assert!(RetryBackoff::default().allows_for(&unreadable));

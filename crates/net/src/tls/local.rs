@@ -121,7 +121,10 @@ impl Local {
             let reason = format!("{reason}; repair it, or remove {directory} to create new certificates");
             TlsError::content("CA key", &key, reason)
         };
-        let stored = Identity::read(&certificate, &key).map_err(|error| advice(error.to_string()))?;
+        let stored = Identity::read(&certificate, &key).map_err(|error| match error.is_damage() {
+            true => advice(error.to_string()),
+            false => error,
+        })?;
         let identity = match self.restore_previous_authority(&stored, now)? {
             Some(previous) => previous,
             None if !lasts(&stored, now, CA_DAYS_LEFT_MIN) => return self.renew_authority(now).map(Some),

@@ -60,6 +60,16 @@ impl TlsError {
     fn content(what: &'static str, file: &Path, reason: impl Into<String>) -> Self {
         Self::Content { what, file: file.to_owned(), reason: reason.into() }
     }
+
+    /// Whether a file is missing or has other contents. All other errors, such as a lack of descriptors, say nothing about
+    /// the file.
+    fn is_damage(&self) -> bool {
+        match self {
+            Self::File { error, .. } => error.kind() == io::ErrorKind::NotFound,
+            Self::Content { .. } => true,
+            Self::Make(_) => false,
+        }
+    }
 }
 
 /// The TLS settings of new connections; changes at run time don't affect existing ones.

@@ -48,7 +48,7 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
                 output::error(format!("the configuration has {}\n{problems}", problems.count()));
                 notes.iter().for_each(output::note);
             }
-            Exit::Usage
+            problems.exit
         }
     }
 }
@@ -61,9 +61,9 @@ fn check(args: &CheckArgs) -> Result<(FileConfig, Vec<String>), (Problems, Vec<S
         .map_err(|error| (Problems::unreadable(file.clone(), &error), Vec::new()))?;
     let reach = if args.text_only { Reach::Text } else { Reach::Machine(Box::new(variables(&args.file))) };
     let Findings { problems, notes } = config::examine(&config, &text, &reach);
-    let notes = Problems { file: file.clone(), list: notes };
+    let notes = Problems::mistakes(file.clone(), notes);
     let notes: Vec<String> = notes.lines().collect();
-    if problems.is_empty() { Ok((config, notes)) } else { Err((Problems { file, list: problems }, notes)) }
+    if problems.is_empty() { Ok((config, notes)) } else { Err((Problems::mistakes(file, problems), notes)) }
 }
 
 /// The settings that `serve` would read from the variables of this process, with this file.

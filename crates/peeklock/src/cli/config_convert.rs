@@ -27,7 +27,7 @@ pub(super) fn run(args: &ConvertArgs) -> Exit {
         }
         Err(problems) => {
             output::error(format!("the configuration has {}\n{problems}", problems.count()));
-            Exit::Usage
+            problems.exit
         }
     }
 }

@@ -55,9 +55,9 @@ Order of precedence: flag, variable PEEKLOCK_..., configuration file, default.
 
 Exit codes:
   0  success
-  1  failure at run time: address in use, failed write, too few file descriptors, second signal while
-     draining; `health`: not healthy; of a command for messages and entities: no connection, or the broker
-     refused
+  1  failure at run time: address in use, failed write or device, too few file descriptors, second
+     signal while draining; `health`: not healthy; of a command for messages and entities: no connection,
+     or the broker refused
   2  wrong command line or configuration
   3  data directory damaged, locked by another process, or out of reach; a database that is damaged or has
      lost records";

@@ -34,7 +34,7 @@ impl Failure {
             _ => Exit::Failure,
         };
         let message = match error {
-            Error::Unavailable { reason } => reason.clone(),
+            Error::Unavailable { reason } | Error::System { reason } => reason.clone(),
             _ => error.to_string(),
         };
         Self { message, exit }

@@ -144,7 +144,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
     if errors.is_empty() {
         let notes = Collector::new(text);
         config = read(document.get_ref(), &problems, &notes);
-        config.notes = Problems { file: file.to_owned(), list: notes.into_list() }.lines().collect();
+        config.notes = Problems::mistakes(file.to_owned(), notes.into_list()).lines().collect();
     }
     problems.into_result(file, config)
 }

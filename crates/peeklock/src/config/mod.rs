@@ -49,6 +49,7 @@ use peeklock_budget::throttle::Rates;
 use peeklock_engine::Tier;
 
 use crate::audit::AuditTarget;
+use crate::exit::Exit;
 use crate::logging::{LogFilter, LogFormat};
 use authorization::AuthorizationFlags;
 use entity::Bounds;
@@ -163,6 +164,16 @@ pub(crate) enum ConfigError {
     /// Values that are valid each but not together.
     #[error("{0}")]
     Combination(String),
+}
+
+impl ConfigError {
+    /// The exit code of the process.
+    pub(crate) const fn exit(&self) -> Exit {
+        match self {
+            Self::File(problems) => problems.exit,
+            Self::Combination(_) => Exit::Usage,
+        }
+    }
 }
 
 impl Config {

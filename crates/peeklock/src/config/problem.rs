@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::within;
+use crate::exit::Exit;
 
 /// One error, with its position and a correction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,13 +28,23 @@ pub(crate) struct Problems {
     pub(crate) file: String,
     /// The errors, at least one.
     pub(crate) list: Vec<Problem>,
+    /// The exit code of a command that needs the file.
+    pub(crate) exit: Exit,
 }
 
 impl Problems {
+    /// Mistakes in the text.
+    pub(crate) const fn mistakes(file: String, list: Vec<Problem>) -> Self {
+        Self { file, list, exit: Exit::Usage }
+    }
+
     /// An unreadable file counts as one error, in line 1.
     pub(crate) fn unreadable(file: String, error: &io::Error) -> Self {
         let message = format!("can't be read: {error}");
-        Self { file, list: vec![Problem { line: 1, column: 1, message }] }
+        Self {
+            exit: Exit::of_file(error),
+            ..Self::mistakes(file, vec![Problem { line: 1, column: 1, message }])
+        }
     }
 
     /// All errors, each with file, line and column.
@@ -104,7 +115,7 @@ impl<'a> Collector<'a> {
         if list.is_empty() {
             return Ok(value);
         }
-        Err(Problems { file: file.to_owned(), list })
+        Err(Problems::mistakes(file.to_owned(), list))
     }
 
     /// The collected errors, in the order of the lines.

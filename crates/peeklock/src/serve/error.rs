@@ -148,19 +148,17 @@ impl ServeError {
     fn is_failure_of_system(&self) -> bool {
         match self {
             Self::Store { error, .. } | Self::Start(StartError::Storage(error)) => {
-                matches!(error, storage::Error::InDoubt { .. } | storage::Error::Exhausted { .. })
+                matches!(
+                    error,
+                    storage::Error::InDoubt { .. }
+                        | storage::Error::System { .. }
+                        | storage::Error::Full { .. }
+                )
             }
             Self::Start(StartError::Refused { refusal, .. }) => {
                 matches!(refusal, Refusal::Unavailable | Refusal::StorageFull | Refusal::StorageFailing)
             }
-            Self::Tls(TlsError::File { error, .. }) => !matches!(
-                error.kind(),
-                io::ErrorKind::NotFound
-                    | io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::NotADirectory
-                    | io::ErrorKind::IsADirectory
-                    | io::ErrorKind::ReadOnlyFilesystem
-            ),
+            Self::Tls(TlsError::File { error, .. }) => Exit::of_file(error) == Exit::Failure,
             _ => false,
         }
     }
@@ -210,13 +208,14 @@ mod tests {
         };
         let refused = |refusal| ServeError::from(StartError::Refused { name: "queue".to_owned(), refusal });
         let store = |error| ServeError::Store { directory: "data".into(), error };
-        let (enoent, eio, enospc) = (2, 5, 28);
+        let (enoent, eio, emfile, enospc) = (2, 5, 24, 28);
         let reason = || "test".to_owned();
         let lost = |reason| ServeError::Lost(LostShard { shard: ShardId(0), epoch: Epoch(1), reason });
         let place = storage::Place { unit: "record".to_owned(), offset: 0 };
         for (error, exit) in [
             (tls(enoent), Exit::Usage),
             (tls(eio), Exit::Failure),
+            (tls(emfile), Exit::Failure),
             (tls(enospc), Exit::Failure),
             (refused(Refusal::Unavailable), Exit::Failure),
             (refused(Refusal::StorageFull), Exit::Failure),
@@ -224,7 +223,8 @@ mod tests {
             (lost(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
             (lost(storage::Error::Corrupt { place, reason: reason() }), Exit::Data),
             (store(storage::Error::InDoubt { reason: reason() }), Exit::Failure),
-            (store(storage::Error::Exhausted { reason: reason() }), Exit::Failure),
+            (store(storage::Error::System { reason: reason() }), Exit::Failure),
+            (store(storage::Error::Full { reason: reason() }), Exit::Failure),
             (store(storage::Error::Unavailable { reason: reason() }), Exit::Data),
         ] {
             assert_eq!(error.exit(), exit, "{error}");

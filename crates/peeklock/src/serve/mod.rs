@@ -90,7 +90,7 @@ pub(crate) fn run(args: ServeArgs, notes: &[String]) -> Exit {
         }
         Err(error) => {
             output::error(&error);
-            Exit::Usage
+            error.exit()
         }
     }
 }

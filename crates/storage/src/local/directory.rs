@@ -4,9 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use rustix::io::Errno;
-
-use super::descriptors::is_out_of_descriptors;
 use super::filesystem::{File, FileIdentity, Filesystem};
 use crate::{Error, Place};
 
@@ -181,16 +178,17 @@ pub(super) fn unavailable(path: &Path, error: &io::Error) -> Error {
 /// The error for an operation that failed for a reason other than stored contents.
 pub(super) fn failed(what: impl fmt::Display, error: &io::Error) -> Error {
     let reason = format!("{what}: {error}");
-    match is_out_of_resources(error) {
-        true => Error::Exhausted { reason },
-        false => Error::Unavailable { reason },
+    match is_fault_of_setup(error.kind()) {
+        true => Error::Unavailable { reason },
+        false => Error::System { reason },
     }
 }
 
-/// Whether the system lacks descriptors, memory or threads.
-fn is_out_of_resources(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    is_out_of_descriptors(error) || errno.is_some_and(|errno| matches!(errno, Errno::NOMEM | Errno::AGAIN))
+/// Whether the path or its permissions are at fault, which only an operator can change. All other errors, such as those
+/// of a device or of a full disk, may pass.
+const fn is_fault_of_setup(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(kind, NotFound | PermissionDenied | NotADirectory | IsADirectory | ReadOnlyFilesystem)
 }
 
 /// The error for a file in a format of a later version.

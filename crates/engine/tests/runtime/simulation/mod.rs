@@ -38,7 +38,7 @@ use peeklock_storage::MemoryStore;
 
 use self::steps::{Area, Step};
 use self::storage::{Machine, Storage};
-use self::strategies::{steps, steps_on_disk};
+use self::strategies::{steps, steps_on_disk, steps_on_rotting_disk};
 use self::world::World;
 
 fn play(history: &[Step]) {
@@ -74,6 +74,12 @@ mod whatever_the_disk_does {
 
         #[test]
         fn subscriptions_receive_matching_messages(history in steps_on_disk(&[Area::Topic])) {
+            play_on_disk(&history);
+        }
+
+        /// Nothing else is lost, and what the damaged attributes may refer to stays in the store.
+        #[test]
+        fn damaged_attributes_cost_only_their_message(history in steps_on_rotting_disk()) {
             play_on_disk(&history);
         }
 

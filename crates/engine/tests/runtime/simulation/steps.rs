@@ -117,8 +117,10 @@ pub(super) enum DiskStep {
     },
     /// The next so many reads fail with this `errno`.
     FailReads(u64, i32),
-    /// A byte of a stored message changes, in a segment that is only read: which message, and which byte.
+    /// A byte of a stored body changes, in a segment that is only read: which message, and which byte.
     Rot(usize, usize),
+    /// The same, of the stored attributes of a message.
+    RotHead(usize, usize),
 }
 
 /// Steps in the network of forwarding entities.

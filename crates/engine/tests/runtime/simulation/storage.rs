@@ -1,12 +1,13 @@
 //! The store of a simulated broker: memory, or the real log on a simulated disk.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use peeklock_storage::local::{Call, Event, Fault};
 use peeklock_storage::{
-    Batch, Commit, DiskUse, Error, Key, Lease, LocalOptions, MemoryStore, PartitionId, Pressure, Shard,
-    ShardId, SimulatedDisk, Space, SteppedStore, Store,
+    Batch, Commit, DiskUse, Error, Key, Lease, LocalOptions, MemoryStore, Pressure, Shard, ShardId,
+    SimulatedDisk, Space, SteppedStore, Store,
 };
 
 use super::steps::DiskStep;
@@ -45,9 +46,21 @@ pub(super) struct Machine(Arc<Mutex<MachineState>>);
 #[derive(Default)]
 struct MachineState {
     disk: SimulatedDisk,
-    /// How many bytes were flipped.
-    rotten: u64,
+    /// The bytes that were flipped.
+    rotten: Vec<Rotten>,
     open: Option<Arc<SteppedShard>>,
+}
+
+/// A byte of a value that was flipped.
+struct Rotten {
+    key: Key,
+    path: PathBuf,
+    /// Offset of the value in the file.
+    value_at: u64,
+    /// Offset of the byte in the file.
+    at: u64,
+    /// The byte after that.
+    byte: u8,
 }
 
 /// A stepped store that commits at once unless its batches are held.
@@ -127,22 +140,42 @@ impl Machine {
                 let call = if errno == EMFILE { Call::Open } else { Call::Read };
                 (0..count).for_each(|_| self.disk().plan(Some(call), SEGMENT, 0, Event::Fail(errno)));
             }
-            DiskStep::Rot(..) => {}
+            DiskStep::Rot(..) | DiskStep::RotHead(..) => {}
         }
     }
 
-    /// Flips a byte of a body in one of these partitions; returns the body.
-    fn rot(&self, which: usize, byte: usize, partitions: &[u64]) -> Option<(PartitionId, Vec<u8>)> {
-        let mut values = self.open()?.store.sealed_values(Space::Body);
+    /// Flips a byte of a value in one of these partitions; returns its key and the value before.
+    fn rot(&self, which: usize, byte: usize, (space, partitions): (Space, &[u64])) -> Option<(Key, Vec<u8>)> {
+        let mut values = self.open()?.store.sealed_values(space);
         values.retain(|(key, ..)| partitions.contains(&key.partition.0));
         let at = which.checked_rem(values.len())?;
         let (key, path, offset, length) = values.swap_remove(at);
         let start = usize::try_from(offset).unwrap();
         let length = usize::try_from(length).unwrap();
         let content = self.disk().bytes(&path)[start..start + length].to_vec();
-        self.disk().rot(&path, offset + (byte % length) as u64);
-        self.0.lock().unwrap().rotten += 1;
-        Some((key.partition, content))
+        let at = offset + (byte % length) as u64;
+        self.disk().rot(&path, at);
+        let byte = self.byte(&path, at);
+        self.0.lock().unwrap().rotten.push(Rotten { key, path, value_at: offset, at, byte });
+        Some((key, content))
+    }
+
+    fn byte(&self, path: &Path, at: u64) -> u8 {
+        self.disk().bytes(path)[usize::try_from(at).unwrap()]
+    }
+
+    /// Flips all bytes of damaged attributes back that still belong to the same values.
+    fn repair_heads(&self) {
+        let Some(open) = self.open() else { return };
+        let values = open.store.sealed_values(Space::Head);
+        let rotten = std::mem::take(&mut self.0.lock().unwrap().rotten);
+        for Rotten { key, path, value_at, at, byte } in rotten {
+            let is_there =
+                |value: &(Key, PathBuf, u64, u32)| (&value.0, &value.1, value.2) == (&key, &path, value_at);
+            if values.iter().any(is_there) && self.byte(&path, at) == byte {
+                self.disk().rot(&path, at);
+            }
+        }
     }
 }
 
@@ -253,16 +286,19 @@ impl Storage {
         }
     }
 
-    /// Flips a byte of a body in one of these partitions, in a read-only segment; returns the body.
-    pub(super) fn rot(
-        &self,
-        which: usize,
-        byte: usize,
-        partitions: &[u64],
-    ) -> Option<(PartitionId, Vec<u8>)> {
+    /// Flips a byte of a value of this space in one of these partitions, in a read-only segment; returns its key and the
+    /// value before.
+    pub(super) fn rot(&self, which: usize, byte: usize, from: (Space, &[u64])) -> Option<(Key, Vec<u8>)> {
         match self {
             Self::Memory(_) => None,
-            Self::Log(machine) => machine.rot(which, byte, partitions),
+            Self::Log(machine) => machine.rot(which, byte, from),
+        }
+    }
+
+    /// Undoes the damage to attributes.
+    pub(super) fn repair_heads(&self) {
+        if let Self::Log(machine) = self {
+            machine.repair_heads();
         }
     }
 
@@ -276,7 +312,7 @@ impl Storage {
         }
         let DiskUse { live_bytes, sealed_bytes, open_segments } = open.store.disk_use();
         // The cleaner leaves damaged segments as they are.
-        let beside = SEGMENTS_BESIDE + machine.0.lock().unwrap().rotten;
+        let beside = SEGMENTS_BESIDE + machine.0.lock().unwrap().rotten.len() as u64;
         let most = BYTES_PER_LIVE_BYTE * live_bytes + beside * u64::from(SEGMENT_BYTES);
         assert!(sealed_bytes <= most, "{sealed_bytes} bytes of sealed segments for {live_bytes} live bytes");
         assert!(open_segments <= OPEN_SEGMENTS_MAX, "{open_segments} segments are open");

@@ -27,6 +27,26 @@ pub(super) fn steps_on_disk(areas: &[Area]) -> impl Strategy<Value = Vec<Step>> 
     histories(areas, anywhere.boxed(), 1..160)
 }
 
+/// Histories of a topic and the queues with many messages, on a disk that damages their attributes.
+pub(super) fn steps_on_rotting_disk() -> impl Strategy<Value = Vec<Step>> {
+    let anywhere = prop_oneof![3 => anywhere(), 1 => disk_step().prop_map(Step::Disk), 2 => rotting()];
+    histories(&[Area::Topic, Area::Queues], anywhere.boxed(), 40..160)
+}
+
+/// Damage of attributes, and what it needs: full segments, and states that are reloaded.
+fn rotting() -> impl Strategy<Value = Step> {
+    let to = prop_oneof![4 => Just(Place::Topic), 1 => (0..QUEUES.len()).prop_map(Place::Queue)];
+    let many = prop::collection::vec(0..FLAVOURS, 10..40);
+    prop_oneof![
+        4 => (to, many).prop_map(|(to, flavours)| Step::Send { to, flavours, delay_ms: None }),
+        4 => Just(Step::Commit { batches: 4, refused: None }),
+        2 => Just(Step::Disk(DiskStep::Keep)),
+        4 => (index(), index()).prop_map(|(which, byte)| Step::Disk(DiskStep::RotHead(which, byte))),
+        1 => Just(Step::Commit { batches: 2, refused: Some(1) }),
+        1 => any::<u64>().prop_map(|seed| Step::Crash { seed }),
+    ]
+}
+
 /// File-system calls that change something.
 const CHANGES: [Call; 9] = [
     Call::OpenDirectory,
@@ -68,6 +88,7 @@ fn disk_step() -> impl Strategy<Value = DiskStep> {
         1 => fail_reads,
         1 => power_cut,
         1 => (index(), index()).prop_map(|(which, byte)| DiskStep::Rot(which, byte)),
+        1 => (index(), index()).prop_map(|(which, byte)| DiskStep::RotHead(which, byte)),
     ]
 }
 

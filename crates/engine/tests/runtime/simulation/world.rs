@@ -1,6 +1,6 @@
 //! A namespace, one client with one mailbox, and everything that is known about both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use peeklock_engine::runtime::{
@@ -142,6 +142,10 @@ pub(super) struct World {
     pub(super) partitions: BTreeMap<(QueueId, SequenceNumber), KeyPartition>,
     /// Transactions with unknown outcome.
     pub(super) doubtful: Vec<Work>,
+    /// Messages whose stored attributes were corrupted, by the name of their queue or subscription and their number.
+    pub(super) rotten: BTreeSet<(String, u64)>,
+    /// How often attributes of messages in subscriptions were corrupted.
+    pub(super) rotten_copies: usize,
     /// Number of messages sent so far.
     pub(super) sent: u64,
 }
@@ -192,6 +196,8 @@ impl World {
             forwarding: Forwarding::default(),
             time: Time::default(),
             doubtful: Vec::new(),
+            rotten: BTreeSet::new(),
+            rotten_copies: 0,
             sent: 0,
         };
         world.declare_temporary();
@@ -222,6 +228,7 @@ impl World {
                 match step {
                     DiskStep::FailReads(..) if std::mem::replace(&mut self.reads_fail, true) => {}
                     DiskStep::Rot(which, byte) => self.rot(*which, *byte),
+                    DiskStep::RotHead(which, byte) => self.rot_head(*which, *byte),
                     step => self.broker.store.step(*step),
                 }
             }

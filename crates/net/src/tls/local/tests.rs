@@ -207,3 +207,17 @@ fn next_files_that_do_not_belong_together_are_refused_with_advice() {
     assert!(error.contains("ca.pem.next") && error.contains("remove it and"), "{error}");
     assert_eq!(contents(home.path()), before, "nothing is touched");
 }
+
+/// A lack of descriptors, an error of the device and the like say nothing about the file: nobody should remove a CA that
+/// clients trust.
+#[test]
+fn a_ca_that_can_not_be_read_is_not_taken_for_a_damaged_one() {
+    let home = TempDir::new().unwrap();
+    let local = Local::new(home.path().to_owned(), &[]);
+    local.ensure(SystemTime::now()).unwrap();
+    fs::remove_file(local.authority()).unwrap();
+    fs::create_dir(local.authority()).unwrap();
+    let error = local.ensure(SystemTime::now()).unwrap_err();
+    assert!(matches!(error, TlsError::File { .. }), "{error:?}");
+    assert!(error.to_string().contains("ca.pem") && !error.to_string().contains("remove"), "{error}");
+}

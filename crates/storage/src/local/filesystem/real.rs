@@ -64,7 +64,14 @@ impl Filesystem for RealFilesystem {
     fn lock(&self, path: &Path, create: bool) -> io::Result<Box<dyn Lock>> {
         let mut file =
             own(fs::OpenOptions::new().read(true).write(create).create(create).truncate(false)).open(path)?;
-        match file.try_lock() {
+        let locked = loop {
+            match file.try_lock() {
+                // File systems on a network may be interrupted.
+                Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                locked => break locked,
+            }
+        };
+        match locked {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 let mut owner = String::new();

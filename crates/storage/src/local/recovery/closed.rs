@@ -26,21 +26,22 @@ impl Loader<'_> {
         let later = open.get(at + 1..).unwrap_or_default();
         let has_hint = self.load_known(file, seal, false)?;
         // Segments are sealed in order, never before one that is still open.
-        if self.mode == Mode::Open && has_hint && at == 0 && !is_whole(file, seal) {
-            self.seal_damaged(file, seal, later);
-        } else {
-            self.go_on_in(file, seal, later);
+        let fault = if self.mode == Mode::Open && has_hint && at == 0 { fault(file, seal) } else { None };
+        match fault {
+            Some(reason) => self.seal_early(file, seal, later, &reason),
+            None => self.go_on_in(file, seal, later),
         }
         Ok(())
     }
 
-    /// Seals the damaged segment and continues in another one. The hint of a segment that is appended to is dropped,
-    /// which would lose its information about damaged records.
-    fn seal_damaged(&mut self, file: &SegmentFile, seal: Seal, later: &[Arc<SegmentFile>]) {
+    /// Seals a segment that can't be read in full, and continues in another one. The hint of a segment that is appended to
+    /// is dropped, which would lose its information about damaged records.
+    fn seal_early(&mut self, file: &SegmentFile, seal: Seal, later: &[Arc<SegmentFile>], reason: &str) {
         let path = file.path.display();
         tracing::error!(
             path = %path,
-            "a segment is damaged; its hint file lists its contents, and the log continues in another segment"
+            reason,
+            "a segment can't be read in full; its hint file lists its contents, and the log continues in another segment"
         );
         let manifest = &mut self.loaded.manifest;
         manifest.segments.iter_mut().filter(|listed| listed.id == file.id).for_each(|listed| {
@@ -59,8 +60,11 @@ impl Loader<'_> {
     }
 }
 
-/// Whether all frames can be read.
-fn is_whole(file: &SegmentFile, seal: Seal) -> bool {
-    let end = walk(file, seal.end, seal.first_sequence, |_| {});
-    end.is_ok_and(|end| end.offset == seal.end && end.next_sequence == seal.next_sequence)
+/// The reason why not all frames can be read: damage, or an error of the device, which may pass.
+fn fault(file: &SegmentFile, seal: Seal) -> Option<String> {
+    match walk(file, seal.end, seal.first_sequence, |_| {}) {
+        Ok(end) if end.offset == seal.end && end.next_sequence == seal.next_sequence => None,
+        Ok(end) => Some(end.reason),
+        Err(error) => Some(error.to_string()),
+    }
 }

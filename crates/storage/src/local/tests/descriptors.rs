@@ -38,7 +38,7 @@ async fn a_store_that_does_not_open_for_want_of_descriptors_says_so() {
         disk.set_descriptors_max(Some(descriptors_max));
         match try_open(&disk) {
             Ok(_) => return assert!(descriptors_max > 0),
-            Err(Error::Exhausted { .. }) => {}
+            Err(Error::System { .. }) => {}
             Err(error) => panic!("{descriptors_max}: {error}"),
         }
     }

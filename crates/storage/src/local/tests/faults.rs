@@ -269,7 +269,7 @@ async fn a_read_error_at_opening_is_reported_and_is_not_taken_for_the_end_of_the
     for pass in 0..40 {
         disk.plan(Some(Call::Read), ".segment", pass, Event::Fail(5));
         if let Err(error) = try_open(&disk) {
-            assert!(matches!(error, Error::Unavailable { .. }), "read {pass}: {error}");
+            assert!(matches!(error, Error::System { .. }), "read {pass}: {error}");
         }
         disk.kill();
     }
