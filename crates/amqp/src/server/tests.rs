@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::{Clock, Mailbox, MailboxReceiver, Output, Response};
 use smallvec::smallvec;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -292,54 +292,6 @@ fn endless_begins() -> (Vec<u8>, BytesMut) {
     encode_frame(0, &Performative::Begin(Begin::default()), 0, &mut flood);
     encode_frame(0, &Performative::End(None), 0, &mut flood);
     (said.to_vec(), flood)
-}
-
-/// A peer that sends requests as long as they are taken, and reads nothing.
-struct Flood {
-    reader: ReadHalf<DuplexStream>,
-    sending: JoinHandle<()>,
-    /// Number of bytes that were taken.
-    taken: usize,
-}
-
-impl Flood {
-    async fn over(near: DuplexStream) -> Self {
-        let (said, flood) = endless_begins();
-        let (reader, mut writer) = tokio::io::split(near);
-        let written = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&written);
-        let sending = tokio::spawn(async move {
-            writer.write_all(&said).await.unwrap();
-            while writer.write_all(&flood).await.is_ok() {
-                count.fetch_add(flood.len(), Ordering::SeqCst);
-            }
-        });
-        let mut taken = usize::MAX;
-        while written.load(Ordering::SeqCst) != taken {
-            taken = written.load(Ordering::SeqCst);
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-        }
-        Self { reader, sending, taken }
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
-    let (near, far) = duplex(1 << 14);
-    let (brokers, clock) = (Brokers::default(), StillClock::new());
-    let server = serve(far, &brokers, &clock, never());
-    let Flood { mut reader, sending, taken } = Flood::over(near).await;
-    // A begin and its end are answered with frames of about their own size.
-    assert!(taken > 1 << 14 && taken < 4 * limits::UNWRITTEN_BYTES_MAX, "{taken} bytes were taken");
-    clock.advance(limits::WRITE_STALL_MS_MAX);
-    until(|| brokers.closed.load(Ordering::SeqCst) == 1).await;
-    clock.advance(limits::LINGER_MS);
-    assert!(server.await.unwrap().by_peer);
-    sending.await.unwrap();
-    let mut rest = Vec::new();
-    reader.read_to_end(&mut rest).await.unwrap();
 }
 
 #[tokio::test]

@@ -89,30 +89,6 @@ fn a_disposition_of_all_numbers_touches_only_unsettled_deliveries() {
     assert!(peer.server.take().is_empty() && peer.hear().is_empty());
 }
 
-/// One read may have five thousand such frames, which would take the thread for seconds.
-#[test]
-fn dispositions_of_many_deliveries_are_handled_some_at_a_time() {
-    const DELIVERIES: u32 = 10_000;
-    const FRAMES: usize = 20;
-    let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
-    peer.say(Performative::Flow(link_flow(0, 0, DELIVERIES)));
-    for number in 0..DELIVERIES {
-        peer.server.endpoint.send(link, message(number, "m"));
-    }
-    peer.hear();
-    let released = disposition(0, u32::MAX, Some(DeliveryState::Released), false);
-    let mut flood = bytes::BytesMut::from(&*frame(0, &released, b"").repeat(FRAMES));
-    let (bytes, mut calls) = (flood.len(), 0);
-    while peer.server.endpoint.has_input_work(&flood) {
-        let before = flood.len();
-        peer.server.endpoint.handle_input(&mut flood, 0);
-        assert!(before - flood.len() <= 2 * bytes / FRAMES, "frames of {} bytes", before - flood.len());
-        while peer.server.endpoint.poll_event().is_some() {}
-        calls += 1;
-    }
-    assert_eq!((flood.len(), calls), (0, FRAMES / 2));
-}
-
 /// The error is in the outcome, where Python 7.15.0 and JS 7.9.5 expect it.
 #[test]
 fn oversized_messages_are_rejected_and_the_link_goes_on() {

@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use peeklock_engine::{MessageView, QueueId, Received, ReceiverId, SequenceNumber};
 
+use super::memory::Flood;
 use super::*;
 
 /// A task that is always ready, with the same priority as the others: the most messages seen between two of its turns.
