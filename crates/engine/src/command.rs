@@ -71,8 +71,8 @@ pub enum Command {
         matching: Vec<SequenceNumber>,
     },
     /// Sets a receiver's credit; ignored if it is not open. With `drain`, available messages are delivered at once, followed
-    /// by one [`crate::Effect::Drained`] when none are left or the message credit is used up. A drain held up by the byte
-    /// limit continues when that is raised; a later `drain: false` cancels it.
+    /// by one [`crate::Effect::Drained`] when none are left or the credit is used up, in messages or bytes. A later `Credit`
+    /// ends a drain that is not complete, which is answered then: each drain of an open receiver is answered once.
     Credit {
         /// The receiver.
         receiver: ReceiverId,

@@ -38,7 +38,8 @@ pub enum Effect {
         /// The messages, in order of their numbers.
         views: Vec<MessageView>,
     },
-    /// All available messages were delivered; the rest of the credit is void.
+    /// A drain has ended: all available messages were delivered, or the credit is used up, and the rest of it is void; or
+    /// later credit has replaced it.
     Drained {
         /// The receiver.
         receiver: ReceiverId,

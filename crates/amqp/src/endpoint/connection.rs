@@ -83,6 +83,8 @@ pub struct Connection {
     pub(super) skipped: Option<Skipped>,
     /// Number of bytes that the last [`Self::handle_input`] left.
     pub(super) input_left: usize,
+    /// Number of unsettled deliveries that the present [`Self::handle_input`] has visited for dispositions.
+    pub(super) visits: usize,
     pub(super) backlog: Backlog,
     pub(super) reassembly_bytes: usize,
     pub(super) pending_bytes: usize,
@@ -133,6 +135,7 @@ impl Connection {
             held: None,
             skipped: None,
             input_left: 0,
+            visits: 0,
             backlog: Backlog::default(),
             reassembly_bytes: 0,
             pending_bytes: 0,
@@ -316,7 +319,7 @@ impl Connection {
     }
 
     /// Whether [`Self::handle_input`] could continue with the rest of `input` without more bytes: it stops early when
-    /// too many events or too much output is queued, and while it needs an answer from the upper layer.
+    /// too many events or too much output is queued, after much work, and while it needs an answer from the upper layer.
     #[must_use]
     pub fn has_input_work(&self, input: &BytesMut) -> bool {
         self.accepts_input() && (self.held.is_some() || self.is_frame_complete(input))

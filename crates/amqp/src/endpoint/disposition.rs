@@ -282,7 +282,7 @@ impl Connection {
         let Some(session_state) = self.sessions.get_mut(session) else { return };
         let links = &mut self.links;
         let mut runs: SmallVec<[Run; 1]> = SmallVec::new();
-        session_state.outgoing.retain_range(first, last, |_, slot| {
+        self.visits += session_state.outgoing.retain_range(first, last, |_, slot| {
             let Some(side) = links.get_mut(slot.link).and_then(Link::as_out) else { return false };
             let Some(delivery) = side.unsettled.get_mut(slot.delivery) else { return false };
             if settled || !delivery.outcome_reported {
@@ -310,7 +310,7 @@ impl Connection {
         let Some(session_state) = self.sessions.get_mut(session) else { return };
         let last = disposition.last.unwrap_or(first);
         let mut answered = Vec::new();
-        session_state.incoming.retain_range(first, last, |delivery_id, slot| {
+        self.visits += session_state.incoming.retain_range(first, last, |delivery_id, slot| {
             slot.settled_by_peer |= settled;
             if slot.outcome_announced {
                 answered.push(IncomingId { link: slot.link, delivery_id });

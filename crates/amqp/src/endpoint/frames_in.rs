@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::condition::{self, Fault, error};
 use super::connection::{Connection, Phase};
 use super::disposition::IncomingSlot;
-use super::limits::EVENTS_MAX;
+use super::limits::{EVENTS_MAX, VISITS_MAX};
 use super::link::{LinkPhase, Side};
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
@@ -17,12 +17,13 @@ pub(super) const FRAME_HEADER_BYTES: usize = 8;
 
 impl Connection {
     /// Handles the complete frames at the start of `input` and leaves the rest. May stop early when an internal queue
-    /// is full: call again after draining events and output (see [`Self::has_input_work`]).
+    /// is full, or after much work: call again after draining events and output (see [`Self::has_input_work`]).
     pub fn handle_input(&mut self, input: &mut BytesMut, now: NowMs) {
         if input.len() > self.input_left {
             self.timers.last_input = now;
         }
-        while self.accepts_input() && self.skip(input) {
+        self.visits = 0;
+        while self.visits < VISITS_MAX && self.accepts_input() && self.skip(input) {
             let advanced = match (self.held.take(), self.phase) {
                 (Some((channel, performative, payload)), _) => {
                     self.on_frame(channel, performative, payload);

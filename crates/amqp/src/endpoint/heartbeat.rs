@@ -83,7 +83,7 @@ impl Connection {
             let silence = self.timers.silence_ms_max.unwrap_or_default();
             let reason = format!("nothing was received for {silence} ms");
             self.fail(error(condition::CONNECTION_FORCED, reason));
-        } else if due(self.timers.heartbeat_due()) && self.outbox.len() == 0 {
+        } else if due(self.heartbeat_due()) {
             self.timers.last_output = now;
             self.outbox.heartbeat();
         }
@@ -95,8 +95,13 @@ impl Connection {
         if self.phase == Phase::Closed {
             return None;
         }
-        let deadlines = [self.timers.answer_due, self.timers.silence_due(), self.timers.heartbeat_due()];
+        let deadlines = [self.timers.answer_due, self.timers.silence_due(), self.heartbeat_due()];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// When a heartbeat is due; not while frames wait for the socket, because each of them is a sign of life.
+    fn heartbeat_due(&self) -> Option<NowMs> {
+        self.timers.heartbeat_due().filter(|_| self.outbox.len() == 0)
     }
 
     /// Records whether the driver reads from the socket: while it does not, the peer's silence does not count.

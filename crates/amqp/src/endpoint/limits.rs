@@ -4,6 +4,10 @@
 /// time between them.
 pub(super) const EVENTS_MAX: usize = 64;
 
+/// Deliveries visited for the peer's dispositions after which the rest of the input waits for the next call: a disposition
+/// of 26 bytes may name all unsettled deliveries, again and again.
+pub(super) const VISITS_MAX: usize = 16 * 1024;
+
 /// Bytes of frames waiting for the socket (transfers excluded) beyond which no further input is handled: a peer that
 /// sends requests and never reads must not fill memory.
 pub(super) const OUTBOX_BYTES_MAX: usize = 256 * 1024;

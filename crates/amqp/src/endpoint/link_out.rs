@@ -168,10 +168,9 @@ impl LinkOut {
         if !flow.drain {
             self.drain_answer_due = false;
         }
-        let drain_began = flow.drain && !self.drain;
-        self.drain = flow.drain;
+        let was_draining = std::mem::replace(&mut self.drain, flow.drain);
         let limit = self.begun + u64::from(self.credit);
-        let news = limit != self.limit_reported || flow.drain || drain_began;
+        let news = limit != self.limit_reported || flow.drain || was_draining;
         self.limit_reported = limit;
         news.then_some(limit)
     }

@@ -129,14 +129,20 @@ impl<T> SerialWindow<T> {
     }
 
     /// Calls `keep` for every live value whose key is in `first..=last` (modulo 2^32), in order; drops the value on
-    /// `false`.
-    pub(super) fn retain_range(&mut self, first: u32, last: u32, mut keep: impl FnMut(u32, &mut T) -> bool) {
+    /// `false`. Returns the number of visited values and empty slots.
+    pub(super) fn retain_range(
+        &mut self,
+        first: u32,
+        last: u32,
+        mut keep: impl FnMut(u32, &mut T) -> bool,
+    ) -> usize {
         let start = self.position(first);
         let length = u64::from(last.wrapping_sub(first));
         // A long range may wrap around into older positions.
-        self.retain_positions(start - SERIAL_TURN, start - SERIAL_TURN + length, &mut keep);
-        self.retain_positions(start, start + length, &mut keep);
+        let older = self.retain_positions(start - SERIAL_TURN, start - SERIAL_TURN + length, &mut keep);
+        let visited = older + self.retain_positions(start, start + length, &mut keep);
         self.trim();
+        visited
     }
 
     /// Removes all values, in order.
@@ -148,12 +154,18 @@ impl<T> SerialWindow<T> {
         sparse.into_values().chain(dense.into_iter().flatten())
     }
 
-    fn retain_positions(&mut self, start: u64, last: u64, keep: &mut impl FnMut(u32, &mut T) -> bool) {
-        let before = self.sparse.len();
-        if before > 0 {
+    fn retain_positions(
+        &mut self,
+        start: u64,
+        last: u64,
+        keep: &mut impl FnMut(u32, &mut T) -> bool,
+    ) -> usize {
+        let mut visited = 0;
+        if !self.sparse.is_empty() {
             let dropped: Vec<u64> = self
                 .sparse
                 .range_mut(start..=last)
+                .inspect(|_| visited += 1)
                 .filter_map(|(&position, value)| (!keep(serial(position), value)).then_some(position))
                 .collect();
             for position in &dropped {
@@ -163,7 +175,7 @@ impl<T> SerialWindow<T> {
         }
         let end = self.end();
         if last < self.dense_start || start >= end {
-            return;
+            return visited;
         }
         let skipped = start.saturating_sub(self.dense_start);
         let taken = last.min(end - 1) + 1 - (self.dense_start + skipped);
@@ -176,6 +188,7 @@ impl<T> SerialWindow<T> {
                 self.live -= 1;
             }
         }
+        visited + as_index(taken)
     }
 
     fn open_gap(&mut self, slots: u64) {

@@ -40,16 +40,17 @@ impl Input {
         self.read_bytes_max = if is_limited { UNAUTHENTICATED_READ_BYTES_MAX } else { READ_BYTES_MAX };
     }
 
-    /// Reads the available bytes, about `bytes_max` at most. 0 is the end of the stream.
+    /// Reads the available bytes, about `bytes_max` at most, but at least one. 0 is the end of the stream.
     pub(super) fn poll_read(
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
         bytes_max: usize,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let wanted = self.read_bytes.min(bytes_max);
+        // A read without room would look like the end of the stream.
+        let wanted = self.read_bytes.min(bytes_max).max(1);
         let spare = self.bytes.capacity() - self.bytes.len();
-        if spare < wanted / 2 {
+        if spare < wanted.div_ceil(2) {
             self.bytes.reserve(wanted);
         }
         let spare = self.bytes.capacity() - self.bytes.len();
@@ -93,6 +94,31 @@ impl Input {
             }
         } else {
             self.quiet_reads = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// The allowance may change between the decision to read and the read.
+    #[tokio::test]
+    async fn a_full_buffer_and_no_allowance_do_not_look_like_the_end() {
+        let (mut near, mut far) = duplex(64);
+        near.write_all(b"efgh").await.unwrap();
+        for bytes_max in [0, 1] {
+            let mut full = BytesMut::from(&b"abcd"[..]);
+            full.reserve(1);
+            full.resize(full.capacity(), b'.');
+            let mut input = Input::new(full);
+            let read = poll_fn(|context| input.poll_read(&mut far, bytes_max, context)).await.unwrap();
+            assert!(read > 0, "with an allowance of {bytes_max} bytes");
+            near.write_all(b"efgh").await.unwrap();
         }
     }
 }

@@ -295,39 +295,6 @@ fn endless_begins() -> (Vec<u8>, BytesMut) {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
-    let (near, far) = duplex(1 << 14);
-    let (brokers, clock) = (Brokers::default(), StillClock::new());
-    let server = serve(far, &brokers, &clock, never());
-    let (said, flood) = endless_begins();
-    let (mut reader, mut writer) = tokio::io::split(near);
-    let written = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&written);
-    let flooding = tokio::spawn(async move {
-        writer.write_all(&said).await.unwrap();
-        while writer.write_all(&flood).await.is_ok() {
-            count.fetch_add(flood.len(), Ordering::SeqCst);
-        }
-    });
-    let mut before = usize::MAX;
-    while written.load(Ordering::SeqCst) != before {
-        before = written.load(Ordering::SeqCst);
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-    }
-    // A begin and its end are answered with frames of about their own size.
-    assert!(before > 1 << 14 && before < 4 * limits::UNWRITTEN_BYTES_MAX, "{before} bytes were taken");
-    clock.advance(limits::WRITE_STALL_MS_MAX);
-    until(|| brokers.closed.load(Ordering::SeqCst) == 1).await;
-    clock.advance(limits::LINGER_MS);
-    assert!(server.await.unwrap().by_peer);
-    flooding.await.unwrap();
-    let mut rest = Vec::new();
-    reader.read_to_end(&mut rest).await.unwrap();
-}
-
-#[tokio::test]
 async fn a_stop_closes_with_connection_forced() {
     let (near, far) = duplex(1 << 16);
     let (brokers, clock) = (Brokers::default(), StillClock::new());

@@ -191,10 +191,10 @@ impl Receiver {
         gone.into_iter().map(|waiting| waiting.token).collect()
     }
 
-    /// Stops further deliveries of the engine for now.
+    /// Stops further deliveries of the engine for now. The engine ends a drain in progress, and answers it.
     pub(crate) fn stop(&mut self) -> Grant {
         self.granted = self.handed;
-        Grant { limit: self.as_the_engine_counts(self.granted), drain: self.drains_in_flight > 0 }
+        Grant { limit: self.as_the_engine_counts(self.granted), drain: false }
     }
 
     fn forget(&mut self, waiting: &Waiting) {
@@ -245,8 +245,8 @@ impl Receiver {
         is_due.then(|| self.grant(wanted))
     }
 
-    /// Handles the engine's answer to a drain. `true` when that completes the peer's drain; otherwise the engine
-    /// stopped at the window and continues when the window moves.
+    /// Handles the engine's answer to a drain. `true` when that completes the peer's drain; otherwise the window may
+    /// have moved in the meantime, or it has stopped the engine, which continues when it moves.
     pub(crate) fn drained(&mut self) -> bool {
         self.drains_in_flight = self.drains_in_flight.saturating_sub(1);
         if !self.draining || self.drains_in_flight > 0 {

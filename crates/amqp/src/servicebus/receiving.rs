@@ -92,7 +92,7 @@ impl ConnectionHandler {
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         if receiver.drained() {
             connection.drained(receiver.link);
-        } else if receiver.needs_attention() && !receiver.listed {
+        } else if !receiver.listed {
             receiver.listed = true;
             self.busy.push(id);
         }

@@ -8,7 +8,6 @@
 use peeklock_engine::{Lock, ReceiverId, Timestamp};
 
 use super::ConnectionHandler;
-use super::receiver::Grant;
 use crate::endpoint::{Connection, NowMs, Withdrawn};
 
 impl ConnectionHandler {
@@ -68,18 +67,10 @@ impl ConnectionHandler {
         }
         tracing::debug!(messages, "deliveries that could not leave are given back");
         // No message may return to this link before other receivers had their chance.
-        self.regrant(id, stop);
+        self.grant(id, stop);
         self.release(&entity, tokens);
         if let Some(begin) = begin {
             self.grant(id, begin);
-        }
-    }
-
-    /// Corrects a receiver's grant; if a drain is in progress, its answer is already expected.
-    fn regrant(&mut self, id: ReceiverId, Grant { limit, drain }: Grant) {
-        if let Some(receiver) = self.receivers.get(&id) {
-            let command = peeklock_engine::Command::Credit { receiver: id, limit, drain };
-            self.outbox.add(&receiver.entity.partition, None, command);
         }
     }
 }

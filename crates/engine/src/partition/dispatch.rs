@@ -24,8 +24,7 @@ impl Step<'_> {
         }
     }
 
-    /// Notifies receivers whose drain is complete. A receiver held up by its byte limit continues to drain when that is
-    /// raised.
+    /// Notifies receivers whose drain is complete.
     pub(super) fn finish_drains(&mut self, queue: QueueId) {
         while let Some(receiver) = self.state().queue(queue).and_then(|queue| {
             queue.receivers.next_drained(|receiver, sub_queue| queue.is_dry(receiver, sub_queue))

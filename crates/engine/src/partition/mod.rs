@@ -356,6 +356,12 @@ impl Partition {
         self.state.queue(queue).map(Queue::activity).unwrap_or_default()
     }
 
+    /// Number of messages in the entity and in all subscriptions, with quarantined ones.
+    pub(crate) fn message_count(&self) -> usize {
+        let queues = self.state.subscriptions.values().chain([&self.state.entity]);
+        queues.map(Queue::message_count).fold(0, usize::saturating_add)
+    }
+
     /// Number of subscriptions.
     #[must_use]
     pub fn subscription_count(&self) -> usize {

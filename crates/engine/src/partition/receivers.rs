@@ -89,11 +89,17 @@ impl Receivers {
         self.open.get(&receiver)
     }
 
-    /// A draining receiver whose drain is complete: its credit is used up, or `is_dry` reports that no message is left for it.
+    /// Whether a drain of it is unanswered.
+    pub(super) fn is_draining(&self, receiver: ReceiverId) -> bool {
+        self.draining.contains(&receiver) || self.parked.contains(&receiver)
+    }
+
+    /// A draining receiver whose drain is complete: its credit is used up, in messages or bytes, or `is_dry` reports that no
+    /// message is left for it.
     pub(super) fn next_drained(&self, is_dry: impl Fn(ReceiverId, SubQueue) -> bool) -> Option<ReceiverId> {
         self.draining.iter().copied().find(|id| {
             self.open.get(id).is_some_and(|receiver| {
-                !receiver.has_credit() || is_dry(*id, receiver.options.source.sub_queue)
+                !receiver.can_be_served() || is_dry(*id, receiver.options.source.sub_queue)
             })
         })
     }
@@ -137,7 +143,7 @@ impl Receivers {
     /// Marks a receiver as waiting for a session: its drain is not processed until [`Self::unpark`].
     pub(super) fn park(&mut self, receiver: ReceiverId) {
         self.parked.remove(&receiver);
-        if self.open.get(&receiver).is_some_and(Receiver::has_credit) && self.draining.remove(&receiver) {
+        if self.open.get(&receiver).is_some_and(Receiver::can_be_served) && self.draining.remove(&receiver) {
             self.parked.insert(receiver);
         }
     }

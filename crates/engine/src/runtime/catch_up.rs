@@ -2,10 +2,10 @@
 
 use tokio::sync::mpsc;
 
-use super::Travel;
 use super::actor::CatchUp;
 use super::directory::Directory;
 use super::namespace::Namespace;
+use super::{TooFarAhead, Travel};
 use crate::{EntityOptions, Timestamp};
 
 /// The first steps of a journey, up to this number, stop exactly at the next due time. Each further step covers at least
@@ -47,8 +47,13 @@ impl Namespace {
     /// Moves `clock`, which must be the namespace's, forward by a duration in milliseconds, as if the time had passed:
     /// everything due until then is done at its own due time, one timer after the other, as by [`Self::catch_up`]. If it is
     /// cancelled, the clock stops at an intermediate time.
-    pub async fn travel(&self, clock: &dyn Travel, duration_ms: u64) {
+    ///
+    /// # Errors
+    /// The clock can't be moved so far; it is unchanged then.
+    pub async fn travel(&self, clock: &dyn Travel, duration_ms: u64) -> Result<(), TooFarAhead> {
         let _alone = self.inner.catching_up.lock().await;
+        // Only now: another journey may have moved the clock meanwhile.
+        clock.check(duration_ms)?;
         let start = clock.now();
         let until = start.plus_ms(duration_ms);
         let mut next = self.catch_up_until(start).await;
@@ -72,6 +77,7 @@ impl Namespace {
             next = self.catch_up_until(step).await;
             clock.move_to(step);
         }
+        Ok(())
     }
 
     async fn catch_up_until(&self, until: Timestamp) -> Option<Timestamp> {

@@ -35,7 +35,7 @@ pub enum Output {
         /// The messages, in order of their numbers, without locks.
         messages: Vec<Received>,
     },
-    /// A drain is complete: no further delivery for this receiver follows until it gets new credit.
+    /// A drain has ended: no further delivery for this receiver follows, except for credit set after the drain.
     Drained {
         /// The receiver.
         receiver: ReceiverId,

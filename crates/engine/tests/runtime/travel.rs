@@ -1,7 +1,9 @@
 //! After a jump of the clock `catch_up` returns when everything due has happened: tests need not wait after it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use peeklock_engine::runtime::{Namespace, Output, Request};
+use peeklock_engine::runtime::{Namespace, NamespaceOptions, Output, Request, TravelClock};
 use peeklock_engine::{Command, CreditLimit, Delivery, NewMessage, QueueOptions, ReceiveMode, SubQueue};
 use peeklock_storage::{Error, MemoryStore, PartitionId, ShardId, Space, Store};
 use tokio::task::JoinHandle;
@@ -40,13 +42,13 @@ fn scheduled(content: &'static str, after_ms: u64) -> NewMessage {
 
 impl Broker {
     async fn travel(&self, duration_ms: u64) {
-        self.namespace.travel(&self.clock, duration_ms).await;
+        self.namespace.travel(&self.clock, duration_ms).await.unwrap();
     }
 
     /// A jump whose end is awaited later.
     fn travelling(&self, duration_ms: u64) -> JoinHandle<()> {
         let (namespace, clock): (Namespace, _) = (self.namespace.clone(), self.clock.clone());
-        tokio::spawn(async move { namespace.travel(&clock, duration_ms).await })
+        tokio::spawn(async move { namespace.travel(&clock, duration_ms).await.unwrap() })
     }
 }
 
@@ -312,4 +314,17 @@ async fn due_messages_have_been_forwarded() {
     broker.travel(HOUR_MS).await;
     assert_eq!(broker.namespace.counts("last").unwrap().active, 3_000);
     assert_eq!(broker.namespace.counts(QUEUE).unwrap(), Default::default());
+}
+
+/// Both may have been allowed when they were requested.
+#[tokio::test]
+async fn of_two_journeys_at_once_the_second_is_refused_if_they_lead_too_far_together() {
+    let clock = TravelClock::new();
+    let lease = MemoryStore::new().acquire(ShardId(0)).await.unwrap();
+    let (shared, options) = (Arc::new(clock.clone()), NamespaceOptions::default());
+    let namespace = Namespace::start(lease, shared, options).await.unwrap();
+    let far_ms = TravelClock::AHEAD_MS_MAX / 3 * 2;
+    let journeys = tokio::join!(namespace.travel(&clock, far_ms), namespace.travel(&clock, far_ms));
+    assert!(matches!(journeys, (Ok(()), Err(_))), "{journeys:?}");
+    namespace.travel(&clock, far_ms / 2).await.unwrap();
 }

@@ -216,7 +216,7 @@ fn journey(acts: &[Act], pieces_ms: &[u64]) -> (BTreeMap<Key, Bytes>, Vec<String
             clients.push(carry_out(&broker, act, number).await);
         }
         for piece_ms in pieces_ms {
-            broker.namespace.travel(&broker.clock, *piece_ms).await;
+            broker.namespace.travel(&broker.clock, *piece_ms).await.unwrap();
         }
         (broker.store.snapshot().into_iter().collect(), broker.namespace.names())
     })

@@ -15,7 +15,7 @@ use axum::{Json, Router};
 use jiff::Timestamp as Instant;
 use peeklock_console::ClockMover;
 use peeklock_engine::Timestamp;
-use peeklock_engine::runtime::{Clock, Namespace, SystemClock, TravelClock};
+use peeklock_engine::runtime::{Clock, Namespace, SystemClock, TooFarAhead, TravelClock};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -59,25 +59,21 @@ impl TimeTravel {
         let travel = self.clone();
         ClockMover::new(move |advance_ms| {
             let travel = travel.clone();
-            async move { travel.advance_by(advance_ms).await }
+            async move {
+                if !ADVANCE_MS.contains(&advance_ms) {
+                    return Err(format!("'advance_ms' must be from 1 to {}.", ADVANCE_MS.end()));
+                }
+                travel.advance_by(advance_ms).await.map_err(|why| why.sentence())
+            }
         })
     }
 
     /// Moves the clock; a caller that disconnects does not interrupt it.
-    async fn advance_by(&self, advance_ms: u64) -> Result<Timestamp, String> {
-        let namespace = self.namespace().ok_or("The broker is starting or stopping; try again later.")?;
-        if !ADVANCE_MS.contains(&advance_ms) {
-            return Err(format!("'advance_ms' must be from 1 to {}.", ADVANCE_MS.end()));
-        }
-        self.clock.check(advance_ms).map_err(|too_far| {
-            let (ahead, most) = (duration_text(too_far.ahead_ms), duration_text(TravelClock::AHEAD_MS_MAX));
-            format!(
-                "The clock is {ahead} ahead of the machine's already and can't be more than {most} ahead."
-            )
-        })?;
+    async fn advance_by(&self, advance_ms: u64) -> Result<Timestamp, NotMoved> {
+        let namespace = self.namespace().ok_or(NotMoved::Unavailable)?;
         let clock = self.clock.clone();
         let travelling = tokio::spawn(async move { namespace.travel(&clock, advance_ms).await });
-        travelling.await.map_err(|_| "The clock stopped before it reached the requested time.")?;
+        travelling.await.map_err(|_| NotMoved::Interrupted)?.map_err(NotMoved::TooFar)?;
         let now = self.clock.now();
         tracing::info!("the clock was moved forward to {}", iso_8601(now));
         Ok(now)
@@ -91,6 +87,60 @@ impl TimeTravel {
             .layer(from_fn(refuse_pages))
             .with_state(self)
     }
+}
+
+/// Why the clock was not moved, or not far enough.
+#[derive(Debug)]
+enum NotMoved {
+    /// No namespace is open.
+    Unavailable,
+    TooFar(TooFarAhead),
+    /// The task that moves it ended.
+    Interrupted,
+}
+
+impl NotMoved {
+    /// The reason for the management API.
+    fn sentence(&self) -> String {
+        match self {
+            Self::Unavailable => "The broker is starting or stopping; try again later.".to_owned(),
+            Self::TooFar(too_far) => {
+                let (ahead, most) = durations(*too_far);
+                format!(
+                    "The clock is {ahead} ahead of the machine's already and can't be more than {most} ahead."
+                )
+            }
+            Self::Interrupted => "The clock stopped before it reached the requested time.".to_owned(),
+        }
+    }
+}
+
+impl IntoResponse for NotMoved {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Unavailable => {
+                let text = "the broker is starting or stopping; ask again when GET /health answers 200";
+                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+            }
+            Self::TooFar(too_far) => {
+                let (ahead, most) = durations(too_far);
+                let text = format!(
+                    "advance: the clock is {ahead} ahead of the machine's already and can't be more than {most} \
+                     ahead; restart the broker to return to the present"
+                );
+                (StatusCode::BAD_REQUEST, text).into_response()
+            }
+            Self::Interrupted => {
+                let text = "the clock stopped before it reached the requested time";
+                (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+            }
+        }
+    }
+}
+
+/// How far the clock is ahead of the machine's, and the limit.
+fn durations(too_far: TooFarAhead) -> (String, String) {
+    (duration_text(too_far.ahead_ms), duration_text(TravelClock::AHEAD_MS_MAX))
 }
 
 /// The body of a request.
@@ -114,41 +164,19 @@ async fn tell(State(travel): State<TimeTravel>) -> Response {
 }
 
 async fn advance(State(travel): State<TimeTravel>, body: Result<Bytes, BytesRejection>) -> Response {
-    let Some(namespace) = travel.namespace() else {
-        let text = "the broker is starting or stopping; ask again when GET /health answers 200";
-        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
-    };
-    let duration_ms = match wanted_ms(&travel.clock, body) {
+    let duration_ms = match wanted_ms(body) {
         Ok(duration_ms) => duration_ms,
         Err(message) => return (StatusCode::BAD_REQUEST, message).into_response(),
     };
-    let clock = travel.clock.clone();
-    // A client that disconnects does not interrupt it.
-    let travelling = tokio::spawn(async move { namespace.travel(&clock, duration_ms).await });
-    if travelling.await.is_err() {
-        return (StatusCode::INTERNAL_SERVER_ERROR, "the clock stopped before it reached the requested time")
-            .into_response();
-    }
-    let now = travel.clock.now();
-    tracing::info!("the clock was moved forward to {}", iso_8601(now));
-    show(now)
+    travel.advance_by(duration_ms).await.map_or_else(IntoResponse::into_response, show)
 }
 
 /// How far to move the clock, in milliseconds, or an error with the expected format.
-fn wanted_ms(clock: &TravelClock, body: Result<Bytes, BytesRejection>) -> Result<u64, String> {
+fn wanted_ms(body: Result<Bytes, BytesRejection>) -> Result<u64, String> {
     let body = body.map_err(|_| format!("the request can't be read or is too long; {ADVICE}"))?;
     let Advance { advance } =
         serde_json::from_slice(&body).map_err(|error| format!("not understood: {error}; {ADVICE}"))?;
-    let duration_ms =
-        parse_duration_ms(&advance, &ADVANCE_MS).map_err(|error| format!("advance: {error}; {ADVICE}"))?;
-    clock.check(duration_ms).map(|()| duration_ms).map_err(|too_far| {
-        format!(
-            "advance: the clock is {} ahead of the machine's already and can't be more than {} ahead; restart the \
-             broker to return to the present",
-            duration_text(too_far.ahead_ms),
-            duration_text(TravelClock::AHEAD_MS_MAX),
-        )
-    })
+    parse_duration_ms(&advance, &ADVANCE_MS).map_err(|error| format!("advance: {error}; {ADVICE}"))
 }
 
 fn show(now: Timestamp) -> Response {
@@ -163,10 +191,13 @@ fn iso_8601(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use peeklock_engine::runtime::NamespaceOptions;
+    use peeklock_storage::{MemoryStore, ShardId, Store};
+
     use super::*;
 
-    fn ask(clock: &TravelClock, body: &'static str) -> Result<u64, String> {
-        wanted_ms(clock, Ok(Bytes::from_static(body.as_bytes())))
+    fn ask(body: &'static str) -> Result<u64, String> {
+        wanted_ms(Ok(Bytes::from_static(body.as_bytes())))
     }
 
     #[test]
@@ -178,15 +209,13 @@ mod tests {
 
     #[test]
     fn the_clock_moves_by_durations_of_either_form() {
-        let clock = TravelClock::new();
         for (body, hours) in [(r#"{"advance":"PT1H"}"#, 1), (r#" { "advance" : "2 days" } "#, 48)] {
-            assert_eq!(ask(&clock, body), Ok(hours * 3_600_000), "{body}");
+            assert_eq!(ask(body), Ok(hours * 3_600_000), "{body}");
         }
     }
 
     #[test]
     fn invalid_requests_are_refused_with_advice() {
-        let clock = TravelClock::new();
         for (body, expected) in [
             ("", "not understood: EOF"),
             ("advance=PT1H", "not understood: expected value"),
@@ -200,16 +229,25 @@ mod tests {
             (r#"{"advance":"99999 days"}"#, "\"99999 days\" is outside the range"),
             (r#"{"advance":"unlimited"}"#, "\"unlimited\" is outside the range"),
         ] {
-            let error = ask(&clock, body).expect_err(body);
+            let error = ask(body).expect_err(body);
             assert!(error.contains(expected) && error.ends_with(ADVICE), "{body}: {error}");
         }
     }
 
-    #[test]
-    fn a_hundred_years_are_the_limit_of_all_jumps() {
-        let clock = TravelClock::new();
-        clock.advance(ask(&clock, r#"{"advance":"36499 days"}"#).unwrap()).unwrap();
-        let error = ask(&clock, r#"{"advance":"2 days"}"#).unwrap_err();
-        assert!(error.contains("is PT875976H ahead") && error.contains("than PT876000H ahead"), "{error}");
+    #[tokio::test]
+    async fn a_hundred_years_are_the_limit_of_all_jumps() {
+        let travel = TimeTravel { clock: TravelClock::new(), namespace: Arc::default() };
+        let day_ms = 86_400_000;
+        assert!(matches!(travel.advance_by(day_ms).await, Err(NotMoved::Unavailable)));
+        let lease = MemoryStore::new().acquire(ShardId(0)).await.unwrap();
+        let (clock, options) = (Arc::new(travel.clock()), NamespaceOptions::default());
+        travel.set_namespace(Some(Namespace::start(lease, clock, options).await.unwrap()));
+        travel.clock.advance(36_499 * day_ms).unwrap();
+        let refused = travel.advance_by(2 * day_ms).await.unwrap_err().sentence();
+        assert!(
+            refused.contains("is PT875976H ahead") && refused.contains("than PT876000H ahead"),
+            "{refused}"
+        );
+        travel.advance_by(day_ms).await.unwrap();
     }
 }

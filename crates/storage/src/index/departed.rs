@@ -21,10 +21,25 @@ pub(crate) struct Departed {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     keys: u64,
-    /// Number of keys and bytes of values by segment.
-    pub(crate) by_segment: BTreeMap<u32, (u64, u64)>,
+    pub(crate) by_segment: BTreeMap<u32, SegmentSums>,
     /// Those of which older versions may exist.
     shadowed: Vec<Key>,
+}
+
+/// Sums over the removed keys whose values are in one segment.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentSums {
+    /// Number of keys.
+    pub(crate) keys: u64,
+    /// Total size of their values, in bytes.
+    pub(crate) value_bytes: u64,
+}
+
+impl SegmentSums {
+    fn add(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.value_bytes += other.value_bytes;
+    }
 }
 
 impl Departed {
@@ -39,31 +54,29 @@ impl Departed {
         for _ in 0..chunks_max {
             let Some((number, chunk)) = self.chunks.pop_first() else { break };
             // Neighbouring keys are mostly in one segment.
-            let mut run = (0, (0, 0));
+            let (mut segment, mut sums) = (0, SegmentSums::default());
             for (slot, location) in chunk.iter_from(0) {
-                if run.0 != location.segment {
-                    counted.add(run);
-                    run = (location.segment, (0, 0));
+                if segment != location.segment {
+                    counted.add(segment, sums);
+                    (segment, sums) = (location.segment, SegmentSums::default());
                 }
-                run.1.0 += 1;
-                run.1.1 += u64::from(location.value_len());
+                sums.add(SegmentSums { keys: 1, value_bytes: u64::from(location.value_len()) });
                 if location.is_shadowed() {
                     let number = number * CHUNK_KEYS + u64::from(slot);
                     counted.shadowed.push(Key::new(self.space, self.partition, number));
                 }
             }
-            counted.add(run);
+            counted.add(segment, sums);
         }
         counted
     }
 }
 
 impl Counted {
-    fn add(&mut self, (segment, (keys, value_bytes)): (u32, (u64, u64))) {
-        if keys > 0 {
-            self.keys += keys;
-            let sums = self.by_segment.entry(segment).or_default();
-            *sums = (sums.0 + keys, sums.1 + value_bytes);
+    fn add(&mut self, segment: u32, sums: SegmentSums) {
+        if sums.keys > 0 {
+            self.keys += sums.keys;
+            self.by_segment.entry(segment).or_default().add(sums);
         }
     }
 }

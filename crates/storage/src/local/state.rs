@@ -119,8 +119,9 @@ impl State {
     /// Counts values of a removed partition as dead, `left` is the rest of it; returns whether any are left.
     pub(super) fn counted(&mut self, counted: &Counted, left: Departed) -> bool {
         self.index.forget(counted);
-        for (segment, (keys, value_bytes)) in &counted.by_segment {
-            self.segments.all_dead(*segment, keys * u64::from(RECORD_HEADER_BYTES) + value_bytes);
+        for (segment, sums) in &counted.by_segment {
+            let header_bytes = sums.keys * u64::from(RECORD_HEADER_BYTES);
+            self.segments.all_dead(*segment, header_bytes + sums.value_bytes);
         }
         self.is_counting = false;
         self.departed.extend((!left.is_empty()).then_some(left));

@@ -193,6 +193,21 @@ fn heartbeats_leave_at_half_the_peers_time_out() {
 }
 
 #[test]
+fn while_output_waits_no_heartbeat_is_due() {
+    let mut peer = Peer::new(config());
+    peer.bytes(AMQP);
+    peer.say(Performative::Open(Open { idle_time_out_ms: Some(60_000), ..Open::default() }));
+    peer.hear();
+    for now in [30_000, 60_000] {
+        peer.now = now;
+        peer.server.endpoint.handle_timeout(peer.now);
+        assert_eq!(peer.server.endpoint.poll_deadline(), None, "the heartbeat waits for the socket");
+    }
+    assert!(matches!(peer.hear()[..], [Said::Heartbeat]));
+    assert_eq!(peer.server.endpoint.poll_deadline(), Some(90_000));
+}
+
+#[test]
 fn an_idle_time_out_that_heartbeats_can_not_keep_is_refused() {
     for (idle_time_out_ms, is_refused) in [(1, true), (499, true), (500, false), (0, false)] {
         let mut peer = Peer::new(config());

@@ -1,12 +1,14 @@
 //! Deliveries both ways: frames, settlement, joined dispositions.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use smallvec::smallvec;
 
 use super::super::{Event, IncomingId, Outgoing, OutgoingId};
 use super::pair::{Chunks, Pair, config, message, plain_client, receiver, sender, settled, tag};
+use super::peer::{Peer, disposition, frame, link_flow};
 use crate::endpoint::Config;
-use crate::wire::performative::DeliveryState;
+use crate::endpoint::limits::VISITS_MAX;
+use crate::wire::performative::{DeliveryState, Performative};
 
 fn messages(events: &[Event]) -> Vec<(IncomingId, Bytes)> {
     let messages = events.iter().filter_map(|event| match event {
@@ -269,4 +271,30 @@ fn a_long_stream_outlives_windows_and_turns() {
         settled += dispositions(&pair.server.take()).iter().map(|(_, tags, _)| tags).sum::<usize>();
         assert_eq!(settled - before, 64, "after {settled} of {seen}");
     }
+}
+
+/// One read may have five thousand such frames, which would take the thread for seconds.
+#[test]
+fn dispositions_of_many_deliveries_are_handled_some_at_a_time() {
+    const DELIVERIES: usize = 2000;
+    const FRAMES_MAX: usize = VISITS_MAX / DELIVERIES + 1;
+    let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
+    peer.say(Performative::Flow(link_flow(0, 0, 10_000)));
+    for number in 0..DELIVERIES {
+        peer.server.endpoint.send(link, message(u32::try_from(number).unwrap(), "m"));
+    }
+    peer.hear();
+    let released = disposition(0, u32::MAX, Some(DeliveryState::Released), false);
+    let released = frame(0, &released, b"");
+    let mut flood = BytesMut::from(&*released.repeat(10 * FRAMES_MAX));
+    let mut calls = 0;
+    while peer.server.endpoint.has_input_work(&flood) {
+        let before = flood.len();
+        peer.server.endpoint.handle_input(&mut flood, 0);
+        let frames = (before - flood.len()) / released.len();
+        assert!(frames <= FRAMES_MAX, "{frames} frames at once");
+        while peer.server.endpoint.poll_event().is_some() {}
+        calls += 1;
+    }
+    assert_eq!((flood.len(), calls), (0, 10));
 }

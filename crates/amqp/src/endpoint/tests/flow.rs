@@ -96,6 +96,7 @@ fn a_drain_that_is_taken_back_is_not_answered() {
     let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
     peer.say(Performative::Flow(Flow { drain: true, ..link_flow(0, 0, 5) }));
     grant(&mut peer, 0, 5);
+    assert_eq!(credits(peer.server.take()), [(5, true), (5, false)], "the layer above knows");
     peer.server.endpoint.drained(link);
     assert!(peer.hear_frames().is_empty());
     send_many(&mut peer, link, 5);

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use peeklock_budget::{Budget, Owner};
+use tokio::io::{DuplexStream, ReadHalf};
 
 use super::*;
 
@@ -77,4 +78,52 @@ async fn a_message_that_finds_no_memory_is_refused_after_its_frame_and_the_conne
         "{outcomes:?}"
     );
     assert_eq!((budget.used_bytes(), brokers.seen.load(Ordering::SeqCst)), (0, 1));
+}
+
+/// A peer that sends requests as long as they are taken, and reads nothing.
+pub(super) struct Flood {
+    reader: ReadHalf<DuplexStream>,
+    pub(super) sending: JoinHandle<()>,
+    /// Number of bytes that were taken.
+    taken: usize,
+}
+
+impl Flood {
+    pub(super) async fn over(near: DuplexStream) -> Self {
+        let (said, flood) = endless_begins();
+        let (reader, mut writer) = tokio::io::split(near);
+        let written = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&written);
+        let sending = tokio::spawn(async move {
+            writer.write_all(&said).await.unwrap();
+            while writer.write_all(&flood).await.is_ok() {
+                count.fetch_add(flood.len(), Ordering::SeqCst);
+            }
+        });
+        let mut taken = usize::MAX;
+        while written.load(Ordering::SeqCst) != taken {
+            taken = written.load(Ordering::SeqCst);
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Self { reader, sending, taken }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_costs_bounded_memory_and_is_cut_off() {
+    let (near, far) = duplex(1 << 14);
+    let (brokers, clock) = (Brokers::default(), StillClock::new());
+    let server = serve(far, &brokers, &clock, never());
+    let Flood { mut reader, sending, taken } = Flood::over(near).await;
+    // A begin and its end are answered with frames of about their own size.
+    assert!(taken > 1 << 14 && taken < 4 * limits::UNWRITTEN_BYTES_MAX, "{taken} bytes were taken");
+    clock.advance(limits::WRITE_STALL_MS_MAX);
+    until(|| brokers.closed.load(Ordering::SeqCst) == 1).await;
+    clock.advance(limits::LINGER_MS);
+    assert!(server.await.unwrap().by_peer);
+    sending.await.unwrap();
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).await.unwrap();
 }

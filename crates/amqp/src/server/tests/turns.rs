@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use peeklock_engine::{MessageView, QueueId, Received, ReceiverId, SequenceNumber};
 
+use super::memory::Flood;
 use super::*;
 
 /// A task that is always ready, with the same priority as the others: the most messages seen between two of its turns.
@@ -175,4 +176,44 @@ async fn work_left_from_a_turn_is_spread_over_turns_with_others_between() {
     server.abort();
     // The last turn of one output and the first of the next.
     assert!(most <= 2, "{most} turns without one of others");
+}
+
+/// Counts its turns.
+struct Turns(Arc<AtomicUsize>);
+
+impl Application for Turns {
+    fn handle_event(&mut self, event: Event, connection: &mut Connection, _now: NowMs) {
+        if let Event::Authenticate { .. } = event {
+            connection.sasl_outcome(true);
+        }
+    }
+
+    fn handle_output(&mut self, _output: Output, _connection: &mut Connection, _now: NowMs) {}
+
+    fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Heartbeats wait like all output, and further ones are not due meanwhile.
+#[tokio::test]
+async fn a_connection_whose_peer_does_not_read_has_no_turns() {
+    let (near, far) = duplex(1 << 14);
+    let (turns, clock) = (Arc::new(AtomicUsize::new(0)), StillClock::new());
+    let parts = (Turns(Arc::clone(&turns)), Mailbox::new().1);
+    let connection = Connection::server(Config::default(), 0);
+    let server = Transport::new(far, BytesMut::new(), connection, parts, clock.clone(), never());
+    let server = tokio::spawn(server.run());
+    let flood = Flood::over(near).await;
+    for _ in 0..3 {
+        clock.advance(limits::WRITE_STALL_MS_MAX / 4);
+        let before = turns.load(Ordering::SeqCst);
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let count = turns.load(Ordering::SeqCst) - before;
+        assert!(count <= 10, "{count} turns without anything to do");
+    }
+    server.abort();
+    flood.sending.abort();
 }

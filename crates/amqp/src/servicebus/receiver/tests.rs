@@ -92,6 +92,20 @@ fn a_drain_longer_than_the_window_continues_when_the_window_moves() {
 }
 
 #[test]
+fn a_drain_of_large_messages_continues_when_they_are_written() {
+    let mut receiver = receiver();
+    let window = Window::share(1, usize::MAX);
+    receiver.set_credit(100, true, window);
+    hand_over(&mut receiver, 5, 1_000_000);
+    assert!(!receiver.drained(), "stopped by the window, not by the queue");
+    assert!(receiver.needs_attention());
+    assert_eq!(receiver.transmitted(0, window), None);
+    let grant = receiver.transmitted(5, window).unwrap();
+    assert_eq!((grant.limit.messages, grant.drain), (100, true));
+    assert!(receiver.drained(), "nothing is left");
+}
+
+#[test]
 fn credit_after_a_drain_that_is_under_way_is_said_again() {
     let mut receiver = receiver();
     let window = Window::share(1, usize::MAX);
@@ -128,6 +142,20 @@ fn after_a_withdrawal_the_window_opens_as_the_peer_reads() {
 }
 
 #[test]
+fn a_withdrawal_asks_for_no_second_answer_to_a_drain() {
+    let mut receiver = receiver();
+    let window = Window::share(1, usize::MAX);
+    receiver.set_credit(10, true, window);
+    hand_over(&mut receiver, 4, 10);
+    receiver.transmitted(1, window);
+    receiver.withdrawn(3, false);
+    assert_eq!((receiver.stop().drain, receiver.drains_in_flight()), (false, 1));
+    assert!(!receiver.drained(), "the drain that the stop replaced");
+    let grant = receiver.transmitted(1, window).unwrap();
+    assert_eq!((grant.drain, receiver.drains_in_flight()), (true, 1));
+}
+
+#[test]
 fn messages_not_removed_are_not_sent_and_not_counted() {
     let mut receiver = Receiver { deletes: true, ..receiver() };
     let window = Window::share(1, usize::MAX);
@@ -147,6 +175,9 @@ struct Model {
     receiver: Receiver,
     window: Window,
     limit: CreditLimit,
+    draining: bool,
+    /// Answers to drains that the link has not heard.
+    answers: u32,
     /// Messages delivered, as the engine counts.
     handed: u64,
     /// Messages written, as the link counts.
@@ -157,18 +188,44 @@ struct Model {
 impl Model {
     fn apply(&mut self, grant: Option<Grant>) {
         if let Some(grant) = grant {
-            self.limit = grant.limit;
+            self.answers += u32::from(self.draining);
+            (self.limit, self.draining) = (grant.limit, grant.drain);
+            self.end_drain();
         }
     }
 
+    fn is_at_limit(&self) -> bool {
+        self.handed >= self.limit.messages || self.handed * 100 >= self.limit.bytes
+    }
+
+    fn end_drain(&mut self) {
+        if self.draining && self.is_at_limit() {
+            self.draining = false;
+            self.limit.messages = self.handed;
+            self.answers += 1;
+        }
+    }
+
+    fn hear(&mut self) {
+        while self.answers > 0 {
+            self.answers -= 1;
+            self.receiver.drained();
+            let grant = self.receiver.transmitted(self.written, self.window);
+            self.apply(grant);
+        }
+    }
+
+    /// Answers precede later deliveries.
     fn deliver(&mut self, messages_max: u64) {
+        self.hear();
         for _ in 0..messages_max {
-            if self.handed >= self.limit.messages || self.handed * 100 >= self.limit.bytes {
+            if self.is_at_limit() {
                 break;
             }
             self.receiver.handed_over(LockToken(0), 100, 0);
             self.handed += 1;
         }
+        self.end_drain();
     }
 
     /// Messages delivered and not written.
@@ -195,26 +252,29 @@ impl Model {
 }
 
 proptest! {
-    /// In any order of credit, deliveries and writes: waiting messages never exceed the window by more than one, and a
+    /// In any order of credit, drains, deliveries and writes: waiting messages never exceed the window by more than one, and a
     /// peer that reads gets all messages it gave credit for.
     #[test]
     fn windows_bound_and_never_stall(
-        steps in prop::collection::vec((0u8..4, 1u64..50), 1..100),
+        steps in prop::collection::vec((0u8..6, 1u64..50), 1..100),
         links in 1usize..9000,
     ) {
         let window = Window::share(links, usize::MAX);
         let limit = CreditLimit::default();
-        let mut model = Model { receiver: receiver(), window, limit, handed: 0, written: 0, given_back: 0 };
+        let (receiver, draining, answers) = (receiver(), false, 0);
+        let mut model =
+            Model { receiver, window, limit, draining, answers, handed: 0, written: 0, given_back: 0 };
         let mut credit = 0;
         for (step, amount) in steps {
             match step {
-                0 => {
+                0 | 4 => {
                     credit += amount;
-                    let grant = model.receiver.set_credit(credit, false, window);
+                    let grant = model.receiver.set_credit(credit, step == 4, window);
                     model.apply(grant);
                 }
                 1 => model.deliver(amount),
                 2 if model.waiting() > 0 => model.give_back(),
+                5 => model.hear(),
                 _ => model.write_all(),
             }
             prop_assert!(model.waiting() <= window.messages);

@@ -298,6 +298,30 @@ fn drains_count_as_unanswered_and_repeated_ones_are_joined() {
 }
 
 #[test]
+fn credit_granted_during_a_drain_moves_the_window_once_that_is_answered() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    let messages = |harness: &mut Harness| {
+        let credits = harness.commands().into_iter().filter_map(|(_, command)| match command {
+            Command::Credit { limit, drain, .. } => Some((limit.messages, drain)),
+            _ => None,
+        });
+        credits.collect::<Vec<_>>()
+    };
+    harness.client.set_credit(link, 10_000, true);
+    assert_eq!(messages(&mut harness), [(WINDOW_MESSAGES, true)]);
+    (1..=WINDOW_MESSAGES).for_each(|number| harness.deliver(receiver, number));
+    harness.client.set_credit(link, 10_000, false);
+    let granted: Vec<_> = messages(&mut harness);
+    assert!(granted.iter().all(|(_, drain)| !drain), "{granted:?}");
+    harness.output(Output::Drained { receiver });
+    let moved = messages(&mut harness);
+    let last = granted.into_iter().chain(moved).last();
+    assert_eq!(last, Some((2 * WINDOW_MESSAGES, false)));
+    assert_eq!(harness.broker.unanswered().messages, 0);
+}
+
+#[test]
 fn a_drain_of_a_detached_link_counts_no_longer() {
     let mut harness = Harness::new();
     let (link, _) = harness.receiver("q");

@@ -139,6 +139,19 @@ fn a_drain_ends_when_everything_was_looked_at() {
 }
 
 #[test]
+fn each_drain_is_answered_once_also_one_that_other_credit_replaces() {
+    let mut rig = rig_with(1);
+    let receiver = rig.open(SubQueue::Main, ReceiveMode::PeekLock);
+    rig.handle(None, Command::Select { receiver });
+    assert_eq!(asked(&rig.credit(receiver, 5, true)), [1]);
+    assert_eq!(rig.credit(receiver, 6, true), [Effect::Drained { receiver }]);
+    assert_eq!(rig.credit(receiver, 7, false), [Effect::Drained { receiver }]);
+    assert_eq!(rig.credit(receiver, 8, true), []);
+    let effects = examined(&mut rig, receiver, &[1]);
+    assert!(matches!(effects[..], [Effect::Deliver { .. }, Effect::Drained { .. }]), "{effects:?}");
+}
+
+#[test]
 fn dead_letters_are_selected_alike() {
     let mut rig = rig_with(2);
     let (_, token) = rig.take_one().unwrap();

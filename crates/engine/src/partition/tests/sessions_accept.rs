@@ -190,7 +190,7 @@ fn drains_of_those_who_wait_are_not_looked_at_until_they_have_a_session() {
         assert_eq!(answer, []);
         assert_eq!(rig.credit(receiver, 5, true), []);
         if !keeps {
-            assert_eq!(rig.credit(receiver, 5, false), []);
+            assert_eq!(rig.credit(receiver, 5, false), [Effect::Drained { receiver }]);
         }
         receiver
     });

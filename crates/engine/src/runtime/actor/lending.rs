@@ -9,12 +9,20 @@ use std::task::{Context, Poll};
 use peeklock_storage::Error;
 use tokio::sync::oneshot;
 
-use super::Actor;
 use super::commits::Contents;
 use super::tally::Cause;
+use super::{Actor, OwnedPartition};
 use crate::partition::Partition;
 use crate::runtime::joint::{Lent, Part, Returned};
 use crate::{Command, Event, QueueId};
+
+impl OwnedPartition {
+    /// Takes the state out and leaves an empty one in its place.
+    pub(super) fn take_partition(&mut self) -> Partition {
+        let placeholder = Partition::sharing(QueueId(self.id.0), Arc::clone(&self.options));
+        std::mem::replace(&mut self.partition, placeholder)
+    }
+}
 
 impl Actor {
     /// Receives a request of the committer; true if there is one.
@@ -33,14 +41,9 @@ impl Actor {
     /// The state has to be read back from the store.
     pub(super) async fn lend_if_asked(&mut self) -> Result<(), Error> {
         let Some(request) = self.loan.take() else { return Ok(()) };
-        let placeholder = Partition::sharing(QueueId(self.owned.id.0), Arc::clone(&self.owned.options));
         let (back, returned) = oneshot::channel();
-        let lent = Lent {
-            id: self.owned.id,
-            partition: std::mem::replace(&mut self.owned.partition, placeholder),
-            now: self.now,
-            back,
-        };
+        let partition = self.owned.take_partition();
+        let lent = Lent { id: self.owned.id, partition, now: self.now, back };
         if let Err(lent) = request.lent.send(lent) {
             // The committer is gone.
             self.owned.partition = lent.partition;

@@ -63,6 +63,7 @@ use super::forwarder::Routes;
 use super::growth::{Growth, Relief};
 use super::host::FailureScope;
 use super::joint::{JointSteps, LoanRequest};
+use super::long_work;
 use super::spans::Spans;
 use super::subscriptions::Subscriptions;
 use super::{Clock, Mailbox, PartitionHandle, Request, Requests, Response, Tenure};
@@ -306,6 +307,7 @@ impl Actor {
             }
         }
         self.refuse_everything(&Refusal::Unavailable);
+        long_work::free(self.owned.take_partition());
     }
 
     /// Reads the clock for a turn; false if it was set back since the state was read from the store.

@@ -16,6 +16,7 @@ use crate::runtime::answer;
 use crate::runtime::damage::Unreadable;
 use crate::runtime::growth::refusal_of_batch;
 use crate::runtime::joint::LoanRequest;
+use crate::runtime::long_work;
 use crate::runtime::restore::{FirstPages, restore};
 use crate::runtime::retry_backoff::RetryBackoff;
 use crate::runtime::{Mailbox, Output, Request};
@@ -86,7 +87,8 @@ impl Actor {
         }
         let restored = self.restore_with_retries().await?;
         let restored = restored.with_rule_limits(self.shared.rule_limits);
-        self.owned.partition = restored.in_place_of(&self.owned.partition);
+        let restored = restored.in_place_of(&self.owned.partition);
+        long_work::free(std::mem::replace(&mut self.owned.partition, restored));
         // Subscriptions whose deletion was in a refused batch exist again.
         self.resume_subscriptions();
         self.owned.counts.set_entity(&self.owned.partition, QueueId(self.owned.id.0));

@@ -56,6 +56,14 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A clock that can be moved forward.
 pub trait Travel: Clock {
+    /// Checks whether the clock can be moved forward by a duration in milliseconds.
+    ///
+    /// # Errors
+    /// [`TooFarAhead`].
+    fn check(&self, _duration_ms: u64) -> Result<(), TooFarAhead> {
+        Ok(())
+    }
+
     /// Moves the clock to at least `at`, and wakes every sleeper whose deadline has come.
     fn move_to(&self, at: Timestamp);
 }

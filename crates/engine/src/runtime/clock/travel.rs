@@ -50,16 +50,6 @@ impl TravelClock {
         self.system.clone()
     }
 
-    /// Checks whether the clock can be moved forward by this duration.
-    ///
-    /// # Errors
-    /// [`TooFarAhead`].
-    pub fn check(&self, duration_ms: u64) -> Result<(), TooFarAhead> {
-        let ahead_ms = *self.ahead_ms.borrow();
-        let allowed = ahead_ms.saturating_add(duration_ms) <= Self::AHEAD_MS_MAX;
-        if allowed { Ok(()) } else { Err(TooFarAhead { ahead_ms }) }
-    }
-
     /// Moves the time forward at once and returns the new time. [`super::super::Namespace::travel`] fires all timers in
     /// between instead.
     ///
@@ -73,6 +63,12 @@ impl TravelClock {
 }
 
 impl Travel for TravelClock {
+    fn check(&self, duration_ms: u64) -> Result<(), TooFarAhead> {
+        let ahead_ms = *self.ahead_ms.borrow();
+        let allowed = ahead_ms.saturating_add(duration_ms) <= Self::AHEAD_MS_MAX;
+        if allowed { Ok(()) } else { Err(TooFarAhead { ahead_ms }) }
+    }
+
     fn move_to(&self, at: Timestamp) {
         let missing_ms = at.0.saturating_sub(self.now().0);
         self.ahead_ms.send_if_modified(|ahead_ms| {

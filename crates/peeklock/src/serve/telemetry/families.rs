@@ -35,8 +35,7 @@ pub(super) fn request(
 ) -> ExportMetricsServiceRequest {
     let now_ns = now_ns();
     let filled = families.iter().filter(|family| !family.series.is_empty());
-    let metrics =
-        filled.map(|family| metric(family, name(family, families), (&mut *starts, now_ns))).collect();
+    let metrics = filled.map(|family| metric(family, name(family, families), starts, now_ns)).collect();
     starts.exported(now_ns);
     let scope_metrics = ScopeMetrics { scope: scope(), metrics, ..ScopeMetrics::default() };
     let metrics =
@@ -62,7 +61,7 @@ const fn suffix_and_unit(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-fn metric(family: &ReadFamily, name: String, (starts, now_ns): (&mut Starts, u64)) -> Metric {
+fn metric(family: &ReadFamily, name: String, starts: &mut Starts, now_ns: u64) -> Metric {
     let (_, unit) = suffix_and_unit(family.unit);
     let series = family.series.iter();
     let data = match family.kind {

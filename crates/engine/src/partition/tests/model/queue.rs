@@ -143,6 +143,9 @@ impl Queue {
             if !receiver.is_ready() {
                 receiver.since = moment;
             }
+            if receiver.draining {
+                turn.effects.push(Effect::Drained { receiver: id });
+            }
             (receiver.limit, receiver.draining) = (limit, drain);
         }
     }
@@ -331,7 +334,7 @@ impl Queue {
                 Some(selected) => self.is_dry_for(sub_queue, selected),
                 None => self.is_dry(ReceiverId(*id), sub_queue),
             };
-            if receiver.draining && (dry || !receiver.has_credit()) {
+            if receiver.draining && (dry || !receiver.is_ready()) {
                 receiver.draining = false;
                 if turn.keeps(Rule::ADrainVoidsCredit) {
                     receiver.limit.messages = receiver.got.messages;

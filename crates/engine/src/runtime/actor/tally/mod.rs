@@ -157,14 +157,23 @@ impl Tallies {
             Event::Released { token } | Event::Quarantined { lock: Some(token), .. } => {
                 self.held.remove(token);
             }
-            Event::SubscriptionRemoved { queue, .. } => {
-                self.subscriptions.remove(queue);
-                self.held.retain(|_, held| held.queue != *queue);
-                self.links.retain(|_, (of, _)| of != queue);
-            }
+            Event::SubscriptionRemoved { queue, .. } => self.note_subscription_removed(*queue),
             _ => self.note_link(event),
         }
         0
+    }
+
+    /// Publishes what is left to publish of a deleted subscription, whose links have ended: if it has no series of its own,
+    /// it is part of a sum that remains.
+    fn note_subscription_removed(&mut self, queue: QueueId) {
+        self.held.retain(|_, held| held.queue != queue);
+        let closed: Vec<_> = self.links.extract_if(|_, (of, _)| *of == queue).collect();
+        for (_, (_, is_sender)) in closed {
+            self.add_link(queue, is_sender, -1);
+        }
+        if let Some(mut counted) = self.subscriptions.remove(&queue) {
+            publish(&mut counted);
+        }
     }
 
     fn note_published(&mut self, publication: &Publication) {

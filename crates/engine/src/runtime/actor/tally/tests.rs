@@ -41,6 +41,24 @@ fn nothing_is_remembered_of_a_subscription_that_is_deleted() {
 }
 
 #[test]
+fn links_of_a_deleted_subscription_leave_the_sum_of_those_without_series() {
+    let pool = SeriesPool::new(0);
+    let (topic, subscription) = (pool.entity(), pool.entity());
+    let mut tallies = Tallies::new(QueueId(1), topic);
+    let find = |_| Some(Arc::clone(&subscription));
+    let options = ReceiverOptions { source: QueuePath::main(SUBSCRIPTION), mode: ReceiveMode::PeekLock };
+    let opened = Event::ReceiverOpened { receiver: ReceiverId(3), options };
+    let watched = Event::Watched { watcher: ReceiverId(4), queue: SUBSCRIPTION, sends: true };
+    tallies.note(Timestamp(0), Cause::Other, &[opened, watched], &[]);
+    tallies.publish(find);
+    assert_eq!(pool.others().links(), (1, 1));
+    let removed = Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default() };
+    tallies.note(Timestamp(1), Cause::Other, &[removed], &[]);
+    tallies.publish(|_| None);
+    assert_eq!(pool.others().links(), (0, 0));
+}
+
+#[test]
 fn a_lock_of_a_damaged_message_is_measured_no_longer() {
     let mut tallies = with_lock();
     let (number, sub_queue) = (SequenceNumber(1), Some(SubQueue::Main));
