@@ -184,11 +184,16 @@ pub(super) fn failed(what: impl fmt::Display, error: &io::Error) -> Error {
     }
 }
 
-/// Whether the path or its permissions are at fault, which only an operator can change. All other errors, such as those
-/// of a device or of a full disk, may pass.
+/// Whether the path, its permissions or the limit of the size of files are at fault, which only an operator can change. All
+/// other errors, such as those of a device or of a full disk, may pass.
 const fn is_fault_of_setup(kind: io::ErrorKind) -> bool {
-    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
-    matches!(kind, NotFound | PermissionDenied | NotADirectory | IsADirectory | ReadOnlyFilesystem)
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+    };
+    matches!(
+        kind,
+        FileTooLarge | IsADirectory | NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem
+    )
 }
 
 /// The error for a file in a format of a later version.
