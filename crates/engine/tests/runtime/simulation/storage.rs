@@ -154,9 +154,16 @@ impl Machine {
         let length = usize::try_from(length).unwrap();
         let content = self.disk().bytes(&path)[start..start + length].to_vec();
         let at = offset + (byte % length) as u64;
+        let before = self.byte(&path, at);
         self.disk().rot(&path, at);
         let byte = self.byte(&path, at);
-        self.0.lock().unwrap().rotten.push(Rotten { key, path, value_at: offset, at, byte });
+        let rotten = &mut self.0.lock().unwrap().rotten;
+        let is_flipped = |rotten: &Rotten| (&rotten.path, rotten.at, rotten.byte) == (&path, at, before);
+        match rotten.iter().position(is_flipped) {
+            // It is the original one again.
+            Some(twice) => drop(rotten.swap_remove(twice)),
+            None => rotten.push(Rotten { key, path, value_at: offset, at, byte }),
+        }
         Some((key, content))
     }
 
