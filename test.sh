@@ -76,7 +76,11 @@ stage_macos() {
         echo "skipped: rustup has no standard library for macOS"
         return 0
     }
-    built_ahead macos || check_macos
+    if built_ahead macos; then
+        cat "$logs/ahead-macos.log"
+    else
+        check_macos
+    fi
 }
 
 build_daemon() {

@@ -35,7 +35,7 @@ impl RecordSize {
         Err(Error::TooLarge { reason })
     }
 
-    /// The sizes that [`CommitBuilder`] yields for this batch.
+    /// The sizes that [`super::CommitBuilder`] yields for this batch.
     pub(in crate::cluster) fn of(batch: &Batch) -> Self {
         let (mut heads, mut bodies) = (0, 0);
         for operation in batch.operations() {
