@@ -53,7 +53,10 @@ pub(super) async fn send(
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let (messages, _more) = match single {
         Some(single) => (read_single(&room, Draft { body, ..single }, wanted, now_ms).await?, None),
-        None => read_batch(limits, &room, body, wanted, now_ms).await?,
+        None => {
+            let (messages, more) = read_batch(limits, &room, body, wanted, now_ms).await?;
+            (messages, Some(more))
+        }
     };
     check_total(&messages, place.message_bytes_max)?;
     match ask(&place.partition, Command::Send { messages }).await? {
@@ -118,13 +121,13 @@ async fn read_batch(
     body: Bytes,
     wanted: RequiredProperties,
     now_ms: u64,
-) -> Result<(SmallVec<[NewMessage; 1]>, Option<Arc<Room>>), Error> {
+) -> Result<(SmallVec<[NewMessage; 1]>, Arc<Room>), Error> {
     let counted = body.clone();
     let parts = aside(room, move || batch::Parts::of(&counted)).await?;
     let more = Arc::new(limits.more(room, parts.memory_bytes(wanted)).await?);
     let held = (Arc::clone(room), Arc::clone(&more));
     let messages = aside(&held, move || parse_batch(&body, parts.messages, wanted, now_ms)).await??;
-    Ok((messages, Some(more)))
+    Ok((messages, more))
 }
 
 fn parse_batch(

@@ -59,9 +59,9 @@ mod tests {
             reason: "test".to_owned(),
         };
         let unavailable = Error::Unavailable { reason: "test".to_owned() };
-        let exhausted = Error::System { reason: "test".to_owned() };
+        let failed_call = Error::System { reason: "test".to_owned() };
         assert!(!backoff.allows_for(&unreadable) && backoff.allows_for(&unavailable));
-        assert!(backoff.allows_for(&exhausted));
+        assert!(backoff.allows_for(&failed_call));
         assert!(RetryBackoff::default().allows_for(&unreadable));
         let mut worn = RetryBackoff { pauses: u32::MAX };
         assert_eq!(worn.next_pause_ms(), 5_000);

@@ -267,11 +267,11 @@ impl Writer {
             return Ok(());
         }
         let bytes = accepted().map(batch_bytes).sum::<u64>() + u64::from(FRAME_HEADER_BYTES) + 8;
-        let does_grow = accepted().any(Batch::grows);
+        let does_grow = || accepted().any(Batch::grows);
         if !self.has_room(bytes, does_grow)
             || (is_for_removals && self.shared.is_write_refused.load(Ordering::Acquire))
         {
-            self.roll(bytes, does_grow, is_for_removals)?;
+            self.roll(bytes, does_grow(), is_for_removals)?;
         }
         self.encode(accepted());
         if self.frame.is_empty() {

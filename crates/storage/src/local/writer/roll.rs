@@ -14,17 +14,17 @@ use crate::{Batch, Error};
 /// Removals wait this long for the cleaner, or for the system, once the reserve is used up; then they are refused.
 const REMOVAL_PATIENCE_MS: u64 = 1000;
 
-/// Part of the active segment that is kept for removals while no other segment is prepared.
-const REMOVALS_PART: u64 = 8;
+/// The capacity of the active segment divided by this is kept for removals while no other segment is prepared.
+const REMOVALS_DIVISOR: u64 = 8;
 
 impl Writer {
     /// Whether a frame of `bytes` may go into the active segment. If no other segment is prepared, growth leaves a part
     /// of it: on a disk that is suddenly full there is no other reserve for removals.
-    pub(super) fn has_room(&self, bytes: u64, does_grow: bool) -> bool {
+    pub(super) fn has_room(&self, bytes: u64, does_grow: impl Fn() -> bool) -> bool {
         let capacity = self.active.segment.capacity;
         let end = self.active.offset + bytes;
-        let leaves_part = end <= capacity - capacity / REMOVALS_PART;
-        end <= capacity && (leaves_part || !does_grow || !self.shared.pool.lock().prepared.is_empty())
+        let leaves_part = end <= capacity - capacity / REMOVALS_DIVISOR;
+        end <= capacity && (leaves_part || !does_grow() || !self.shared.pool.lock().prepared.is_empty())
     }
 
     /// Continues in the next segment, which must have room for a frame of `bytes`. The last prepared one is for
