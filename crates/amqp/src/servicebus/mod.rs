@@ -6,6 +6,7 @@
 
 mod answer;
 mod attach;
+mod attempts;
 mod authorization;
 mod awaited;
 mod browsing;
@@ -29,7 +30,6 @@ mod pending;
 mod presence;
 mod receiver;
 mod receiving;
-mod refused;
 mod relay;
 mod removal;
 mod requests;
@@ -75,6 +75,7 @@ use crate::endpoint::{Connection, Event, LinkId, NowMs};
 use crate::server::{Application, Peer, Unanswered};
 use crate::wire::Str;
 use crate::wire::performative::{Error, Open};
+use attempts::PendingAttempts;
 use authorization::Authorization;
 use awaited::AwaitedAttaches;
 use delivery::Encoder;
@@ -89,7 +90,6 @@ use outbox::Outbox;
 use pending::Pending;
 use presence::Watched;
 use receiver::Receiver;
-use refused::Late;
 use requests::Parked;
 use revocation::RevocationWatch;
 use subscribing::Client;
@@ -115,7 +115,7 @@ pub struct ConnectionHandler {
     revocation: RevocationWatch,
     failures: Arc<Failures>,
     /// Authentication attempts that are delayed.
-    late: Late,
+    attempts: PendingAttempts,
     /// The broker's host name as sent by the client, for error texts.
     hostname: Str,
     client: Client,
@@ -183,7 +183,7 @@ impl ConnectionHandler {
             revocation: RevocationWatch::new(authorization.changes()),
             authorization,
             failures,
-            late: Late::default(),
+            attempts: PendingAttempts::default(),
             entities,
             config,
             outbox: Outbox::new(mailbox),
@@ -326,7 +326,7 @@ impl Application for ConnectionHandler {
 
     fn handle_timeout(&mut self, connection: &mut Connection, now: NowMs) {
         self.now = now;
-        self.conclude_late(connection, now);
+        self.conclude_due_attempts(connection, now);
         self.refuse_early(connection, now);
         self.refuse_awaited(connection, now);
         self.authorization_due(connection, now);
@@ -339,7 +339,7 @@ impl Application for ConnectionHandler {
     fn poll_deadline(&self) -> Option<NowMs> {
         let deadlines = [
             self.revocation.deadline(),
-            self.late.deadline(),
+            self.attempts.deadline(),
             self.early.deadline(),
             self.awaited.deadline(),
             self.transactions.deadline(),
@@ -392,6 +392,6 @@ impl Application for ConnectionHandler {
         let kept_bytes = self.transactions.kept_bytes();
         let messages = self.unanswered.messages + waiting;
         let bytes = self.unanswered.bytes + self.transactions.committing_bytes() + self.awaited.bytes();
-        self.late.unanswered(Unanswered { messages, bytes, kept_bytes, ..self.unanswered })
+        self.attempts.unanswered(Unanswered { messages, bytes, kept_bytes, ..self.unanswered })
     }
 }

@@ -32,12 +32,12 @@ struct TokenAttempt {
 
 /// Delayed attempts, and the failures of the connection.
 #[derive(Default)]
-pub(super) struct Late {
-    attempts: Attempts,
+pub(super) struct PendingAttempts {
+    failures: Attempts,
     due: VecDeque<(NowMs, Attempt)>,
 }
 
-impl Late {
+impl PendingAttempts {
     /// When the next attempt is concluded.
     pub(super) fn deadline(&self) -> Option<NowMs> {
         self.due.front().map(|(due, _)| *due)
@@ -89,21 +89,21 @@ impl ConnectionHandler {
         let (now, mut wait_ms) = (self.now, 0);
         if let Some(address) = self.peer.address {
             let is_authenticated = !self.authorization.is_unauthenticated();
-            wait_ms = self.late.attempts.wait_ms(&self.failures, address.ip(), is_authenticated, now);
+            wait_ms = self.attempts.failures.wait_ms(&self.failures, address.ip(), is_authenticated, now);
             if has_failed {
-                self.late.attempts.failed(&self.failures, address.ip(), now);
+                self.attempts.failures.failed(&self.failures, address.ip(), now);
             }
         }
         match wait_ms {
             0 => self.conclude_attempt(attempt, connection),
-            _ => self.late.due.push_back((now.saturating_add(wait_ms), attempt)),
+            _ => self.attempts.due.push_back((now.saturating_add(wait_ms), attempt)),
         }
     }
 
     /// Concludes attempts whose delay has passed.
-    pub(super) fn conclude_late(&mut self, connection: &mut Connection, now: NowMs) {
-        while self.late.deadline().is_some_and(|due| due <= now) {
-            if let Some((_, attempt)) = self.late.due.pop_front() {
+    pub(super) fn conclude_due_attempts(&mut self, connection: &mut Connection, now: NowMs) {
+        while self.attempts.deadline().is_some_and(|due| due <= now) {
+            if let Some((_, attempt)) = self.attempts.due.pop_front() {
                 self.conclude_attempt(attempt, connection);
             }
         }
