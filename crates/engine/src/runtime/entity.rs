@@ -82,7 +82,8 @@ enum ActorState {
         control: mpsc::UnboundedSender<Control>,
         task: JoinHandle<()>,
     },
-    Stopped,
+    /// Its actor has been told to end, or never ran; every request through the handle will be refused.
+    Ended(PartitionHandle),
 }
 
 impl Entity {
@@ -121,7 +122,7 @@ impl Entity {
         options: Arc<EntityOptions>,
         times: EntityTimes,
     ) -> Self {
-        let handle = stopped_handle();
+        let handle = ended_handle();
         handle.set_damaged(&name);
         let partition = Partition::sharing(QueueId(id.0), Arc::clone(&options));
         let entity = Self::new(spawner, (name, id), options, times, partition, 0);
@@ -181,25 +182,14 @@ impl Entity {
     /// The handle of its actor, which is started if necessary.
     pub(super) fn handle(&self) -> PartitionHandle {
         let mut actor = self.actor();
-        match std::mem::replace(&mut *actor, ActorState::Stopped) {
-            ActorState::Dormant(partition) => {
-                let (handle, running) = self.spawn(*partition);
-                *actor = running;
-                handle
-            }
-            running @ ActorState::Running { .. } => {
-                *actor = running;
-                match &*actor {
-                    ActorState::Running { handle, .. } => handle.clone(),
-                    _ => stopped_handle(),
-                }
-            }
-            ActorState::Damaged(handle) => {
-                *actor = ActorState::Damaged(handle.clone());
-                handle
-            }
-            ActorState::Stopped => stopped_handle(),
+        if let Some(handle) = actor.handle() {
+            return handle.clone();
         }
+        let ended = ActorState::Ended(ended_handle());
+        if let ActorState::Dormant(partition) = std::mem::replace(&mut *actor, ended) {
+            *actor = self.spawn(*partition);
+        }
+        actor.handle().map_or_else(ended_handle, PartitionHandle::clone)
     }
 
     /// Starts the actor if it has work without a client: a pending timer, or messages to forward.
@@ -208,7 +198,7 @@ impl Entity {
             ActorState::Dormant(partition) => {
                 partition.next_deadline().is_some() || partition.is_forwarding()
             }
-            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => false,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Ended(_) => false,
         };
         if timed {
             self.handle();
@@ -219,7 +209,7 @@ impl Entity {
     pub(super) fn catch_up(&self, requested: CatchUp) {
         let next = match &*self.actor() {
             ActorState::Dormant(partition) => partition.next_deadline(),
-            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Stopped => None,
+            ActorState::Running { .. } | ActorState::Damaged(_) | ActorState::Ended(_) => None,
         };
         if next.is_some_and(|at| at <= requested.until) {
             self.handle();
@@ -250,7 +240,7 @@ impl Entity {
                 // An actor that has ended needs no options.
                 let _ = control.send(Control::ChangeOptions(Arc::clone(&options)));
             }
-            ActorState::Damaged(_) | ActorState::Stopped => {}
+            ActorState::Damaged(_) | ActorState::Ended(_) => {}
         }
         let declared = Declared { options, times };
         *self.declared.write().unwrap_or_else(PoisonError::into_inner) = declared;
@@ -264,13 +254,6 @@ impl Entity {
         control.send(Control::Confirm(answer)).ok().map(|()| answered)
     }
 
-    /// Makes requests through existing handles fail as [`crate::Refusal::EntityDeleted`].
-    pub(super) fn set_deleted(&self) {
-        if let ActorState::Running { handle, .. } = &*self.actor() {
-            handle.set_deleted();
-        }
-    }
-
     /// Whether it lives on this host.
     pub(super) fn lives_on(&self, host: &Arc<Spawner>) -> bool {
         Arc::ptr_eq(&self.spawner, host)
@@ -278,26 +261,40 @@ impl Entity {
 
     /// Stops the actor after the work under way; returns its task, if there is one.
     pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
-        self.end(Control::Stop)
+        self.end(Control::Stop, |_| ())
+    }
+
+    /// Stops the actor of an entity that was deleted; requests fail as [`crate::Refusal::EntityDeleted`]. Returns its task,
+    /// if there is one.
+    pub(super) fn stop_deleted(&self) -> Option<JoinHandle<()>> {
+        self.end(Control::Stop, PartitionHandle::set_deleted)
     }
 
     /// Ends the actor because its shard is lost: waiting requests are refused. Returns its task, if there is one.
     pub(super) fn lose(&self) -> Option<JoinHandle<()>> {
-        self.end(Control::Lose)
+        self.end(Control::Lose, |_| ())
     }
 
-    fn end(&self, last_request: Control) -> Option<JoinHandle<()>> {
-        match std::mem::replace(&mut *self.actor(), ActorState::Stopped) {
+    /// Ends the actor. `give_reason` sets on its handle why requests are refused.
+    fn end(&self, last_request: Control, give_reason: impl Fn(&PartitionHandle)) -> Option<JoinHandle<()>> {
+        let mut actor = self.actor();
+        // The handle of a damaged entity has a reason already.
+        let handle = match &*actor {
+            ActorState::Running { handle, .. } => handle.clone(),
+            _ => ended_handle(),
+        };
+        give_reason(&handle);
+        match std::mem::replace(&mut *actor, ActorState::Ended(handle)) {
             ActorState::Running { control, task, .. } => {
                 // The actor may have ended by itself.
                 let _ = control.send(last_request);
                 Some(task)
             }
-            ActorState::Dormant(_) | ActorState::Damaged(_) | ActorState::Stopped => None,
+            ActorState::Dormant(_) | ActorState::Damaged(_) | ActorState::Ended(_) => None,
         }
     }
 
-    fn spawn(&self, partition: Partition) -> (PartitionHandle, ActorState) {
+    fn spawn(&self, partition: Partition) -> ActorState {
         let (handle, requests, loans) = PartitionHandle::of_actor(self.spawner.shared.epoch);
         let (control, control_receiver) = mpsc::unbounded_channel();
         let owned = OwnedPartition {
@@ -317,7 +314,7 @@ impl Entity {
         // Boxed, because a future reserves space for its arguments twice.
         let actor = Box::new(Actor::new(owned, self.spawner.shared.clone(), inputs));
         let task = self.spawner.runtime.spawn(actor.run());
-        (handle.clone(), ActorState::Running { handle, control, task })
+        ActorState::Running { handle, control, task }
     }
 
     fn actor(&self) -> MutexGuard<'_, ActorState> {
@@ -325,7 +322,17 @@ impl Entity {
     }
 }
 
+impl ActorState {
+    /// The handle for requests; `None` if the actor has not been needed yet.
+    const fn handle(&self) -> Option<&PartitionHandle> {
+        match self {
+            Self::Dormant(_) => None,
+            Self::Running { handle, .. } | Self::Damaged(handle) | Self::Ended(handle) => Some(handle),
+        }
+    }
+}
+
 /// A handle that answers every request with a refusal.
-fn stopped_handle() -> PartitionHandle {
+fn ended_handle() -> PartitionHandle {
     PartitionHandle::new().0
 }

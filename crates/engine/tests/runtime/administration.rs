@@ -185,6 +185,27 @@ async fn a_topic_is_deleted_with_its_subscriptions() {
 }
 
 #[tokio::test]
+async fn whatever_changes_a_topic_during_its_deletion_succeeds_or_finds_no_topic() {
+    for yields in 0..24 {
+        let broker = Broker::start(0).await;
+        broker.namespace.create("news", TopicOptions::default()).await.unwrap();
+        let namespace = broker.namespace.clone();
+        let deleting = tokio::spawn(async move { namespace.delete("news").await });
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        let created = broker.namespace.create_subscription("news", "all", Default::default(), Vec::new());
+        match created.await {
+            Ok(_) => {}
+            Err(ChangeError::NotFound { name }) => assert_eq!(name, "news"),
+            Err(other) => panic!("after {yields} yields: {other}"),
+        }
+        deleting.await.unwrap().unwrap();
+        assert!(broker.namespace.describe_subscription("news", "all").is_none());
+    }
+}
+
+#[tokio::test]
 async fn of_those_who_delete_at_once_one_wins_and_all_hear_when_it_is_durable() {
     let broker = Broker::start(0).await;
     broker.store.hold();

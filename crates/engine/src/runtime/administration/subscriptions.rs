@@ -33,7 +33,12 @@ impl Namespace {
         let (intent, queue) = (Intent::Create, self.reserve(1).await?);
         let options = options.for_creation();
         let command = Command::DeclareSubscription { intent, queue, name: name.into(), options, rules };
-        let created = self.change_subscription(&entity, name, command).await?;
+        let created =
+            self.change_subscription(&entity, name, command).await.map_err(|error| match error {
+                // The topic was deleted meanwhile.
+                ChangeError::NotFound { .. } => not_found(topic),
+                other => other,
+            })?;
         // In Service Bus, the answer to the creation has no access time; later descriptions have one.
         entity.accessed.set(self.clock().now());
         entity.subscriptions.set_accessed(queue, self.clock().now());

@@ -124,8 +124,7 @@ impl Catalogue {
         }
         for entity in entities {
             self.directory.remove(&entity);
-            entity.set_deleted();
-            if let Some(task) = entity.stop() {
+            if let Some(task) = entity.stop_deleted() {
                 // An actor that panicked has failed its host already.
                 let _ = task.await;
             }
