@@ -75,18 +75,28 @@ fn administration_agrees_with_the_model() {
     agree_on(&administered());
 }
 
-/// Proves that the comparison can fail.
+/// Proves that the comparison can fail. All rules of an area share the histories, because making one takes longer than
+/// running it.
 fn every_broken_rule_is_noticed(area: Area) {
     const HISTORIES_MAX: usize = 2000;
     let histories = histories(area);
-    for rule in Rule::ALL.iter().filter(|rule| rule.area() == area) {
-        let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[1; 32]);
-        let mut runner = TestRunner::new_with_rng(Config::default(), random);
-        let mut some = (0..HISTORIES_MAX).map(|_| histories.new_tree(&mut runner).unwrap().current());
-        let telling = some.find(|history| Comparison::run(history, Some(*rule)).is_err());
-        let telling = telling.unwrap_or_else(|| panic!("{rule:?}: a model without this rule agrees"));
-        assert_eq!(Comparison::run(&telling, None), Ok(()), "{rule:?} is not the difference");
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[1; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let mut unnoticed: Vec<Rule> = Rule::ALL.iter().copied().filter(|rule| rule.area() == area).collect();
+    for _ in 0..HISTORIES_MAX {
+        if unnoticed.is_empty() {
+            return;
+        }
+        let history = histories.new_tree(&mut runner).unwrap().current();
+        unnoticed.retain(|rule| {
+            let agrees = Comparison::run(&history, Some(*rule)).is_ok();
+            if !agrees {
+                assert_eq!(Comparison::run(&history, None), Ok(()), "{rule:?} is not the difference");
+            }
+            agrees
+        });
     }
+    panic!("models without {unnoticed:?} agree");
 }
 
 #[test]
