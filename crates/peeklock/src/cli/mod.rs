@@ -135,9 +135,9 @@ pub(crate) fn run() -> Exit {
         unknown.misspelt.iter().for_each(output::error);
         return Exit::Usage;
     }
-    match cli.command {
-        None => serve::run(cli.serve, &unknown.others),
-        Some(Command::Serve(args)) => serve::run(*args, &unknown.others),
+    let exit = match cli.command {
+        None => return serve::run(cli.serve, &unknown.others),
+        Some(Command::Serve(args)) => return serve::run(*args, &unknown.others),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
@@ -150,5 +150,6 @@ pub(crate) fn run() -> Exit {
         Some(Command::Remote(command)) => remote::run(command),
         Some(Command::Completions(args)) => completions::run(&args),
         Some(Command::Man(args)) => manual::run(&args),
-    }
+    };
+    output::exit_code(exit)
 }
