@@ -244,7 +244,7 @@ def test_a_result_that_could_not_be_printed_is_a_failure(cli, queue, full_disk):
 
 def test_commands_that_follow_end_with_the_reader_of_their_output(cli, queue, ended_reader):
     cli.text("send", queue, "--body", "x")
-    for command in [["tail", queue, "-n", "1"], ["peek", queue, "--follow"], ["ls", "--watch"], ["top"], ["tail", "--log"]]:
+    for command in [["tail", queue, "-n", "1"], ["peek", queue, "--follow"], ["ls", "--watch"], ["top"], ["tail", "--log", "-n", "1"]]:
         done = into(cli, ended_reader, *command)
         assert (done.returncode, done.stderr) == (0, ""), done
 

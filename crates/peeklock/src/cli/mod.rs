@@ -112,10 +112,10 @@ enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
-    /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
+    /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0, 1 or 3.
     Check(store_check::CheckArgs),
     /// Repair a damaged data directory so that a broker starts on it: readable data is kept, damaged files are moved
-    /// to DIR/quarantine. Exit code 0 or 3.
+    /// to DIR/quarantine. Exit code 0, 1 or 3.
     Salvage(store_salvage::SalvageArgs),
     /// Write a backup of a data directory, also while a broker uses it; the backup has everything that was accepted
     /// before. Exit code 0, 1 or 3.

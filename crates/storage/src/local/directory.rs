@@ -152,11 +152,15 @@ pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Er
     Error::Corrupt { place: place(path, offset), reason: reason.into() }
 }
 
+/// Whether the disk lost the bytes. Others, such as missing permissions or descriptors, prove nothing about them.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
+        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code))
+}
+
 /// The error of a failed read: bytes lost by the disk are damage, all other failures may be transient.
 pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
-    let is_lost = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
-        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
-    match is_lost {
+    match is_lost(error) {
         true => corrupt(path, offset, format!("the bytes can't be read: {error}")),
         false => unavailable(path, error),
     }

@@ -34,10 +34,19 @@ pub struct RestoreReport {
 }
 
 /// Whether the directory at `path` holds a complete backup.
-#[must_use]
-pub fn is_backup(path: impl AsRef<Path>) -> bool {
+///
+/// # Errors
+/// [`Error::Unavailable`] or [`Error::System`] when that can't be determined.
+pub fn is_backup(path: impl AsRef<Path>) -> Result<bool, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
-    directory.filesystem.open(&directory.backup_path(), false).is_ok()
+    let manifest = directory.backup_path();
+    match directory.filesystem.open(&manifest, false) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(unavailable(&manifest, &error)),
+    }
 }
 
 /// Verifies every checksum of the backup at `path` and passes every live key to `visit`; changes nothing.
