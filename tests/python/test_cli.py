@@ -203,6 +203,52 @@ def test_receive_takes_everything_in_batches(cli, client, queue):
     assert cli.json("peek", queue) == []
 
 
+def into(cli, output, *arguments) -> subprocess.CompletedProcess:
+    """Runs a command whose standard output is `output`."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PEEKLOCK_")}
+    environment["PEEKLOCK_CONNECTION"] = cli.connection_string
+    command = [str(binary()), *map(str, arguments)]
+    return subprocess.run(command, env=environment, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120)
+
+
+@pytest.fixture
+def full_disk():
+    with open("/dev/full", "w") as device:
+        yield device
+
+
+@pytest.fixture
+def ended_reader():
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.parametrize("output", ["full_disk", "ended_reader"])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_messages_that_could_not_be_printed_are_not_completed(cli, client, queue, output, form, request):
+    send(client, queue, "a", "b")
+    done = into(cli, request.getfixturevalue(output), "receive", queue, "-n", "2", *form)
+    assert done.returncode == 1 and "standard output can't be written" in done.stderr, done
+    assert "delivered again" in done.stderr
+    assert cli.bodies("peek", queue) == ["a", "b"]
+
+
+def test_a_result_that_could_not_be_printed_is_a_failure(cli, queue, full_disk):
+    for command in [["export"], ["ls"], ["peek", queue, "--all", "--json"], ["completions", "bash"]]:
+        cli.text("send", queue, "--body", "x")
+        done = into(cli, full_disk, *command)
+        assert done.returncode == 1 and "No space left on device" in done.stderr, done
+
+
+def test_commands_that_follow_end_with_the_reader_of_their_output(cli, queue, ended_reader):
+    cli.text("send", queue, "--body", "x")
+    for command in [["tail", queue, "-n", "1"], ["peek", queue, "--follow"], ["ls", "--watch"], ["top"], ["tail", "--log", "-n", "1"]]:
+        done = into(cli, ended_reader, *command)
+        assert (done.returncode, done.stderr) == (0, ""), done
+
+
 def test_dead_letters_go_back_once_with_their_properties(cli, client, queue):
     bodies = [f"{n}" for n in range(120)]
     dead_letter(client, queue, *bodies)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub enum OptionsError {
         path: PathBuf,
         /// The problem.
         reason: String,
+        /// The kind of the system's error, if the file could not be read.
+        unread: Option<io::ErrorKind>,
     },
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -77,7 +77,7 @@ fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect, OptionsError> {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = certificates("sslcert", certificate)?;
-            let read = PrivateKeyDer::from_pem_file(key).map_err(|error| file("sslkey", key, &error))?;
+            let read = PrivateKeyDer::from_pem_file(key).map_err(|error| unread("sslkey", key, &error))?;
             builder.with_client_auth_cert(chain, read).map_err(|error| file("sslkey", key, &error))?
         }
     };
@@ -99,7 +99,7 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, OptionsError> {
     if roots.is_empty() {
         let path = options.root_certificate.clone().unwrap_or_else(|| "system".into());
         let reason = "it contains no certificate: name the CA of the servers".to_owned();
-        return Err(OptionsError::File { parameter: "sslrootcert", path, reason });
+        return Err(OptionsError::File { parameter: "sslrootcert", path, reason, unread: None });
     }
     Ok(roots)
 }
@@ -107,16 +107,25 @@ fn roots(options: &TlsOptions) -> Result<RootCertStore, OptionsError> {
 fn certificates(parameter: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, OptionsError> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
-        .map_err(|error| file(parameter, path, &error))
+        .map_err(|error| unread(parameter, path, &error))
+}
+
+/// The error of a file that can't be read, or whose contents are wrong.
+fn unread(parameter: &'static str, path: &Path, error: &pem::Error) -> OptionsError {
+    let unread = match error {
+        pem::Error::Io(error) => Some(error.kind()),
+        _ => None,
+    };
+    OptionsError::File { parameter, path: path.to_owned(), reason: error.to_string(), unread }
 }
 
 fn file(parameter: &'static str, path: &Path, error: &impl ToString) -> OptionsError {
-    OptionsError::File { parameter, path: path.to_owned(), reason: error.to_string() }
+    OptionsError::File { parameter, path: path.to_owned(), reason: error.to_string(), unread: None }
 }
 
 fn unusable(options: &TlsOptions, error: &impl ToString) -> OptionsError {
     let path = options.root_certificate.clone().unwrap_or_else(|| "system".into());
-    OptionsError::File { parameter: "sslrootcert", path, reason: error.to_string() }
+    OptionsError::File { parameter: "sslrootcert", path, reason: error.to_string(), unread: None }
 }
 
 /// Requires the signature of the certificate's owner, but is less strict about the certificate than

@@ -112,10 +112,10 @@ enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
-    /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0 or 3.
+    /// Read every record of a data directory and verify its checksums; changes nothing. Exit code 0, 1 or 3.
     Check(store_check::CheckArgs),
     /// Repair a damaged data directory so that a broker starts on it: readable data is kept, damaged files are moved
-    /// to DIR/quarantine. Exit code 0 or 3.
+    /// to DIR/quarantine. Exit code 0, 1 or 3.
     Salvage(store_salvage::SalvageArgs),
     /// Write a backup of a data directory, also while a broker uses it; the backup has everything that was accepted
     /// before. Exit code 0, 1 or 3.
@@ -135,9 +135,9 @@ pub(crate) fn run() -> Exit {
         unknown.misspelt.iter().for_each(output::error);
         return Exit::Usage;
     }
-    match cli.command {
-        None => serve::run(cli.serve, &unknown.others),
-        Some(Command::Serve(args)) => serve::run(*args, &unknown.others),
+    let exit = match cli.command {
+        None => return serve::run(cli.serve, &unknown.others),
+        Some(Command::Serve(args)) => return serve::run(*args, &unknown.others),
         Some(Command::Config(ConfigCommand::Check(args))) => config_check::run(&args),
         Some(Command::Config(ConfigCommand::Convert(args))) => config_convert::run(&args),
         Some(Command::Store(StoreCommand::Check(args))) => store_check::run(&args),
@@ -150,5 +150,6 @@ pub(crate) fn run() -> Exit {
         Some(Command::Remote(command)) => remote::run(command),
         Some(Command::Completions(args)) => completions::run(&args),
         Some(Command::Man(args)) => manual::run(&args),
-    }
+    };
+    output::exit_code(exit)
 }

@@ -2,18 +2,47 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
+use crate::exit::Exit;
+
+/// The first error of standard output.
+static FAILED: OnceLock<io::Error> = OnceLock::new();
+
 /// Prints a line of a result.
 pub(crate) fn line(text: impl Display) {
-    // A reader that ended (`| head`) is no failure of the command.
-    let _ = writeln!(io::stdout(), "{text}");
+    keep(writeln!(io::stdout(), "{text}"));
 }
 
 /// Prints a result that includes its final line break.
 pub(crate) fn text(text: impl Display) {
-    let _ = write!(io::stdout(), "{text}");
+    keep(write!(io::stdout(), "{text}").and_then(|()| io::stdout().flush()));
+}
+
+fn keep(written: io::Result<()>) {
+    if let Err(error) = written {
+        let _ = FAILED.set(error);
+    }
+}
+
+/// Why a result could not be printed, if that happened: a command that would act on what was printed, or go on printing,
+/// ends.
+pub(crate) fn failed() -> Option<&'static io::Error> {
+    FAILED.get()
+}
+
+/// The exit code of a command that ends with `exit`: a result that could not be printed is a failure, unless its reader
+/// wanted no more (`| head`).
+pub(crate) fn exit_code(exit: Exit) -> Exit {
+    match failed() {
+        Some(failure) if exit == Exit::Success && failure.kind() != io::ErrorKind::BrokenPipe => {
+            error(format!("standard output can't be written: {failure}"));
+            Exit::Failure
+        }
+        _ => exit,
+    }
 }
 
 /// Prints a result as one JSON document.

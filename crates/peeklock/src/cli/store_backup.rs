@@ -87,7 +87,9 @@ fn back_up(args: &BackupArgs) -> Result<(BackupReport, bool), Failure> {
     Failure::unless_outside(&args.data_dir, "data directory", &args.target)?;
     let connected = Client::connect(&args.data_dir);
     let broker = connected.map_err(|error| {
-        Failure::data(format!("can't reach the broker that uses {}: {error}", args.data_dir.display()))
+        let message = format!("can't reach the broker that uses {}: {error}", args.data_dir.display());
+        let exit = if error.kind() == io::ErrorKind::PermissionDenied { Exit::Data } else { Exit::Failure };
+        Failure { message, exit }
     })?;
     match broker {
         Some(mut broker) => {
@@ -110,7 +112,8 @@ fn busy(error: &Error) -> Failure {
         }
         _ => "",
     };
-    Failure { message: format!("{}{advice}", Failure::of(error).message), exit: Exit::Data }
+    let Failure { message, exit } = Failure::of_source(error);
+    Failure { message: format!("{message}{advice}"), exit }
 }
 
 fn write(

@@ -31,10 +31,12 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
         failure.show(args.json, &json!({}));
         return failure.exit;
     }
-    if local::is_backup(&args.directory) {
-        return store_restore::check(&args.directory, args.json);
-    }
-    match Salvage::begin_to_look(&args.directory) {
+    let looked = match local::is_backup(&args.directory) {
+        Ok(true) => return store_restore::check(&args.directory, args.json),
+        Ok(false) => Salvage::begin_to_look(&args.directory),
+        Err(error) => Err(error),
+    };
+    match looked {
         Ok(looked) => {
             let report = looked.report();
             let damage = Described::of(&looked);
@@ -42,14 +44,15 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
                 true => output::json(&report_json(&args.directory, &report, &damage)),
                 false => output::line(describe(&args.directory, &report, &damage)),
             }
-            if report.damage.is_empty() { Exit::Success } else { Exit::Data }
+            if report.damage.is_empty() && report.refusal.is_none() { Exit::Success } else { Exit::Data }
         }
         Err(error) => {
+            let failure = Failure::of_source(&error);
             match args.json {
-                true => output::json(&error_json(&args.directory, &error)),
-                false => output::error(Failure::of(&error).message),
+                true => output::json(&error_json(&args.directory, &error, &failure.message)),
+                false => output::error(failure.message),
             }
-            Exit::Data
+            failure.exit
         }
     }
 }
@@ -141,7 +144,7 @@ fn segment_json(segment: &SegmentReport) -> Value {
 }
 
 /// The error as JSON.
-fn error_json(directory: &Path, error: &Error) -> Value {
+fn error_json(directory: &Path, error: &Error, message: &str) -> Value {
     let kind = match error {
         Error::Fenced { .. } => "in use",
         _ => "unavailable",
@@ -150,6 +153,6 @@ fn error_json(directory: &Path, error: &Error) -> Value {
         "directory": directory.display().to_string(),
         "intact": false,
         "kind": kind,
-        "message": Failure::of(error).message,
+        "message": message,
     })
 }

@@ -22,6 +22,11 @@ impl Failure {
         Self { message, exit: Exit::Data }
     }
 
+    /// Something failed that says nothing about the data.
+    pub(super) const fn run_time(message: String) -> Self {
+        Self { message, exit: Exit::Failure }
+    }
+
     /// Wrong usage of the command line.
     pub(super) const fn usage(message: String) -> Self {
         Self { message, exit: Exit::Usage }
@@ -38,6 +43,16 @@ impl Failure {
             _ => error.to_string(),
         };
         Self { message, exit }
+    }
+
+    /// An error of the data directory or backup that a command reads: its path and permissions belong to it, while errors of
+    /// the system, such as missing descriptors, say nothing about it.
+    pub(super) fn of_source(error: &Error) -> Self {
+        let failure = Self::of(error);
+        match error {
+            Error::Unavailable { .. } => Self::data(failure.message),
+            _ => failure,
+        }
     }
 
     /// Refuses a database for a command about files.

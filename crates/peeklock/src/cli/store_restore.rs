@@ -107,7 +107,7 @@ pub(super) fn check(backup: &Path, is_json: bool) -> Exit {
             Exit::Success
         }
         Err(error) => {
-            let failure = Failure::data(Failure::of(&error).message);
+            let failure = Failure::of_source(&error);
             failure.show(is_json, &json!({ "directory": backup.display().to_string(), "intact": false }));
             failure.exit
         }

@@ -45,19 +45,16 @@ pub(super) fn run(args: &SalvageArgs) -> Exit {
     }
     match salvage(args) {
         Ok(()) => Exit::Success,
-        Err(message) => {
-            match args.json {
-                true => output::json(&json!({ "directory": shown(&args.directory), "message": message })),
-                false => output::error(message),
-            }
-            Exit::Data
+        Err(failure) => {
+            failure.show(args.json, &json!({ "directory": shown(&args.directory) }));
+            failure.exit
         }
     }
 }
 
-fn salvage(args: &SalvageArgs) -> Result<(), String> {
+fn salvage(args: &SalvageArgs) -> Result<(), Failure> {
     let begin = if args.dry_run { Salvage::begin_to_look } else { Salvage::begin };
-    let store = begin(&args.directory).map_err(|error| Failure::of(&error).message)?;
+    let store = begin(&args.directory).map_err(|error| Failure::of_source(&error))?;
     let report = store.report();
     let described = Described::of(&store);
     if report.damage.is_empty() {
@@ -73,13 +70,13 @@ fn salvage(args: &SalvageArgs) -> Result<(), String> {
     let kept = kept(&store, &placement);
     let mut quarantine = None;
     if !args.dry_run {
-        let planned = store.quarantine().map_err(|error| error.to_string())?;
+        let planned = store.quarantine().map_err(|error| Failure::of_source(&error))?;
         export(&planned, &store, &described, &placement)
-            .map_err(|error| format!("{}: {error}", planned.display()))?;
+            .map_err(|error| Failure::run_time(format!("{}: {error}", planned.display())))?;
         let Placement { dropped, repairs, .. } = &placement;
         let done =
             store.rewrite(&planned, |key| !dropped.contains(&key), repairs.clone(), LocalOptions::default());
-        done.map_err(|error| error.to_string())?;
+        done.map_err(|error| Failure::of_source(&error))?;
         quarantine = Some(planned);
     }
     let outcome =

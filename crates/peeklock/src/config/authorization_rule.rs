@@ -1,7 +1,5 @@
 //! Shared access rules, of an entity or of the namespace: `[[….authorization_rules]]`.
 
-use std::fs;
-
 use peeklock_engine::schema::AUTHORIZATION_RULES_MAX;
 use peeklock_engine::{AuthorizationRule, Rights, Secret, Timestamp};
 
@@ -128,11 +126,9 @@ fn read_key(table: &mut Table<'_, '_>, place: &Place, keys: [&'static str; 3]) -
         }
     }
     let literal = table.secret(key, check_key);
-    let in_file = table.secret(file, |path| {
-        let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
-        check_key(text.trim_end_matches(['\r', '\n']))
-            .map_err(|what| format!("the value in \"{path}\" {what}"))
-    });
+    let path = table.secret(file, |path| Ok(path.to_owned()));
+    let in_file = path
+        .and_then(|path| table.contents(file, &path, |text| check_key(text.trim_end_matches(['\r', '\n']))));
     let in_variable = table.secret(env, |name| {
         let text = std::env::var(name)
             .map_err(|_| format!("the environment variable \"{name}\" is not set, or is not text"))?;

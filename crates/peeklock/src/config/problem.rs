@@ -1,6 +1,6 @@
 //! Errors in a configuration, with their positions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -76,18 +76,31 @@ impl std::error::Error for Problems {}
 pub(crate) struct Collector<'a> {
     text: &'a str,
     list: RefCell<Vec<Problem>>,
+    /// How many of them may pass by themselves.
+    passing: Cell<usize>,
 }
 
 impl<'a> Collector<'a> {
     /// A collector for a document's text.
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, list: RefCell::default() }
+        Self { text, list: RefCell::default(), passing: Cell::default() }
     }
 
     /// Records an error at a span of bytes.
     pub(crate) fn report(&self, span: &Range<usize>, message: impl Into<String>) {
         let (line, column) = self.position(span.start);
         self.list.borrow_mut().push(Problem { line, column, message: message.into() });
+    }
+
+    /// Records that a file, which the text at a span of bytes names, can't be read.
+    pub(crate) fn report_unreadable(
+        &self,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        error: &io::Error,
+    ) {
+        self.report(span, message);
+        self.passing.set(self.passing.get() + usize::from(Exit::of_file(error) == Exit::Failure));
     }
 
     /// The position of a character of a text that is written at a span of bytes; `None` where the notation leaves it
@@ -111,11 +124,13 @@ impl<'a> Collector<'a> {
 
     /// The collected errors, or `value` without errors.
     pub(crate) fn into_result<T>(self, file: &str, value: T) -> Result<T, Problems> {
+        let passing = self.passing.get();
         let list = self.into_list();
         if list.is_empty() {
             return Ok(value);
         }
-        Err(Problems::mistakes(file.to_owned(), list))
+        let exit = if passing == list.len() { Exit::Failure } else { Exit::Usage };
+        Err(Problems { exit, ..Problems::mistakes(file.to_owned(), list) })
     }
 
     /// The collected errors, in the order of the lines.
@@ -123,5 +138,26 @@ impl<'a> Collector<'a> {
         let mut list = self.list.into_inner();
         list.sort_by_key(|problem| (problem.line, problem.column));
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_read_at_present_is_no_mistake_of_the_configuration() {
+        let (enoent, eio, emfile) = (2, 5, 24);
+        let exit = |errnos: &[i32], mistakes: usize| {
+            let problems = Collector::new("");
+            for errno in errnos {
+                problems.report_unreadable(&(0..0), "unreadable", &io::Error::from_raw_os_error(*errno));
+            }
+            (0..mistakes).for_each(|_| problems.report(&(0..0), "a mistake"));
+            problems.into_result("file", ()).unwrap_err().exit
+        };
+        assert_eq!(exit(&[eio, emfile], 0), Exit::Failure);
+        assert_eq!(exit(&[eio, enoent], 0), Exit::Usage);
+        assert_eq!(exit(&[eio], 1), Exit::Usage);
     }
 }

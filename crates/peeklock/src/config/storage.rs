@@ -1,6 +1,5 @@
 //! `[storage]`: the store of messages, data directory or database, and its sizes.
 
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -133,14 +132,9 @@ pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<P
 fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<DatabaseUrl> {
     let optional = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
     let url = table.secret("url", optional).flatten();
-    let file = table.text("url_file", "\"/run/secrets/database-url\"", |path| {
-        if path.is_empty() {
-            return Ok(None);
-        }
-        let text = fs::read_to_string(path).map_err(|error| format!("\"{path}\" can't be read: {error}"))?;
-        text.trim_end().parse().map(Some).map_err(|what: String| format!("the value in \"{path}\" {what}"))
-    });
-    let file = file.flatten();
+    let path = table.text("url_file", "\"/run/secrets/database-url\"", |path| Ok(path.to_owned()));
+    let path = path.filter(|path| !path.is_empty());
+    let file = path.and_then(|path| table.contents("url_file", &path, |text| text.trim_end().parse()));
     let key = if url.is_some() { "url" } else { "url_file" };
     let is_double = url.is_some() && file.is_some();
     let url = url.or(file);

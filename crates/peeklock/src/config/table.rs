@@ -1,6 +1,7 @@
 //! Reads one TOML table key by key, with positions, ranges and advice.
 
 use std::borrow::Cow;
+use std::fs;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -88,6 +89,28 @@ impl<'a, 'i> Table<'a, 'i> {
             DeValue::String(text) => parse(text),
             _ => Err(format!("expected a text in quotes; write {key} = \"…\"")),
         })
+    }
+
+    /// The value in the file at `path`, which a key names, or `None` with a report. `parse` returns it, or the rest of a
+    /// sentence about it; messages never contain it.
+    pub(crate) fn contents<T>(
+        &mut self,
+        key: &'static str,
+        path: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let (_, span) = self.value(key)?;
+        match fs::read_to_string(path) {
+            Ok(text) => {
+                let wrong = |what| self.report(&span, key, &format!("the value in \"{path}\" {what}"));
+                parse(&text).map_err(wrong).ok()
+            }
+            Err(error) => {
+                let message = format!("{}{key}: \"{path}\" can't be read: {error}", self.title);
+                self.problems.report_unreadable(&span, message, &error);
+                None
+            }
+        }
     }
 
     /// A duration in milliseconds within a range.

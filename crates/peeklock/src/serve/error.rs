@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use peeklock_engine::Refusal;
 use peeklock_engine::runtime::{LostShard, StartError};
 use peeklock_net::TlsError;
+use peeklock_postgres::OptionsError;
 use peeklock_storage as storage;
 use tokio::task::JoinError;
 
@@ -159,6 +160,9 @@ impl ServeError {
                 matches!(refusal, Refusal::Unavailable | Refusal::StorageFull | Refusal::StorageFailing)
             }
             Self::Tls(TlsError::File { error, .. }) => Exit::of_file(error) == Exit::Failure,
+            Self::Database(DatabaseError::Options(OptionsError::File { unread: Some(kind), .. })) => {
+                Exit::of_file(&(*kind).into()) == Exit::Failure
+            }
             _ => false,
         }
     }
@@ -206,6 +210,13 @@ mod tests {
             let error = io::Error::from_raw_os_error(errno);
             ServeError::Tls(TlsError::File { what: "TLS file", file: "ca.pem".into(), error })
         };
+        let database = |errno| {
+            let unread = Some(io::Error::from_raw_os_error(errno).kind());
+            let path = "ca.pem".into();
+            let reason = "test".to_owned();
+            let error = OptionsError::File { parameter: "sslrootcert", path, reason, unread };
+            ServeError::Database(error.into())
+        };
         let refused = |refusal| ServeError::from(StartError::Refused { name: "queue".to_owned(), refusal });
         let store = |error| ServeError::Store { directory: "data".into(), error };
         let (enoent, eio, emfile, enospc) = (2, 5, 24, 28);
@@ -217,6 +228,8 @@ mod tests {
             (tls(eio), Exit::Failure),
             (tls(emfile), Exit::Failure),
             (tls(enospc), Exit::Failure),
+            (database(enoent), Exit::Usage),
+            (database(emfile), Exit::Failure),
             (refused(Refusal::Unavailable), Exit::Failure),
             (refused(Refusal::StorageFull), Exit::Failure),
             (refused(Refusal::SessionRequired), Exit::Usage),

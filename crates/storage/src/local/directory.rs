@@ -8,12 +8,14 @@ use super::filesystem::{File, FileIdentity, Filesystem};
 use crate::{Error, Place};
 
 /// The lock's file name.
-const LOCK_NAME: &str = "LOCK";
+pub(super) const LOCK_NAME: &str = "LOCK";
 /// The manifest's file name.
 const MANIFEST_NAME: &str = "MANIFEST";
 /// The name of a backup's list of segments. It differs from `MANIFEST` so that no broker opens a backup as a data
 /// directory.
 const BACKUP_NAME: &str = "BACKUP";
+/// The name of that list until the backup is complete.
+pub(super) const BACKUP_NEW_NAME: &str = "BACKUP.new";
 
 /// Errors of Linux for bytes that the medium lost: EIO, ENODATA, EBADMSG, EUCLEAN, EREMOTEIO.
 const LOST_BYTES_ERRNOS: [i32; 5] = [5, 61, 74, 117, 121];
@@ -92,7 +94,7 @@ impl Directory {
     }
 
     pub(super) fn backup_new_path(&self) -> PathBuf {
-        self.path.join(format!("{BACKUP_NAME}.new"))
+        self.path.join(BACKUP_NEW_NAME)
     }
 
     pub(super) fn names(&self) -> Result<Vec<Name>, Error> {
@@ -150,11 +152,15 @@ pub(super) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Er
     Error::Corrupt { place: place(path, offset), reason: reason.into() }
 }
 
+/// Whether the disk lost the bytes. Others, such as missing permissions or descriptors, prove nothing about them.
+pub(super) fn is_lost(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
+        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code))
+}
+
 /// The error of a failed read: bytes lost by the disk are damage, all other failures may be transient.
 pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
-    let is_lost = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
-        || error.raw_os_error().is_some_and(|code| LOST_BYTES_ERRNOS.contains(&code));
-    match is_lost {
+    match is_lost(error) {
         true => corrupt(path, offset, format!("the bytes can't be read: {error}")),
         false => unavailable(path, error),
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::directory::is_lost;
 use super::format::{FRAME_HEADER_BYTES, FrameHeader, Kind, Record, SEGMENT_HEADER_BYTES};
 use super::segments::SegmentFile;
 use super::walk::{Found, Window, decode_unverified, find_later_frame, is_certainly_put};
@@ -49,7 +50,8 @@ pub(super) enum Extent {
 /// Passes every item in `segment`, whose first frame has `sequence`, to `visit`.
 ///
 /// # Errors
-/// Errors of the file as a whole. Where the disk returns no bytes, the rest of the segment is reported as one region.
+/// Errors of the file as a whole, and those that don't prove that bytes are lost. Where the disk lost bytes, the rest of the
+/// segment is reported as one region.
 pub(super) fn examine(
     segment: &SegmentFile,
     extent: Extent,
@@ -63,10 +65,13 @@ pub(super) fn examine(
     let mut window = Window::new(segment.file.as_ref(), len);
     while at.offset < limit {
         let frame = frame(segment, &mut window, extent, at, &mut visit);
-        let next = frame.or_else(|error| {
-            let reason = format!("the bytes can't be read: {error}");
-            visit(Met::Region(Region { offset: at.offset, end: limit, reason }));
-            io::Result::Ok(None)
+        let next = frame.or_else(|error| match is_lost(&error) {
+            true => {
+                let reason = format!("the bytes can't be read: {error}");
+                visit(Met::Region(Region { offset: at.offset, end: limit, reason }));
+                Ok(None)
+            }
+            false => Err(error),
         })?;
         match next {
             Some(next) => at = next,

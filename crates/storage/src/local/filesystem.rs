@@ -70,6 +70,12 @@ pub trait Filesystem: Debug + Send + Sync + 'static {
     /// Errors of the operating system.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
 
+    /// Creates the file at `path`, which must not exist: another process that creates it at the same time fails.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`], or another error of the operating system.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+
     /// Opens an existing file, for writing too if `write`.
     ///
     /// # Errors

@@ -10,9 +10,10 @@
 //! be opened before all steps are done. Nothing is deleted except incomplete copies of an earlier attempt.
 
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -40,6 +41,8 @@ const BATCH_VALUES_MAX: usize = 1024;
 pub struct Salvage {
     directory: Directory,
     survey: Survey,
+    /// The first failure to read a value that does not prove its loss.
+    failed: OnceLock<Error>,
     _lock: Box<dyn Lock>,
 }
 
@@ -76,7 +79,7 @@ impl Salvage {
             exchange(&directory)?;
         }
         let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
-        Ok(Self { directory, survey, _lock: lock })
+        Ok(Self { directory, survey, failed: OnceLock::new(), _lock: lock })
     }
 
     /// The contents of the directory and all damage.
@@ -108,10 +111,22 @@ impl Salvage {
         }
     }
 
-    /// The value of a live key; [`Error::Corrupt`] if it is damaged, `None` if the key does not exist.
+    /// The value of a live key; [`Error::Corrupt`] if it is damaged, `None` if the key does not exist. After any other error,
+    /// [`Self::rewrite`] refuses to leave the value out.
     #[must_use]
     pub fn value(&self, key: Key) -> Option<Result<Bytes, Error>> {
-        self.survey.value(key)
+        let value = self.survey.value(key)?;
+        if let Err(error) = &value
+            && !matches!(error, Error::Corrupt { .. })
+        {
+            let _ = self.failed.set(error.clone());
+        }
+        Some(value)
+    }
+
+    /// Refuses to go on if a value could not be read although it may be intact.
+    fn refuse_unread(&self) -> Result<(), Error> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// The destination of the old files, for [`Self::rewrite`]: a directory without files of a store.
@@ -126,8 +141,8 @@ impl Salvage {
     /// files are moved to `quarantine` (see [`Self::quarantine`]).
     ///
     /// # Errors
-    /// [`Error::Unavailable`] or [`Error::Full`]; either the old store is unchanged, or the next attempt completes the
-    /// exchange.
+    /// [`Error::Unavailable`], [`Error::System`] or [`Error::Full`]; either the old store is unchanged, or the next attempt
+    /// completes the exchange.
     pub fn rewrite(
         self,
         quarantine: &Path,
@@ -135,6 +150,7 @@ impl Salvage {
         more: Vec<(Key, Bytes)>,
         options: LocalOptions,
     ) -> Result<(), Error> {
+        self.refuse_unread()?;
         let new = inside(&self.directory, NEW_NAME);
         let make = |path: &Path| {
             let made = self.directory.filesystem.create_directory(path);
@@ -145,6 +161,7 @@ impl Salvage {
             new.discard(&new.path.join(name));
         }
         self.write(&new, keep, more, options)?;
+        self.refuse_unread()?;
         make(quarantine)?;
         let complete = new.path.join(COMPLETE_NAME);
         let name = quarantine.file_name().unwrap_or_default().to_string_lossy();
@@ -201,7 +218,7 @@ pub(super) fn check_unfinished(directory: &Directory) -> Result<(), Error> {
         Ok(_) => {
             Err(corrupt(&complete, 0, "a salvage was interrupted: `peeklock store salvage` completes it"))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(unavailable(&complete, &error)),
     }
 }
@@ -210,14 +227,19 @@ pub(super) fn check_unfinished(directory: &Directory) -> Result<(), Error> {
 fn exchange(directory: &Directory) -> Result<(), Error> {
     let new = inside(directory, NEW_NAME);
     let complete = new.path.join(COMPLETE_NAME);
-    let Ok(marker) = new.filesystem.open(&complete, false) else { return Ok(()) };
+    let marker = match new.filesystem.open(&complete, false) {
+        Ok(marker) => marker,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // A new attempt would discard the new store, whose files may already be in the directory.
+        Err(error) => return Err(unavailable(&complete, &error)),
+    };
     let filesystem = &directory.filesystem;
-    let work = || -> std::io::Result<()> {
+    let work = || -> io::Result<()> {
         let mut text = vec![0; usize::try_from(marker.len()?).unwrap_or(0)];
         marker.read_exact_at(&mut text, 0)?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        let (name, first_new) = text.split_once(' ').ok_or(std::io::ErrorKind::InvalidData)?;
-        let first_new: u32 = first_new.parse().map_err(std::io::Error::other)?;
+        let (name, first_new) = text.split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
+        let first_new: u32 = first_new.parse().map_err(io::Error::other)?;
         let quarantine = directory.path.join(QUARANTINE_NAME).join(name);
         let manifest = directory.manifest_path();
         let new_manifest = new.manifest_path();
@@ -234,11 +256,12 @@ fn exchange(directory: &Directory) -> Result<(), Error> {
             }
             filesystem.sync_directory(&quarantine)?;
             filesystem.sync_directory(&directory.path)?;
-            if filesystem.open(&manifest, false).is_ok() {
-                let kept = quarantine.join(manifest.file_name().unwrap_or_default());
-                filesystem.rename(&manifest, &kept)?;
-                filesystem.sync_directory(&quarantine)?;
+            let kept = quarantine.join(manifest.file_name().unwrap_or_default());
+            match filesystem.rename(&manifest, &kept) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
             }
+            filesystem.sync_directory(&quarantine)?;
             filesystem.rename(&new_manifest, &manifest)?;
             filesystem.sync_directory(&directory.path)?;
         }
@@ -278,7 +301,9 @@ fn next_quarantine(directory: &Directory) -> Result<PathBuf, Error> {
         let path = all.join(format!("{number:04}"));
         match directory.filesystem.list(&path) {
             Ok(names) if names.iter().any(|name| Name::parse(name) != Name::Foreign) => {}
-            _ => return Ok(path),
+            Ok(_) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
+            Err(error) => return Err(unavailable(&path, &error)),
         }
     }
     Err(Error::Unavailable { reason: format!("{} holds too many quarantines", all.display()) })

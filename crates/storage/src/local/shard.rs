@@ -182,7 +182,9 @@ impl LocalShard {
         if let Err(error) = hint {
             tracing::warn!(%error, "can't write a hint file");
         }
-        if let Err(error) = self.shared.update_manifest(|manifest| manifest.closed = closed) {
+        let updated = self.shared.update_manifest(|manifest| manifest.closed = closed);
+        // A failure that stops the store has been logged.
+        if let (Err(error), None) = (updated, self.shared.fatal_error.get()) {
             tracing::warn!(%error, "can't record the clean shutdown; the next start takes longer");
         }
     }

@@ -87,8 +87,13 @@ impl Shared {
 
     /// Marks the lease as lost: nothing is accepted any more.
     pub(super) fn fail_handle(&self, error: Error) -> Error {
-        let cause = self.fatal_error.get_or_init(|| error).clone();
-        if !matches!(cause, Error::Fenced { .. }) {
+        let mut is_first = false;
+        let first = || {
+            is_first = true;
+            error
+        };
+        let cause = self.fatal_error.get_or_init(first).clone();
+        if is_first && !matches!(cause, Error::Fenced { .. }) {
             tracing::error!(error = %cause, "the store stops");
         }
         self.announce_loss();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::directory::{Directory, corrupt, place, unread};
+use super::descriptors::Descriptors;
+use super::directory::{Directory, corrupt, is_lost, place, unavailable, unread};
 use super::examine::{Examined, Extent, Met, Region, examine};
 use super::format::{Kind, Record, SEGMENT_HEADER_BYTES};
 use super::hint::{Hint, Subject};
@@ -89,13 +90,15 @@ pub(super) struct Survey {
     /// The last position at which an unknown removal may be lost.
     last_doubt: Option<Place>,
     order: HashMap<u32, usize>,
+    descriptors: Arc<Descriptors>,
 }
 
 impl Survey {
     /// Reads all files of `directory`; `None` when it contains no store.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when the directory can't be read, or a later version wrote it.
+    /// [`Error::Unavailable`] when the directory can't be read, or a later version wrote it; also if a file can't be read for a
+    /// reason that does not prove the loss of its bytes.
     pub(super) fn take(directory: &Directory) -> Result<Option<Self>, Error> {
         let mut damage = Vec::new();
         let mut is_guessed = false;
@@ -119,7 +122,7 @@ impl Survey {
         refuse_later(directory)?;
         let mut last_doubt = None;
         let manifest = match Manifest::load_unverified(directory).filter(|_| is_guessed) {
-            Some(manifest) if is_plausible(directory, &manifest) => manifest,
+            Some(manifest) if is_plausible(directory, &manifest)? => manifest,
             _ if is_guessed => {
                 last_doubt = Some((usize::MAX, 0));
                 guess(directory)?
@@ -136,10 +139,16 @@ impl Survey {
             hinted: BTreeMap::new(),
             last_doubt,
             order: HashMap::new(),
+            descriptors: Descriptors::new(Arc::clone(&directory.filesystem)),
         };
-        let files = survey.open_all(directory);
-        survey.read_all(directory, &files);
+        let files = survey.open_all(directory)?;
+        survey.read_all(directory, &files)?;
         Ok(Some(survey))
+    }
+
+    /// Closes the files, which are opened again when they are read.
+    pub(super) fn close_files(&self) {
+        self.descriptors.clear();
     }
 
     /// The value of a live key, or the error if it is damaged.
@@ -189,11 +198,11 @@ impl Survey {
     }
 
     /// Opens the listed segments, regardless of their headers.
-    fn open_all(&mut self, directory: &Directory) -> Vec<Arc<SegmentFile>> {
+    fn open_all(&mut self, directory: &Directory) -> Result<Vec<Arc<SegmentFile>>, Error> {
         let listed = self.manifest.segments.clone();
         let mut files = Vec::new();
         for (place, listed) in listed.iter().enumerate() {
-            let (file, mut damage) = open_segment(directory, listed);
+            let (file, mut damage) = open_segment(directory, &self.descriptors, listed)?;
             if let Some(damage) = &mut damage
                 && listed.seal.is_none()
                 && self.manifest.closed.is_none()
@@ -209,10 +218,10 @@ impl Survey {
             self.state.segments.add(Arc::clone(&file), listed.ranks, end);
             files.push(file);
         }
-        files
+        Ok(files)
     }
 
-    fn read_all(&mut self, directory: &Directory, files: &[Arc<SegmentFile>]) {
+    fn read_all(&mut self, directory: &Directory, files: &[Arc<SegmentFile>]) -> Result<(), Error> {
         let listed = self.manifest.segments.clone();
         let mut sequence = self.manifest.sealed_sequence.saturating_add(1);
         let mut has_ended = false;
@@ -220,11 +229,11 @@ impl Survey {
             let closed = self.manifest.closed.filter(|closed| closed.id == listed.id);
             let known = listed.seal.or(closed.map(|closed| closed.seal));
             if let Some(seal) = known {
-                self.read_known(directory, file, seal);
+                self.read_known(directory, file, seal)?;
                 has_ended |= closed.is_some();
             } else if !has_ended {
                 let extent = Extent::Open(file.capacity);
-                let (examined, _) = self.read_segment(file, extent, sequence, None);
+                let (examined, _) = self.read_segment(file, extent, sequence, None)?;
                 self.ends.insert(file.id, examined.offset);
                 sequence = examined.next_sequence;
                 if examined.is_torn {
@@ -232,16 +241,17 @@ impl Survey {
                 }
             }
         }
+        Ok(())
     }
 
-    fn read_known(&mut self, directory: &Directory, file: &SegmentFile, seal: Seal) {
+    fn read_known(&mut self, directory: &Directory, file: &SegmentFile, seal: Seal) -> Result<(), Error> {
         let subject = Subject { id: file.id, salt: file.salt, end: seal.end };
         let hint = Hint::load(directory, subject).ok();
         let has_records = seal.end > u64::from(SEGMENT_HEADER_BYTES);
         self.hints_missing += usize::from(hint.is_none() && has_records);
         self.ends.insert(file.id, seal.end);
         let extent = Extent::Known(seal.end);
-        let (examined, has_gaps) = self.read_segment(file, extent, seal.first_sequence, hint.as_ref());
+        let (examined, has_gaps) = self.read_segment(file, extent, seal.first_sequence, hint.as_ref())?;
         if examined.next_sequence != seal.next_sequence && !has_gaps {
             let reason = format!(
                 "the frames end with {}, where {} belongs",
@@ -249,6 +259,7 @@ impl Survey {
             );
             self.note_region(file, Region { offset: seal.end, end: seal.end, reason }, hint.is_some());
         }
+        Ok(())
     }
 
     /// Reads one segment, and replays it or, if it is damaged, its hint. Also returns whether bytes were skipped.
@@ -258,7 +269,7 @@ impl Survey {
         extent: Extent,
         sequence: u64,
         hint: Option<&Hint>,
-    ) -> (Examined, bool) {
+    ) -> Result<(Examined, bool), Error> {
         let mut replay = Vec::new();
         let mut damaged = Vec::new();
         let mut regions = Vec::new();
@@ -272,12 +283,16 @@ impl Survey {
             }
             Met::Region(region) => regions.push(region),
         });
-        let examined = examined.unwrap_or_else(|error| {
-            let end = self.ends.get(&file.id).copied().unwrap_or(file.capacity);
-            let reason = format!("the file can't be read: {error}");
-            regions.push(Region { offset: 0, end, reason });
-            Examined { offset: end, next_sequence: sequence, is_torn: false }
-        });
+        let examined = match examined {
+            Ok(examined) => examined,
+            Err(error) if is_lost(&error) => {
+                let end = self.ends.get(&file.id).copied().unwrap_or(file.capacity);
+                let reason = format!("the file can't be read: {error}");
+                regions.push(Region { offset: 0, end, reason });
+                Examined { offset: end, next_sequence: sequence, is_torn: false }
+            }
+            Err(error) => return Err(unavailable(&file.path, &error)),
+        };
         let has_gaps = !regions.is_empty();
         let has_lost_removals = damaged.iter().any(|one| one.kind == DamageKind::Removal);
         match hint.filter(|_| has_gaps || !damaged.is_empty()) {
@@ -298,7 +313,7 @@ impl Survey {
         for region in regions {
             self.note_region(file, region, hint.is_some());
         }
-        (examined, has_gaps)
+        Ok((examined, has_gaps))
     }
 
     /// Replays a hint, which contains the live records of a segment, and the values of spaces read at start.

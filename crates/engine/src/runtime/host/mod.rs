@@ -176,7 +176,8 @@ async fn end_when_lost(
     following: AbortHandle,
 ) {
     let reason = spawner.shared.scope.watch().await;
-    tracing::error!(shard = shard.0, %reason, "the shard is lost; its entities refuse all requests");
+    // Whoever waits for the loss logs the reason.
+    tracing::debug!(shard = shard.0, %reason, "the shard is lost; its entities refuse all requests");
     following.abort();
     let mut actors = directory.end_all_of(&spawner);
     for task in tasks {

@@ -52,7 +52,7 @@ pub(super) async fn run(args: LsArgs) -> Result<(), Failure> {
             output::text(CLEAR);
         }
         print(&found);
-        if !args.watch {
+        if !args.watch || output::failed().is_some() {
             return Ok(());
         }
         tokio::time::sleep(WATCH_INTERVAL).await;

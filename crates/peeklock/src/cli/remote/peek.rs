@@ -97,7 +97,7 @@ pub(super) async fn run(args: PeekArgs) -> Result<(), Failure> {
     loop {
         let reached_end = view.page(&mut client, &address, &mut from).await?;
         view.flush();
-        if !view.wants_more() || reached_end && !args.follow {
+        if !view.wants_more() || reached_end && !args.follow || output::failed().is_some() {
             break;
         }
         if reached_end {

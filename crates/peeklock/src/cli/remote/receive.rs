@@ -1,5 +1,6 @@
 //! `peeklock receive`
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -135,6 +136,9 @@ pub(super) async fn run(args: ReceiveArgs) -> Result<(), Failure> {
         }
         received += u64::try_from(deliveries.len()).unwrap_or(0);
         print(&deliveries, &args)?;
+        if let Some(error) = output::failed() {
+            return Err(unprinted(error, &args));
+        }
         match args.outcome.outcome() {
             _ if args.outcome.delete => {}
             Outcome::Abandon => kept.extend(deliveries),
@@ -161,6 +165,17 @@ async fn attach(
     };
     let held = client.session_receiver(&path, mode, &request).await?;
     Ok(held.map(|(link, _)| link))
+}
+
+/// Messages that nobody has seen are not settled.
+fn unprinted(error: &io::Error, args: &ReceiveArgs) -> Failure {
+    let failure = Failure::new(format!("standard output can't be written: {error}"));
+    if args.outcome.delete {
+        return failure;
+    }
+    failure.advise(
+        "the messages that were received last are not settled; they are delivered again when their lock ends",
+    )
 }
 
 fn print(deliveries: &[Delivery], args: &ReceiveArgs) -> Result<(), Failure> {

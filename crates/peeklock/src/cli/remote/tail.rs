@@ -85,7 +85,7 @@ async fn follow_messages(args: &TailArgs, address: &Address) -> Result<(), Failu
     let mut from = behind_last(&mut client, &path).await.map_err(about)?;
     from = from.saturating_sub(args.last.into()).max(0);
     let mut left = args.count.unwrap_or(u64::MAX);
-    while left > 0 {
+    while left > 0 && output::failed().is_none() {
         let page = client.peek(&path, from, PAGE, None).await.map_err(about)?;
         for encoded in &page.messages {
             let message = Message::decode(encoded)?;
@@ -168,7 +168,7 @@ async fn follow_log(args: &TailArgs) -> Result<(), Failure> {
             left -= 1;
             print_line(line, args.json);
         }
-        if left == 0 {
+        if left == 0 || output::failed().is_some() {
             return Ok(());
         }
         tokio::time::sleep(LOG_INTERVAL).await;

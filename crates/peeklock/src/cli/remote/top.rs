@@ -92,7 +92,7 @@ pub(super) async fn run(args: TopArgs) -> Result<(), Failure> {
             }
             snapshot.lines(args.sort).iter().for_each(output::line);
         }
-        if args.count.is_some_and(|count| shown >= count) {
+        if args.count.is_some_and(|count| shown >= count) || output::failed().is_some() {
             break;
         }
         tokio::time::sleep(args.interval).await;

@@ -1,11 +1,12 @@
 //! Reading a backup: verified as a whole, then copied into a new data directory.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::super::check::{Report, report};
-use super::super::directory::{Directory, unavailable};
-use super::super::filesystem::{Filesystem, RealFilesystem};
+use super::super::directory::{Directory, LOCK_NAME, unavailable};
+use super::super::filesystem::{Filesystem, Lock, RealFilesystem};
 use super::super::keeper::store_hint;
 use super::super::manifest::{Listed, Manifest};
 use super::super::recovery::{Loaded, Mode, load_listed};
@@ -15,7 +16,7 @@ use super::super::state::State;
 use super::super::store::lock;
 use super::super::walk::Damage;
 use super::used_bytes;
-use super::write::{prepare, verify};
+use super::write::{prepare, refuse_others, verify};
 use crate::{Error, Key};
 
 /// Bytes copied at once.
@@ -33,10 +34,19 @@ pub struct RestoreReport {
 }
 
 /// Whether the directory at `path` holds a complete backup.
-#[must_use]
-pub fn is_backup(path: impl AsRef<Path>) -> bool {
+///
+/// # Errors
+/// [`Error::Unavailable`] or [`Error::System`] when that can't be determined.
+pub fn is_backup(path: impl AsRef<Path>) -> Result<bool, Error> {
     let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
-    directory.filesystem.open(&directory.backup_path(), false).is_ok()
+    let manifest = directory.backup_path();
+    match directory.filesystem.open(&manifest, false) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(unavailable(&manifest, &error)),
+    }
 }
 
 /// Verifies every checksum of the backup at `path` and passes every live key to `visit`; changes nothing.
@@ -91,12 +101,24 @@ pub fn restore_on(
     let loaded = load_backup(&backup)?;
     visit_keys(&loaded.state, visit);
     prepare(&target)?;
-    let _lock = lock(&target, true)?;
+    let _lock = take(&target)?;
     let restored = copy_all(&backup, &target, &loaded.manifest);
     if restored.is_err() {
         discard_all(&target, &loaded.manifest);
     }
     restored
+}
+
+/// Locks the empty directory; after an error, its lock file is left only if another process holds it.
+fn take(target: &Directory) -> Result<Box<dyn Lock>, Error> {
+    let locked = lock(target, true).and_then(|lock| {
+        // Another restore may have completed since the first look.
+        refuse_others(target, Some(LOCK_NAME)).map(|()| lock)
+    });
+    if locked.as_ref().is_err_and(|error| !matches!(error, Error::Fenced { .. })) {
+        target.discard(&target.lock_path());
+    }
+    locked
 }
 
 fn load_backup(directory: &Directory) -> Result<Loaded, Error> {
@@ -142,21 +164,22 @@ fn copy(backup: &Directory, target: &Directory, listed: &Listed) -> Result<(), E
     let (from, to) = (backup.segment_path(listed.id), target.segment_path(listed.id));
     let original = backup.open(&from, false)?;
     let end = used_bytes(listed);
+    let write_failed = |error: io::Error| unavailable(&to, &error);
     let write = || {
-        let file = target.filesystem.create(&to)?;
+        let file = target.filesystem.create_new(&to).map_err(write_failed)?;
         let mut buffer = vec![0; SLICE_BYTES];
         let mut offset = 0;
         while offset < end {
             let len = usize::try_from(end - offset).unwrap_or(SLICE_BYTES).min(SLICE_BYTES);
             let slice = buffer.get_mut(..len).unwrap_or_default();
-            original.read_exact_at(slice, offset)?;
-            file.write_all_at(slice, offset)?;
+            original.read_exact_at(slice, offset).map_err(|error| unavailable(&from, &error))?;
+            file.write_all_at(slice, offset).map_err(write_failed)?;
             offset += len as u64;
         }
-        file.sync_data()?;
-        Ok(file)
+        file.sync_data().map_err(write_failed)?;
+        Ok::<_, Error>(file)
     };
-    let file = write().map_err(|error: std::io::Error| unavailable(&to, &error))?;
+    let file = write()?;
     let copy = SegmentFile { id: listed.id, salt: listed.salt, capacity: end, path: to.clone(), file };
     verify(&copy, listed, &to)?;
     if let Some(seal) = listed.seal {

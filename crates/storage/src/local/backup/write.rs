@@ -1,12 +1,12 @@
 //! Writing a backup: links and copies first, then a sync of everything, the manifest last.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::directory::{Directory, corrupt, is_full, unavailable};
-use super::super::filesystem::{Filesystem, RealFilesystem};
+use super::super::directory::{BACKUP_NEW_NAME, Directory, corrupt, is_full, unavailable};
+use super::super::filesystem::{File, Filesystem, RealFilesystem};
 use super::super::manifest::{Listed, Manifest};
 use super::super::segments::SegmentFile;
 use super::super::walk::walk;
@@ -111,21 +111,51 @@ pub fn write_backup_on(
     let source = Directory { path: source.to_owned(), filesystem: Arc::clone(&filesystem) };
     let target = Directory { path: target.to_owned(), filesystem };
     prepare(&target)?;
+    let claim = claim(&target)?;
     let progress = BackupProgress { segments_total: plan.segments(), ..BackupProgress::default() };
-    let mut writing = Writing { source, target, plan, options, watch, progress, created: Vec::new() };
-    let written = writing.write();
+    let mut writing = Writing { source, target, plan, options, watch, progress };
+    let written = writing.write(claim.as_ref());
     if written.is_err() {
-        writing.created.iter().for_each(|path| writing.target.discard(path));
+        writing.discard_all();
     }
     written
+}
+
+/// Creates the file of the manifest, which no other backup in this directory can create as well. Without it, two
+/// backups that both found the directory empty would write to each other's files, some of which are the source's own.
+fn claim(target: &Directory) -> Result<Arc<dyn File>, Error> {
+    let path = target.backup_new_path();
+    let file = target.filesystem.create_new(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Unavailable {
+            reason: format!(
+                "another backup is being written to {}; choose another directory",
+                target.path.display()
+            ),
+        },
+        _ => {
+            target.discard(&path);
+            trouble(target, &path, &error)
+        }
+    })?;
+    // Another backup may have completed since the first look.
+    let looked = refuse_others(target, Some(BACKUP_NEW_NAME));
+    if looked.is_err() {
+        target.discard(&path);
+    }
+    looked.map(|()| file)
 }
 
 /// Ensures that the directory exists and is empty.
 pub(super) fn prepare(target: &Directory) -> Result<(), Error> {
     let created = target.filesystem.create_directory(&target.path);
     created.map_err(|error| unavailable(&target.path, &error))?;
+    refuse_others(target, None)
+}
+
+/// Ensures that the directory has no files but `own`.
+pub(super) fn refuse_others(target: &Directory, own: Option<&str>) -> Result<(), Error> {
     let names = target.filesystem.list(&target.path).map_err(|error| unavailable(&target.path, &error))?;
-    match names.iter().find(|name| *name != "lost+found") {
+    match names.iter().find(|name| *name != "lost+found" && Some(name.as_str()) != own) {
         None => Ok(()),
         Some(name) => {
             let path = target.path.display();
@@ -143,11 +173,10 @@ struct Writing<'a> {
     options: &'a BackupOptions,
     watch: &'a mut dyn BackupWatch,
     progress: BackupProgress,
-    created: Vec<PathBuf>,
 }
 
 impl Writing<'_> {
-    fn write(&mut self) -> Result<BackupReport, Error> {
+    fn write(&mut self, claim: &dyn File) -> Result<BackupReport, Error> {
         let mut manifest = self.plan.manifest.clone();
         let rest = self.link(&manifest)?;
         self.progress.bytes_total = rest.iter().map(used_bytes).sum();
@@ -159,7 +188,7 @@ impl Writing<'_> {
         for listed in manifest.segments.iter_mut().filter(|listed| rest.contains(listed)) {
             listed.capacity = used_bytes(listed);
         }
-        self.finish(&manifest)?;
+        self.finish(&manifest, claim)?;
         Ok(BackupReport {
             segments: self.plan.segments(),
             segments_linked: self.plan.segments() - rest.len(),
@@ -174,7 +203,7 @@ impl Writing<'_> {
         for listed in &manifest.segments {
             let is_linked = self.options.is_linking && !self.plan.open.contains(&listed.id) && {
                 let (from, to) = (self.source.segment_path(listed.id), self.target.segment_path(listed.id));
-                self.try_link(&from, to)?
+                self.try_link(&from, &to)?
             };
             match is_linked {
                 true => self.step(1, 0)?,
@@ -185,16 +214,19 @@ impl Writing<'_> {
     }
 
     /// Returns false where the file system does not support links, or not between these directories.
-    fn try_link(&mut self, from: &Path, to: PathBuf) -> Result<bool, Error> {
-        match self.target.filesystem.link(from, &to) {
+    fn try_link(&self, from: &Path, to: &Path) -> Result<bool, Error> {
+        match self.target.filesystem.link(from, to) {
             Ok(()) => {
-                self.created.push(to.clone());
-                let synced = self.target.filesystem.open(&to, false).and_then(|file| file.sync_data());
-                synced.map(|()| true).map_err(|error| unavailable(&to, &error))
+                let synced = self.target.filesystem.open(to, false).and_then(|file| file.sync_data());
+                synced.map(|()| true).map_err(|error| unavailable(to, &error))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unavailable(from, &error)),
-            Err(error) if is_full(&error) => Err(self.full(&error.to_string())),
-            Err(_) => Ok(false),
+            Err(error) if is_full(&error) => Err(full(&self.target, &error.to_string())),
+            Err(_) => {
+                // File systems on a network may report an error although the link was made.
+                self.target.discard(to);
+                Ok(false)
+            }
         }
     }
 
@@ -203,9 +235,12 @@ impl Writing<'_> {
         let free = free.map_err(|error| unavailable(&self.target.path, &error))?;
         let min = self.options.free_bytes_min;
         match free < bytes.saturating_add(min) {
-            true => Err(self.full(&format!(
-                "{bytes} bytes have to be copied and {min} are left free, where {free} bytes are free"
-            ))),
+            true => Err(full(
+                &self.target,
+                &format!(
+                    "{bytes} bytes have to be copied and {min} are left free, where {free} bytes are free"
+                ),
+            )),
             false => Ok(()),
         }
     }
@@ -214,8 +249,9 @@ impl Writing<'_> {
         let (from, to) = (self.source.segment_path(listed.id), self.target.segment_path(listed.id));
         let original =
             self.source.filesystem.open(&from, false).map_err(|error| unavailable(&from, &error))?;
-        let file = self.target.filesystem.create(&to).map_err(|error| self.trouble(&to, &error))?;
-        self.created.push(to.clone());
+        // An existing file may be a second name of the source's own.
+        let file =
+            self.target.filesystem.create_new(&to).map_err(|error| trouble(&self.target, &to, &error))?;
         let end = used_bytes(listed);
         let mut buffer = vec![0; SLICE_BYTES];
         let mut offset = 0;
@@ -225,7 +261,7 @@ impl Writing<'_> {
             let slice_started = Instant::now();
             original.read_exact_at(slice, offset).map_err(|error| unavailable(&from, &error))?;
             let written = file.write_all_at(slice, offset).and_then(|()| file.sync_data());
-            written.map_err(|error| self.trouble(&to, &error))?;
+            written.map_err(|error| trouble(&self.target, &to, &error))?;
             let busy = slice_started.elapsed();
             offset += len as u64;
             self.check_room(0)?;
@@ -252,33 +288,40 @@ impl Writing<'_> {
     }
 
     /// Writes the manifest; its rename completes the backup.
-    fn finish(&mut self, manifest: &Manifest) -> Result<(), Error> {
+    fn finish(&mut self, manifest: &Manifest, claim: &dyn File) -> Result<(), Error> {
         let (new, path) = (self.target.backup_new_path(), self.target.backup_path());
-        self.created.push(new.clone());
         let write = || {
-            let file = self.target.filesystem.create(&new)?;
-            file.write_all_at(&manifest.encode(), 0)?;
-            file.sync_data()?;
+            claim.write_all_at(&manifest.encode(), 0)?;
+            claim.sync_data()?;
             self.target.filesystem.sync_directory(&self.target.path)
         };
-        write().map_err(|error| self.trouble(&new, &error))?;
+        write().map_err(|error| trouble(&self.target, &new, &error))?;
         self.watch.confirm()?;
-        self.created.push(path.clone());
         let rename = self.target.filesystem.rename(&new, &path);
         rename
             .and_then(|()| self.target.filesystem.sync_directory(&self.target.path))
-            .map_err(|error| self.trouble(&path, &error))?;
+            .map_err(|error| trouble(&self.target, &path, &error))?;
         self.target.sync_parents();
         Ok(())
     }
 
-    fn trouble(&self, path: &Path, error: &io::Error) -> Error {
-        if is_full(error) { self.full(&error.to_string()) } else { unavailable(path, error) }
+    /// Removes everything that was written; first the manifest, without which the rest is no backup, and the claim last.
+    fn discard_all(&self) {
+        self.target.discard(&self.target.backup_path());
+        for listed in &self.plan.manifest.segments {
+            self.target.discard(&self.target.segment_path(listed.id));
+        }
+        self.target.discard(&self.target.backup_new_path());
     }
+}
 
-    fn full(&self, reason: &str) -> Error {
-        Error::Full { reason: format!("{}: {reason}", self.target.path.display()) }
-    }
+/// The error of a failed write to the target.
+fn trouble(target: &Directory, path: &Path, error: &io::Error) -> Error {
+    if is_full(error) { full(target, &error.to_string()) } else { unavailable(path, error) }
+}
+
+fn full(target: &Directory, reason: &str) -> Error {
+    Error::Full { reason: format!("{}: {reason}", target.path.display()) }
 }
 
 /// The pause after the disk was busy for this long, so that it is busy for this share of the time.

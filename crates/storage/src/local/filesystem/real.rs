@@ -95,6 +95,10 @@ impl Filesystem for RealFilesystem {
         Ok(Arc::new(file))
     }
 
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(own(fs::OpenOptions::new().read(true).write(true).create_new(true)).open(path)?))
+    }
+
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(fs::OpenOptions::new().read(true).write(write).open(path)?))
     }

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::directory::{Directory, Name, corrupt, unread};
+use super::super::descriptors::{Descriptors, Handle};
+use super::super::directory::{Directory, Name, corrupt, is_lost, unavailable, unread};
 use super::super::examine::{Extent, examine};
 use super::super::filesystem::File;
 use super::super::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -25,11 +26,11 @@ pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
     for name in directory.names()? {
         let (Name::Segment(id) | Name::Spare(id) | Name::Hint(id)) = name else { continue };
         next_id = next_id.max(id.saturating_add(1));
-        if let (Name::Segment(_), Some(segment)) = (name, identify(directory, id))
-            && let Some(first) = first_sequence(&segment)
+        if let (Name::Segment(_), Some(segment)) = (name, identify(directory, id)?)
+            && let Some(first) = read_or_lost(&segment.path, first_sequence(&segment))?.flatten()
         {
             let extent = Extent::Open(segment.capacity);
-            let end = examine(&segment, extent, first, |_| {}).ok();
+            let end = read_or_lost(&segment.path, examine(&segment, extent, first, |_| {}))?;
             let seal = end.map(|end| Seal {
                 end: end.offset,
                 first_sequence: first,
@@ -58,7 +59,7 @@ pub(super) fn refuse_later(directory: &Directory) -> Result<(), Error> {
         let path = directory.segment_path(id);
         let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
         let read = directory.filesystem.open(&path, false).and_then(|file| file.read_exact_at(&mut bytes, 0));
-        if read.is_ok() {
+        if read_or_lost(&path, read)?.is_some() {
             SegmentHeader::refuse_later(&bytes, &path)?;
         }
     }
@@ -66,76 +67,108 @@ pub(super) fn refuse_later(directory: &Directory) -> Result<(), Error> {
 }
 
 /// Identifies a segment by its own header, which must be valid.
-fn identify(directory: &Directory, id: u32) -> Option<SegmentFile> {
+fn identify(directory: &Directory, id: u32) -> Result<Option<SegmentFile>, Error> {
     let path = directory.segment_path(id);
-    let file = directory.filesystem.open(&path, false).ok()?;
-    let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    let header = SegmentHeader::decode(&bytes).ok().filter(|header| header.id == id)?;
-    let capacity = file.len().ok()?;
-    Some(SegmentFile { id, salt: header.salt, capacity, path, file })
+    let read = directory.filesystem.open(&path, false).and_then(|file| {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok((SegmentHeader::decode(&bytes).ok(), file.len()?, file))
+    });
+    let Some((header, capacity, file)) = read_or_lost(&path, read)? else { return Ok(None) };
+    let header = header.filter(|header| header.id == id);
+    Ok(header.map(|header| SegmentFile { id, salt: header.salt, capacity, path, file }))
 }
 
-fn first_sequence(segment: &SegmentFile) -> Option<u64> {
+fn first_sequence(segment: &SegmentFile) -> io::Result<Option<u64>> {
     let mut bytes = [0; FRAME_HEADER_BYTES as usize];
-    segment.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES)).ok()?;
-    FrameHeader::decode(&bytes, segment.salt).map(|header| header.sequence)
+    segment.file.read_exact_at(&mut bytes, u64::from(SEGMENT_HEADER_BYTES))?;
+    Ok(FrameHeader::decode(&bytes, segment.salt).map(|header| header.sequence))
+}
+
+/// What was read, `None` if the disk lost it. Any other error is none of the segment's: a salvage that treated it as damage
+/// would leave out intact messages.
+fn read_or_lost<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Error> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_lost(&error) => Ok(None),
+        Err(error) => Err(unavailable(path, &error)),
+    }
 }
 
 /// Opens a segment, and returns the damage of the file as a whole.
-pub(super) fn open_segment(directory: &Directory, listed: &Listed) -> (SegmentFile, Option<Damage>) {
+///
+/// # Errors
+/// Errors that don't prove that bytes are lost, such as missing permissions or descriptors.
+pub(super) fn open_segment(
+    directory: &Directory,
+    descriptors: &Arc<Descriptors>,
+    listed: &Listed,
+) -> Result<(SegmentFile, Option<Damage>), Error> {
     let Listed { id, salt, capacity, .. } = *listed;
     let path = directory.segment_path(id);
     let missing = |error| of_error(error, DamageKind::Missing);
     let (file, damage) = match directory.filesystem.open(&path, false) {
         Ok(file) => {
-            let damage = check_file(&*file, &path, listed);
+            let damage = check_file(&*file, &path, listed)?;
+            let file = Handle::keep(descriptors, id, &path, file);
+            // It is opened again when it is read: descriptors don't grow with the log.
+            file.release();
             (file, damage)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             (Arc::new(NoFile) as Arc<_>, missing(corrupt(&path, 0, "the file is missing")))
         }
-        Err(error) => (Arc::new(NoFile) as Arc<_>, missing(corrupt(&path, 0, error.to_string()))),
+        Err(error) if is_lost(&error) => {
+            (Arc::new(NoFile) as Arc<_>, missing(corrupt(&path, 0, error.to_string())))
+        }
+        Err(error) => return Err(unavailable(&path, &error)),
     };
-    (SegmentFile { id, salt, capacity, path, file }, damage)
+    Ok((SegmentFile { id, salt, capacity, path, file }, damage))
 }
 
-fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Option<Damage> {
+fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Result<Option<Damage>, Error> {
     let Listed { id, salt, capacity, .. } = *listed;
     let len = match file.len() {
         Ok(len) => len,
-        Err(error) => return of_error(unread(path, 0, &error), DamageKind::Missing),
+        Err(error) if is_lost(&error) => {
+            return Ok(of_error(unread(path, 0, &error), DamageKind::Missing));
+        }
+        Err(error) => return Err(unavailable(path, &error)),
     };
     if len < capacity {
         let reason = format!("the file ends here, {capacity} bytes belong to it");
-        return of_error(corrupt(path, len, reason), DamageKind::Missing);
+        return Ok(of_error(corrupt(path, len, reason), DamageKind::Missing));
     }
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
     let header = match file.read_exact_at(&mut bytes, 0) {
         Ok(()) => SegmentHeader::decode(&bytes),
-        Err(error) => Err(error.to_string()),
+        Err(error) if is_lost(&error) => Err(error.to_string()),
+        Err(error) => return Err(unavailable(path, &error)),
     };
     let reason = match header {
-        Ok(header) if header == (SegmentHeader { id, salt }) => return None,
+        Ok(header) if header == (SegmentHeader { id, salt }) => return Ok(None),
         Ok(_) => "the header is that of another segment".to_owned(),
         Err(reason) => reason,
     };
-    of_error(corrupt(path, 0, reason), DamageKind::Header)
+    Ok(of_error(corrupt(path, 0, reason), DamageKind::Header))
 }
 
 /// Whether a manifest with a wrong checksum matches the existing segments.
-pub(super) fn is_plausible(directory: &Directory, manifest: &Manifest) -> bool {
+pub(super) fn is_plausible(directory: &Directory, manifest: &Manifest) -> Result<bool, Error> {
     let mut rank = 0;
-    let mut is_sound = |listed: &Listed| {
+    let descriptors = Descriptors::new(Arc::clone(&directory.filesystem));
+    for listed in &manifest.segments {
         let in_order = rank < listed.ranks.low && listed.ranks.low <= listed.ranks.high;
         rank = listed.ranks.high;
-        let (_, damage) = open_segment(directory, listed);
-        in_order && damage.is_none() && listed.seal.is_none_or(|seal| seal.end <= listed.capacity)
-    };
+        let (_, damage) = open_segment(directory, &descriptors, listed)?;
+        let is_sound = in_order && damage.is_none();
+        if !is_sound || listed.seal.is_some_and(|seal| seal.end > listed.capacity) {
+            return Ok(false);
+        }
+    }
     let ids: Vec<u32> = manifest.segments.iter().map(|listed| listed.id).collect();
-    let mut names = directory.names().unwrap_or_default().into_iter();
-    manifest.segments.iter().all(&mut is_sound)
-        && names.all(|name| !matches!(name, Name::Segment(id) if !ids.contains(&id)))
+    let mut names = directory.names()?.into_iter();
+    Ok(names.all(|name| !matches!(name, Name::Segment(id) if !ids.contains(&id))))
 }
 
 /// Replaces a missing file.

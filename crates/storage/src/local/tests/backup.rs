@@ -9,6 +9,8 @@ use crate::local::{
     restore_on, write_backup_on,
 };
 
+mod failing;
+
 const BACKUP: &str = "/backup";
 const RESTORED: &str = "/restored";
 /// Number of waiting messages at any time in the history of [`step`].

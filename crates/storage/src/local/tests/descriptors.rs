@@ -1,6 +1,7 @@
 //! The number of descriptors does not grow with the log.
 
 use super::*;
+use crate::local::check_on;
 
 #[tokio::test]
 async fn descriptors_do_not_grow_with_the_log() {
@@ -20,6 +21,8 @@ async fn descriptors_do_not_grow_with_the_log() {
         let (store, shard) = open(&disk);
         assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 3000, "{descriptors_max:?}");
         store.close();
+        let report = check_on(disk.mount(), DIRECTORY).unwrap();
+        assert!(report.damage.is_empty() && report.refusal.is_none(), "{descriptors_max:?}: {report:?}");
         assert!(
             disk.descriptors_most() <= most,
             "{} descriptors of {descriptors_max:?}",

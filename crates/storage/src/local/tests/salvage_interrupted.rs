@@ -1,7 +1,7 @@
 //! A power cut at each call of a salvage, or an error at each call that changes something. Afterwards no value is lost
 //! that was readable before, none of the old files is lost, and the directory never opens in the middle of the
-//! exchange. The losses of a power cut are determined by `PEEKLOCK_STORAGE_SEED`. To a salvage, an error while reading
-//! the damaged store is damage.
+//! exchange. The losses of a power cut are determined by `PEEKLOCK_STORAGE_SEED`. To a salvage, an error of the device
+//! while reading the damaged store is damage; any other error ends it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,8 @@ use crate::local::{Call, Event, Salvage};
 
 /// `EIO`: the device's error.
 const EIO: i32 = 5;
+/// Missing permissions and descriptors, which prove nothing about stored bytes.
+const OTHER_ERRORS: [i32; 2] = [13, 24];
 /// The last calls of a salvage, which exchange the stores: several power cuts are tried at each of them.
 const EXCHANGE_CALLS: u64 = 100;
 const EXCHANGE_POWER_CUTS: u64 = 8;
@@ -168,6 +170,19 @@ async fn nothing_is_lost_whatever_interrupts_a_salvage() {
                 {
                     pass += 1;
                 }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_or_read_at_present_is_not_left_out_of_a_salvaged_store() {
+    for is_manifest in [true, false] {
+        let (pristine, live) = damaged_store(is_manifest).await;
+        for errno in OTHER_ERRORS {
+            for pass in 0..calls(&pristine) {
+                let plan = Plan { call: None, pass, event: Event::Fail(errno) };
+                interrupt(&pristine, &live, plan, pass % 2 == 0).await;
             }
         }
     }

@@ -123,6 +123,17 @@ impl Filesystem for Mount {
         done(Arc::new(SimulatedFile { descriptor, path: path.to_owned(), inode }), late)
     }
 
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let (mut disk, late) = self.enter(Call::Create, path)?;
+        if disk.names.files.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let descriptor = self.descriptor(&mut disk)?;
+        let inode = disk.create(path);
+        drop(disk);
+        done(Arc::new(SimulatedFile { descriptor, path: path.to_owned(), inode }), late)
+    }
+
     fn open(&self, path: &Path, _: bool) -> io::Result<Arc<dyn File>> {
         let (mut disk, late) = self.enter(Call::Open, path)?;
         let inode = disk.names.files.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
