@@ -216,7 +216,7 @@ impl Connection {
             let reason =
                 format!("a message of {bytes} bytes exceeds the receiver's maximum of {limit} bytes");
             let error = condition::error(condition::MESSAGE_SIZE_EXCEEDED, reason);
-            self.detach_after_leaving(key, Some(error), true);
+            self.detach_after_leaving(key, Some(error));
             return None;
         }
         side.queue.push_back(Queued {
@@ -253,14 +253,24 @@ impl Connection {
     /// sends a flow.
     pub fn drained(&mut self, link: LinkId) {
         let Some(key) = self.links.key(link) else { return };
-        let Some(state) = self.links.get_mut(key) else { return };
-        let session = state.session;
-        let Some(side) = state.as_out().filter(|side| side.drain) else { return };
-        side.drain_answer_due = true;
-        if side.answer_drain() {
+        let side = self.links.get_mut(key).and_then(Link::as_out);
+        if let Some(side) = side.filter(|side| side.drain) {
+            side.drain_answer_due = true;
+            self.answer_drain(key);
+        }
+    }
+
+    /// Answers a drain if nothing is left to send; returns whether it did.
+    pub(super) fn answer_drain(&mut self, key: usize) -> bool {
+        let Some(link) = self.links.get_mut(key) else { return false };
+        let session = link.session;
+        let Some(side) = link.as_out() else { return false };
+        let answered = side.answer_drain();
+        if answered {
             side.flow_due = true;
             self.owe_flow(session, Some(key));
         }
+        answered
     }
 
     /// Refuses credit in a transaction (transactional acquisition, part 4.4.3), because serving it outside the

@@ -157,8 +157,13 @@ impl Receiver {
     }
 
     /// Marks `count` messages as removed, except those at the positions `dropped` among them (in order), which are not
-    /// sent. Returns the locks of the latter.
-    pub(crate) fn release_reserved(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
+    /// sent. Returns the locks of the latter. `drained` is whether that completed the peer's drain.
+    pub(crate) fn release_reserved(
+        &mut self,
+        count: usize,
+        dropped: &[usize],
+        drained: bool,
+    ) -> SmallVec<[LockToken; 1]> {
         let mut tokens = SmallVec::new();
         for position in dropped.iter().rev() {
             if let Some(waiting) = self.waiting.remove(self.released + position) {
@@ -168,6 +173,9 @@ impl Receiver {
             }
         }
         self.released += count.saturating_sub(dropped.len());
+        if drained {
+            self.client_limit = self.handed.messages;
+        }
         tokens
     }
 

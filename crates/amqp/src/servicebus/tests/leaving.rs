@@ -179,3 +179,21 @@ fn a_drain_is_answered_when_the_remaining_deliveries_are_given_back() {
         "credit counts from the delivered messages"
     );
 }
+
+#[test]
+fn a_drain_is_answered_when_no_message_could_be_removed() {
+    let mut harness = Harness::with_window(100);
+    let (link, receiver) = harness.deleting_receiver("q");
+    harness.client.set_credit(link, 10, true);
+    harness.commands();
+    harness.deliver(receiver, 1);
+    harness.output(Output::Drained { receiver });
+    let (tag, command) = harness.command();
+    assert_eq!(command, removal(&[1]));
+    let drained = |event: &Event| matches!(event, Event::Drained { .. });
+    assert!(!harness.events().iter().any(drained), "the delivery precedes the answer");
+    harness
+        .answer(tag, Response::Settled(vec![SettleFailure { index: 0, refusal: Refusal::MessageLockLost }]));
+    assert!(harness.events().iter().any(drained));
+    assert_eq!(in_short(harness.commands()), [("release", vec![1])], "the credit is void");
+}
