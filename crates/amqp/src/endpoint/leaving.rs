@@ -172,13 +172,14 @@ impl Connection {
         drained
     }
 
-    /// Withdraws the deliveries of a link that are not leaving: those that have not begun and have no room reserved.
-    pub fn withdraw(&mut self, link: LinkId) -> Withdrawn {
+    /// Withdraws the last deliveries of a link, at most this many and none that is leaving, which has begun or has room
+    /// reserved.
+    pub fn withdraw(&mut self, link: LinkId, messages_max: usize) -> Withdrawn {
         let nothing = Withdrawn { messages: 0, drained: false };
         let Some(key) = self.links.key(link) else { return nothing };
         let Some(side) = self.links.get_mut(key).and_then(Link::as_out) else { return nothing };
         let mut messages = 0;
-        while side.queue.len() > side.leaving() {
+        while messages < messages_max && side.queue.len() > side.leaving() {
             self.pending_bytes -= side.take_back(side.queue.len() - 1);
             messages += 1;
         }

@@ -48,6 +48,7 @@ pub(super) struct UnsettledOut {
 /// State of a link on which we send.
 #[derive(Debug)]
 pub(super) struct LinkOut {
+    initial_delivery_count: u32,
     /// Deliveries begun plus credit returned, as a serial number.
     pub(super) delivery_count: u32,
     pub(super) credit: u32,
@@ -84,6 +85,7 @@ pub(super) struct LinkOut {
 impl Default for LinkOut {
     fn default() -> Self {
         Self {
+            initial_delivery_count: 0,
             delivery_count: 0,
             credit: 0,
             begun: 0,
@@ -111,6 +113,7 @@ impl Default for LinkOut {
 impl LinkOut {
     /// Opens the link: both sides have attached.
     pub(super) fn open(&mut self, initial_delivery_count: u32) {
+        self.initial_delivery_count = initial_delivery_count;
         self.delivery_count = initial_delivery_count;
     }
 
@@ -159,7 +162,7 @@ impl LinkOut {
             // Absent until the receiver has seen our attach: it has received nothing yet.
             let on_the_way = match flow.delivery_count {
                 Some(count) => serial_distance(count, self.delivery_count),
-                None => u32::try_from(self.begun).unwrap_or(u32::MAX),
+                None => serial_distance(self.initial_delivery_count, self.delivery_count),
             };
             // Leaving deliveries count as sent before this flow, as far as the peer can tell.
             let leaving = u32::try_from(self.reserved()).unwrap_or(u32::MAX);

@@ -152,6 +152,16 @@ fn credit_that_comes_with_the_attach_counts() {
 }
 
 #[test]
+fn credit_from_before_the_answer_to_the_attach_counts_from_its_delivery_count() {
+    let (mut peer, link) = Peer::attached(config(), receiver("down"), 0);
+    let early = || Flow { delivery_count: None, ..link_flow(0, 0, 5) };
+    peer.say(Performative::Flow(Flow { drain: true, ..early() }));
+    peer.server.endpoint.drained(link);
+    peer.say(Performative::Flow(early()));
+    assert_eq!(credits(peer.server.take()), [(5, true), (0, false)], "the drain has used it up");
+}
+
+#[test]
 fn the_peers_window_is_honoured() {
     let mut peer = Peer::open(config());
     peer.say(Performative::Begin(Begin { incoming_window: 2, ..begin() }));

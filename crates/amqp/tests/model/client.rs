@@ -1,0 +1,461 @@
+//! A client that follows the specification, and checks after every exchange that the broker does.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+use peeklock_amqp::wire::performative::{
+    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettleMode, Role, SenderSettleMode, Tag,
+    Target, Terminus, Transfer,
+};
+
+use super::link::{Link, Phase, Receives, Rest, Sends, Sent, Session, Side};
+use super::messages::{Messages, Place, Verdict, encode, encode_batch};
+use super::pipe::{Broker, MESSAGE_BYTES_MAX, Pipe};
+use super::step::{Setup, Step};
+
+/// Number of sessions at a time.
+const SESSIONS_MAX: usize = 3;
+/// Number of links at a time.
+const LINKS_MAX: usize = 8;
+/// Bytes of a transfer frame around its payload, at most.
+const TRANSFER_BYTES: usize = 80;
+/// The message-format of batches.
+const BATCH: u32 = 0x8001_3700;
+
+pub(crate) struct Client<'a> {
+    pub(crate) broker: &'a Broker,
+    pub(crate) pipe: Pipe,
+    pub(crate) setup: Setup,
+    pub(crate) messages: Messages,
+    /// All sessions and links that ever existed.
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) links: Vec<Link>,
+    /// The broker's channels.
+    pub(crate) channels: BTreeMap<u16, usize>,
+    /// Whether bytes are collected.
+    is_corked: bool,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) async fn new(broker: &'a Broker, setup: Setup, messages: Messages) -> Self {
+        let pipe = broker.connect(setup.frame_bytes_max).await;
+        let (sessions, links, channels) = Default::default();
+        Self { broker, pipe, setup, messages, sessions, links, channels, is_corked: false }
+    }
+
+    pub(crate) async fn follow(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.take(step).await;
+            if !self.is_corked {
+                self.rest().await;
+            }
+        }
+        self.is_corked = false;
+        self.rest().await;
+    }
+
+    async fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Begin => self.begin(),
+            Step::End(session) => self.end(session),
+            Step::AttachReceiver { session, deletes, second, credit, drain } => {
+                if let Some(link) = self.attach_receiver(session, deletes, second, "q") {
+                    self.credit(link, credit, drain);
+                }
+            }
+            Step::AttachSender { session } => self.attach_sender(session),
+            Step::Detach { link, again } => self.detach(link, again),
+            Step::Credit { link, credit, drain } => {
+                if let Some(link) = self.pick_link(link, |link| link.receives().is_some()) {
+                    self.credit(link, credit, drain);
+                }
+            }
+            Step::Window { session, frames } => {
+                if let Some(session) = self.pick_session(session) {
+                    self.open_window(session, frames);
+                }
+            }
+            Step::Send { link, bytes, settled, batch, frames_now } => {
+                self.send(link, bytes, settled, batch, frames_now);
+            }
+            Step::SendMore { link, frames } => self.send_more(link, frames),
+            Step::Abort { link } => self.abort(link),
+            Step::Settle { session, first, count, verdict, settled } => {
+                self.settle(session, (first, count), verdict, settled);
+            }
+            Step::Forget { session, first } => self.forget(session, first),
+            Step::Pause { ms } => self.pause(ms).await,
+            Step::Read(is_reading) => self.pipe.is_reading = is_reading,
+            Step::Cork(is_corked) => self.is_corked = is_corked,
+        }
+    }
+
+    pub(crate) async fn pause(&mut self, ms: u64) {
+        self.rest().await;
+        let mut left = ms;
+        while left > 0 {
+            let part = left.min(5_000);
+            left -= part;
+            self.broker.clock.advance(part);
+            self.pipe.heartbeat();
+            self.messages.time_passed(self.broker.now_ms());
+            self.rest().await;
+        }
+    }
+
+    /// Ends the connection without a word; what the broker has sent is lost.
+    pub(crate) async fn hang_up(mut self) -> Messages {
+        for key in 0..self.links.len() {
+            if self.links[key].phase != Phase::Gone {
+                self.forget_link(key);
+            }
+        }
+        self.messages
+    }
+
+    fn pick_session(&self, number: u8) -> Option<usize> {
+        let open: Vec<usize> = (0..self.sessions.len()).filter(|&key| !self.sessions[key].is_ended).collect();
+        (!open.is_empty()).then(|| open[usize::from(number) % open.len()])
+    }
+
+    fn pick_link(&mut self, number: u8, suits: impl Fn(&mut Link) -> bool) -> Option<usize> {
+        let suits = |link: &mut Link| link.is_ours() && suits(link);
+        let keys: Vec<usize> = (0..self.links.len()).filter(|&key| suits(&mut self.links[key])).collect();
+        (!keys.is_empty()).then(|| keys[usize::from(number) % keys.len()])
+    }
+
+    pub(crate) fn begin(&mut self) {
+        let used: Vec<u16> = self.sessions.iter().filter(|s| !s.is_ended).map(|s| s.channel).collect();
+        if used.len() == SESSIONS_MAX {
+            return;
+        }
+        let channel = (0..).find(|channel| !used.contains(channel)).expect("a channel");
+        let next_outgoing_id = if self.setup.wraps { u32::MAX - 20 } else { 0 };
+        let window = self.setup.window;
+        let begin =
+            Begin { next_outgoing_id, incoming_window: window, outgoing_window: 1_000, ..Begin::default() };
+        self.pipe.say(channel, Performative::Begin(begin), b"");
+        self.sessions.push(Session {
+            channel,
+            is_ended: false,
+            next_incoming_id: None,
+            next_outgoing_id,
+            next_delivery_id: if self.setup.wraps { u32::MAX - 3 } else { 0 },
+            window,
+            window_max: window,
+            next_from_broker: None,
+            unsettled: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        });
+    }
+
+    fn end(&mut self, number: u8) {
+        let Some(session) = self.pick_session(number) else { return };
+        for key in 0..self.links.len() {
+            if self.links[key].session == session && self.links[key].phase != Phase::Gone {
+                self.forget_link(key);
+                self.links[key].phase = Phase::Gone;
+            }
+        }
+        self.pipe.say(self.sessions[session].channel, Performative::End(None), b"");
+        self.sessions[session].is_ended = true;
+    }
+
+    /// What follows from the end of a link for messages.
+    pub(crate) fn forget_link(&mut self, key: usize) {
+        let link = &mut self.links[key];
+        let session = &mut self.sessions[link.session];
+        match &mut link.side {
+            Side::Sends(side) => {
+                if let Some(rest) = side.partial.take() {
+                    rest.messages.iter().for_each(|&id| self.messages.set(id, Place::Gone));
+                }
+            }
+            Side::Receives(side) => {
+                if side.deletes && (self.pipe.skipped_reading || side.partial.is_some()) {
+                    self.messages.perhaps_lost();
+                }
+            }
+        }
+        session.unsettled.retain(|_, delivery| delivery.link != key);
+        let (gone, left) =
+            std::mem::take(&mut session.sent).into_iter().partition(|(_, sent)| sent.link == key);
+        session.sent = left;
+        let gone: BTreeMap<u32, Sent> = gone;
+        for sent in gone.into_values() {
+            self.messages.stored(&sent.messages, sent.is_valid);
+        }
+    }
+
+    pub(crate) fn attach_receiver(
+        &mut self,
+        session: u8,
+        deletes: bool,
+        second: bool,
+        address: &str,
+    ) -> Option<usize> {
+        let session = self.pick_session(session)?;
+        let side = Side::Receives(Receives { deletes, ..Receives::default() });
+        let key = self.add_link(session, side, None)?;
+        self.say_attach(key, second, address);
+        Some(key)
+    }
+
+    fn attach_sender(&mut self, session: u8) {
+        let Some(session) = self.pick_session(session) else { return };
+        let delivery_count = if self.setup.wraps { u32::MAX - 1 } else { 0 };
+        let side = Side::Sends(Sends { delivery_count, credit: 0, is_doomed: false, partial: None });
+        if let Some(key) = self.add_link(session, side, None) {
+            self.say_attach(key, false, "q");
+        }
+    }
+
+    fn add_link(&mut self, session: usize, side: Side, name: Option<String>) -> Option<usize> {
+        let ours = |link: &&Link| link.is_ours();
+        if self.links.iter().filter(ours).count() == LINKS_MAX {
+            return None;
+        }
+        let used: Vec<u32> =
+            self.links.iter().filter(ours).filter(|l| l.session == session).map(|l| l.handle).collect();
+        let handle = (0..).find(|handle| !used.contains(handle)).expect("a handle");
+        let key = self.links.len();
+        let name = name.unwrap_or_else(|| format!("link-{key}"));
+        self.links.push(Link {
+            session,
+            name,
+            handle,
+            is_answered: false,
+            their_handle: None,
+            phase: Phase::Asked,
+            side,
+        });
+        Some(key)
+    }
+
+    fn say_attach(&mut self, key: usize, second: bool, address: &str) {
+        let link = &self.links[key];
+        let node = Terminus { address: Some(address.into()), ..Terminus::default() };
+        let (role, deletes, count) = match &link.side {
+            Side::Receives(side) => (Role::Receiver, side.deletes, None),
+            Side::Sends(side) => (Role::Sender, false, Some(side.delivery_count)),
+        };
+        let attach = Attach {
+            name: link.name.as_str().into(),
+            handle: link.handle,
+            role,
+            snd_settle_mode: if deletes { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled },
+            rcv_settle_mode: if second { ReceiverSettleMode::Second } else { ReceiverSettleMode::First },
+            source: Some(node.clone()),
+            target: Some(Target::Node(node)),
+            resumes: false,
+            initial_delivery_count: count,
+            max_message_size: None,
+            offered_capabilities: Vec::new(),
+            desired_capabilities: Vec::new(),
+            properties: Vec::new(),
+        };
+        let channel = self.sessions[link.session].channel;
+        self.pipe.say(channel, Performative::Attach(Box::new(attach)), b"");
+    }
+
+    /// Detaches, and attaches again at once with the same name and handle if so asked.
+    fn detach(&mut self, number: u8, again: bool) {
+        let Some(key) = self.pick_link(number, |_| true) else { return };
+        let (session, handle) = (self.links[key].session, self.links[key].handle);
+        if self.links[key].sends().is_some() {
+            self.forget_link(key);
+        } else {
+            self.sessions[session].unsettled.retain(|_, delivery| delivery.link != key);
+        }
+        self.links[key].phase = Phase::Detached;
+        let detach = Detach { handle, closed: true, error: None };
+        self.pipe.say(self.sessions[session].channel, Performative::Detach(detach), b"");
+        if !again {
+            return;
+        }
+        let wraps = self.setup.wraps;
+        let side = match &self.links[key].side {
+            Side::Receives(side) => Side::Receives(Receives { deletes: side.deletes, ..Receives::default() }),
+            Side::Sends(_) => {
+                let delivery_count = if wraps { u32::MAX } else { 0 };
+                Side::Sends(Sends { delivery_count, credit: 0, is_doomed: false, partial: None })
+            }
+        };
+        let name = Some(self.links[key].name.clone());
+        if let Some(key) = self.add_link(session, side, name) {
+            self.say_attach(key, false, "q");
+        }
+    }
+
+    pub(crate) fn credit(&mut self, key: usize, credit: u32, drain: bool) {
+        let link = &mut self.links[key];
+        let (session, handle) = (link.session, link.handle);
+        let has_attached = link.phase == Phase::Attached;
+        let Some(side) = link.receives() else { return };
+        side.credit = credit;
+        side.credit_max = side.credit_max.max(credit);
+        side.is_draining = drain;
+        side.drains += u32::from(drain);
+        let mut flow = self.session_flow(session);
+        let Some(side) = self.links[key].receives() else { return };
+        flow.handle = Some(handle);
+        flow.delivery_count = has_attached.then_some(side.delivery_count);
+        flow.link_credit = Some(credit);
+        flow.drain = drain;
+        self.pipe.say(self.sessions[session].channel, Performative::Flow(flow), b"");
+    }
+
+    fn session_flow(&self, session: usize) -> Flow {
+        let session = &self.sessions[session];
+        Flow {
+            next_incoming_id: session.next_incoming_id,
+            incoming_window: session.window,
+            next_outgoing_id: session.next_outgoing_id,
+            outgoing_window: 1_000,
+            ..Flow::default()
+        }
+    }
+
+    pub(crate) fn open_window(&mut self, key: usize, frames: u32) {
+        let session = &mut self.sessions[key];
+        session.window = frames;
+        session.window_max = session.window_max.max(frames);
+        let flow = self.session_flow(key);
+        self.pipe.say(self.sessions[key].channel, Performative::Flow(flow), b"");
+    }
+
+    fn send(&mut self, number: u8, bytes: usize, settled: bool, batch: u8, frames_now: u8) {
+        let may_send =
+            |link: &mut Link| link.sends().is_some_and(|side| side.credit > 0 && side.partial.is_none());
+        let Some(key) = self.pick_link(number, may_send) else { return };
+        let messages: Vec<u32> = (0..batch.max(1)).map(|_| self.messages.create()).collect();
+        let payload = match batch {
+            0 => encode(messages[0], bytes),
+            _ => encode_batch(&messages.iter().map(|&id| encode(id, bytes)).collect::<Vec<_>>()),
+        };
+        let is_valid = payload.len() as u64 <= MESSAGE_BYTES_MAX;
+        let session = &mut self.sessions[self.links[key].session];
+        let delivery_id = session.next_delivery_id;
+        session.next_delivery_id = delivery_id.wrapping_add(1);
+        let Some(side) = self.links[key].sends() else { return };
+        side.credit -= 1;
+        side.delivery_count = side.delivery_count.wrapping_add(1);
+        let is_valid = is_valid && !side.is_doomed;
+        side.partial = Some(Rest { payload, delivery_id, settled, messages, is_valid });
+        let format = if batch == 0 { 0 } else { BATCH };
+        self.frame(key, Some(format));
+        self.frames(key, frames_now);
+    }
+
+    fn send_more(&mut self, number: u8, frames: u8) {
+        if let Some(key) = self.pick_link(number, |link| link.sends().is_some_and(|s| s.partial.is_some())) {
+            self.frames(key, frames);
+        }
+    }
+
+    fn frames(&mut self, key: usize, frames: u8) {
+        for _ in 0..frames {
+            if self.links[key].sends().is_some_and(|side| side.partial.is_some()) {
+                self.frame(key, None);
+            }
+        }
+    }
+
+    /// Sends the next frame of the delivery of a link; the first has a message-format.
+    fn frame(&mut self, key: usize, format: Option<u32>) {
+        let room = self.setup.frame_bytes_max as usize - TRANSFER_BYTES;
+        let (session, handle) = (self.links[key].session, self.links[key].handle);
+        let Some(side) = self.links[key].sends() else { return };
+        let Some(rest) = &mut side.partial else { return };
+        let chunk = rest.payload.split_to(room.min(rest.payload.len()));
+        let more = !rest.payload.is_empty();
+        let transfer = Transfer {
+            handle,
+            delivery_id: format.map(|_| rest.delivery_id),
+            delivery_tag: format.map(|_| Tag::from_slice(&rest.delivery_id.to_be_bytes())),
+            message_format: format,
+            settled: Some(rest.settled),
+            more,
+            ..Transfer::default()
+        };
+        if !more {
+            let Some(Rest { delivery_id, settled, messages, is_valid, .. }) = side.partial.take() else {
+                return;
+            };
+            if settled {
+                side.is_doomed |= !is_valid;
+                self.messages.stored(&messages, is_valid);
+            } else {
+                self.sessions[session].sent.insert(delivery_id, Sent { link: key, messages, is_valid });
+            }
+        }
+        self.say_transfer(session, transfer, &chunk);
+    }
+
+    fn say_transfer(&mut self, session: usize, transfer: Transfer, payload: &Bytes) {
+        let session = &mut self.sessions[session];
+        session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
+        self.pipe.say(session.channel, Performative::Transfer(transfer), payload);
+    }
+
+    fn abort(&mut self, number: u8) {
+        let Some(key) = self.pick_link(number, |link| link.sends().is_some_and(|s| s.partial.is_some()))
+        else {
+            return;
+        };
+        let (session, handle) = (self.links[key].session, self.links[key].handle);
+        let rest = self.links[key].sends().and_then(|side| side.partial.take());
+        rest.into_iter().flat_map(|rest| rest.messages).for_each(|id| self.messages.set(id, Place::Gone));
+        let transfer = Transfer { handle, aborted: true, more: true, ..Transfer::default() };
+        self.say_transfer(session, transfer, &Bytes::new());
+    }
+
+    fn settle(&mut self, number: u8, (first, count): (u8, u8), verdict: Verdict, settled: bool) {
+        let Some(key) = self.pick_session(number) else { return };
+        let session = &mut self.sessions[key];
+        let open: Vec<u32> =
+            session.unsettled.iter().filter(|(_, d)| d.verdict.is_none()).map(|(&id, _)| id).collect();
+        if open.is_empty() {
+            return;
+        }
+        let first = open[usize::from(first) % open.len()];
+        let mut last = first;
+        for id in first..first.saturating_add(u32::from(count)) {
+            let Some(delivery) = session.unsettled.get_mut(&id).filter(|d| d.verdict.is_none()) else {
+                break;
+            };
+            let holds = self.messages.settle(delivery.message, delivery.number, verdict);
+            delivery.verdict = Some((verdict, holds));
+            last = id;
+        }
+        if settled {
+            session.unsettled.retain(|id, _| !(first..=last).contains(id));
+        }
+        let (role, last, state) = (Role::Receiver, Some(last), Some(verdict.state()));
+        let disposition = Disposition { role, first, last, settled, state, batchable: false };
+        self.pipe.say(session.channel, Performative::Disposition(disposition), b"");
+    }
+
+    fn forget(&mut self, number: u8, first: u8) {
+        let Some(key) = self.pick_session(number) else { return };
+        let session = &mut self.sessions[key];
+        let open: Vec<u32> =
+            session.unsettled.iter().filter(|(_, d)| d.verdict.is_none()).map(|(&id, _)| id).collect();
+        if open.is_empty() {
+            return;
+        }
+        let first = open[usize::from(first) % open.len()];
+        if let Some(delivery) = session.unsettled.remove(&first) {
+            self.messages.settle(delivery.message, delivery.number, Verdict::Release);
+        }
+        let role = Role::Receiver;
+        let disposition =
+            Disposition { role, first, last: None, settled: true, state: None, batchable: false };
+        self.pipe.say(session.channel, Performative::Disposition(disposition), b"");
+    }
+}
+
+/// A buffer for a delivery in several frames.
+pub(crate) fn begun(payload: &Bytes) -> BytesMut {
+    BytesMut::from(&payload[..])
+}
