@@ -172,7 +172,8 @@ impl<'a> Client<'a> {
                 }
             }
             Side::Receives(side) => {
-                if side.deletes && (self.pipe.skipped_reading || side.partial.is_some()) {
+                let may_be_leaving = self.is_corked || self.pipe.skipped_reading || side.partial.is_some();
+                if side.deletes && may_be_leaving {
                     self.messages.perhaps_lost();
                 }
             }
