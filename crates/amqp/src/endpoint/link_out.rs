@@ -297,6 +297,8 @@ impl Connection {
             return;
         }
         let limit = side.on_flow(flow);
+        // The answer to a drain stands for those to earlier flows that are not written yet.
+        side.flow_due &= !flow.drain;
         // A drain is answered once, when complete: an earlier echo with credit left makes rhea complain.
         let echo = flow.echo && !flow.drain;
         side.flow_due |= echo;

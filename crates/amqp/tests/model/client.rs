@@ -172,7 +172,9 @@ impl<'a> Client<'a> {
                 }
             }
             Side::Receives(side) => {
-                let may_be_leaving = self.is_corked || self.pipe.skipped_reading || side.partial.is_some();
+                // Another link may have used up the window in which removed messages were to be sent.
+                let is_shut = session.window == 0 || side.partial.is_some();
+                let may_be_leaving = self.is_corked || self.pipe.skipped_reading || is_shut;
                 if side.deletes && may_be_leaving {
                     self.messages.perhaps_lost();
                 }
