@@ -19,6 +19,10 @@ mod link;
 mod messages;
 #[path = "model/pipe.rs"]
 mod pipe;
+#[path = "model/sending.rs"]
+mod sending;
+#[path = "model/settling.rs"]
+mod settling;
 #[path = "model/step.rs"]
 mod step;
 
@@ -59,7 +63,7 @@ fn run(setup: Setup, steps: &[Step]) {
 /// Few conversations on every run; `PROPTEST_CASES` sets more.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 64 };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 128 };
     ProptestConfig { cases, failure_persistence: None, ..asked }
 }
 

@@ -1,11 +1,11 @@
 //! What the broker sends, and what must hold when it has nothing more to send.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use peeklock_amqp::wire::performative::{
     Attach, DeliveryState, Detach, Disposition, Flow, Performative, Role, Transfer,
 };
 
-use super::client::{Client, begun};
+use super::client::Client;
 use super::link::{Delivery, Partial, Phase, Side, distance};
 use super::messages::{Place, Verdict, decode};
 
@@ -210,7 +210,7 @@ impl Client<'_> {
             state.next_from_broker = Some(delivery_id.wrapping_add(1));
             let settled = transfer.settled.unwrap_or_default();
             assert_eq!(settled, side.deletes);
-            side.partial = Some(Partial { delivery_id, settled, payload: begun(payload) });
+            side.partial = Some(Partial { delivery_id, settled, payload: BytesMut::from(&payload[..]) });
         }
         if !transfer.more
             && let Some(partial) = side.partial.take()

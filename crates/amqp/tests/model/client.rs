@@ -2,25 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{Bytes, BytesMut};
 use peeklock_amqp::wire::performative::{
-    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettleMode, Role, SenderSettleMode, Tag,
-    Target, Terminus, Transfer,
+    Attach, Begin, Detach, Flow, Performative, ReceiverSettleMode, Role, SenderSettleMode, Target, Terminus,
 };
 
-use super::link::{Link, Phase, Receives, Rest, Sends, Sent, Session, Side};
-use super::messages::{Messages, Place, Verdict, encode, encode_batch};
-use super::pipe::{Broker, MESSAGE_BYTES_MAX, Pipe};
+use super::link::{Link, Phase, Receives, Sends, Sent, Session, Side};
+use super::messages::{Messages, Place};
+use super::pipe::{Broker, Pipe};
 use super::step::{Setup, Step};
 
 /// Number of sessions at a time.
 const SESSIONS_MAX: usize = 3;
 /// Number of links at a time.
 const LINKS_MAX: usize = 8;
-/// Bytes of a transfer frame around its payload, at most.
-const TRANSFER_BYTES: usize = 80;
-/// The message-format of batches.
-const BATCH: u32 = 0x8001_3700;
 
 pub(crate) struct Client<'a> {
     pub(crate) broker: &'a Broker,
@@ -113,12 +107,12 @@ impl<'a> Client<'a> {
         self.messages
     }
 
-    fn pick_session(&self, number: u8) -> Option<usize> {
+    pub(crate) fn pick_session(&self, number: u8) -> Option<usize> {
         let open: Vec<usize> = (0..self.sessions.len()).filter(|&key| !self.sessions[key].is_ended).collect();
         (!open.is_empty()).then(|| open[usize::from(number) % open.len()])
     }
 
-    fn pick_link(&mut self, number: u8, suits: impl Fn(&mut Link) -> bool) -> Option<usize> {
+    pub(crate) fn pick_link(&mut self, number: u8, suits: impl Fn(&mut Link) -> bool) -> Option<usize> {
         let suits = |link: &mut Link| link.is_ours() && suits(link);
         let keys: Vec<usize> = (0..self.links.len()).filter(|&key| suits(&mut self.links[key])).collect();
         (!keys.is_empty()).then(|| keys[usize::from(number) % keys.len()])
@@ -326,139 +320,4 @@ impl<'a> Client<'a> {
         let flow = self.session_flow(key);
         self.pipe.say(self.sessions[key].channel, Performative::Flow(flow), b"");
     }
-
-    fn send(&mut self, number: u8, bytes: usize, settled: bool, batch: u8, frames_now: u8) {
-        let may_send =
-            |link: &mut Link| link.sends().is_some_and(|side| side.credit > 0 && side.partial.is_none());
-        let Some(key) = self.pick_link(number, may_send) else { return };
-        let messages: Vec<u32> = (0..batch.max(1)).map(|_| self.messages.create()).collect();
-        let payload = match batch {
-            0 => encode(messages[0], bytes),
-            _ => encode_batch(&messages.iter().map(|&id| encode(id, bytes)).collect::<Vec<_>>()),
-        };
-        let is_valid = payload.len() as u64 <= MESSAGE_BYTES_MAX;
-        let session = &mut self.sessions[self.links[key].session];
-        let delivery_id = session.next_delivery_id;
-        session.next_delivery_id = delivery_id.wrapping_add(1);
-        let Some(side) = self.links[key].sends() else { return };
-        side.credit -= 1;
-        side.delivery_count = side.delivery_count.wrapping_add(1);
-        let is_valid = is_valid && !side.is_doomed;
-        side.partial = Some(Rest { payload, delivery_id, settled, messages, is_valid });
-        let format = if batch == 0 { 0 } else { BATCH };
-        self.frame(key, Some(format));
-        self.frames(key, frames_now);
-    }
-
-    fn send_more(&mut self, number: u8, frames: u8) {
-        if let Some(key) = self.pick_link(number, |link| link.sends().is_some_and(|s| s.partial.is_some())) {
-            self.frames(key, frames);
-        }
-    }
-
-    fn frames(&mut self, key: usize, frames: u8) {
-        for _ in 0..frames {
-            if self.links[key].sends().is_some_and(|side| side.partial.is_some()) {
-                self.frame(key, None);
-            }
-        }
-    }
-
-    /// Sends the next frame of the delivery of a link; the first has a message-format.
-    fn frame(&mut self, key: usize, format: Option<u32>) {
-        let room = self.setup.frame_bytes_max as usize - TRANSFER_BYTES;
-        let (session, handle) = (self.links[key].session, self.links[key].handle);
-        let Some(side) = self.links[key].sends() else { return };
-        let Some(rest) = &mut side.partial else { return };
-        let chunk = rest.payload.split_to(room.min(rest.payload.len()));
-        let more = !rest.payload.is_empty();
-        let transfer = Transfer {
-            handle,
-            delivery_id: format.map(|_| rest.delivery_id),
-            delivery_tag: format.map(|_| Tag::from_slice(&rest.delivery_id.to_be_bytes())),
-            message_format: format,
-            settled: Some(rest.settled),
-            more,
-            ..Transfer::default()
-        };
-        if !more {
-            let Some(Rest { delivery_id, settled, messages, is_valid, .. }) = side.partial.take() else {
-                return;
-            };
-            if settled {
-                side.is_doomed |= !is_valid;
-                self.messages.stored(&messages, is_valid);
-            } else {
-                self.sessions[session].sent.insert(delivery_id, Sent { link: key, messages, is_valid });
-            }
-        }
-        self.say_transfer(session, transfer, &chunk);
-    }
-
-    fn say_transfer(&mut self, session: usize, transfer: Transfer, payload: &Bytes) {
-        let session = &mut self.sessions[session];
-        session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
-        self.pipe.say(session.channel, Performative::Transfer(transfer), payload);
-    }
-
-    fn abort(&mut self, number: u8) {
-        let Some(key) = self.pick_link(number, |link| link.sends().is_some_and(|s| s.partial.is_some()))
-        else {
-            return;
-        };
-        let (session, handle) = (self.links[key].session, self.links[key].handle);
-        let rest = self.links[key].sends().and_then(|side| side.partial.take());
-        rest.into_iter().flat_map(|rest| rest.messages).for_each(|id| self.messages.set(id, Place::Gone));
-        let transfer = Transfer { handle, aborted: true, more: true, ..Transfer::default() };
-        self.say_transfer(session, transfer, &Bytes::new());
-    }
-
-    fn settle(&mut self, number: u8, (first, count): (u8, u8), verdict: Verdict, settled: bool) {
-        let Some(key) = self.pick_session(number) else { return };
-        let session = &mut self.sessions[key];
-        let open: Vec<u32> =
-            session.unsettled.iter().filter(|(_, d)| d.verdict.is_none()).map(|(&id, _)| id).collect();
-        if open.is_empty() {
-            return;
-        }
-        let first = open[usize::from(first) % open.len()];
-        let mut last = first;
-        for id in first..first.saturating_add(u32::from(count)) {
-            let Some(delivery) = session.unsettled.get_mut(&id).filter(|d| d.verdict.is_none()) else {
-                break;
-            };
-            let holds = self.messages.settle(delivery.message, delivery.number, verdict);
-            delivery.verdict = Some((verdict, holds));
-            last = id;
-        }
-        if settled {
-            session.unsettled.retain(|id, _| !(first..=last).contains(id));
-        }
-        let (role, last, state) = (Role::Receiver, Some(last), Some(verdict.state()));
-        let disposition = Disposition { role, first, last, settled, state, batchable: false };
-        self.pipe.say(session.channel, Performative::Disposition(disposition), b"");
-    }
-
-    fn forget(&mut self, number: u8, first: u8) {
-        let Some(key) = self.pick_session(number) else { return };
-        let session = &mut self.sessions[key];
-        let open: Vec<u32> =
-            session.unsettled.iter().filter(|(_, d)| d.verdict.is_none()).map(|(&id, _)| id).collect();
-        if open.is_empty() {
-            return;
-        }
-        let first = open[usize::from(first) % open.len()];
-        if let Some(delivery) = session.unsettled.remove(&first) {
-            self.messages.settle(delivery.message, delivery.number, Verdict::Release);
-        }
-        let role = Role::Receiver;
-        let disposition =
-            Disposition { role, first, last: None, settled: true, state: None, batchable: false };
-        self.pipe.say(session.channel, Performative::Disposition(disposition), b"");
-    }
-}
-
-/// A buffer for a delivery in several frames.
-pub(crate) fn begun(payload: &Bytes) -> BytesMut {
-    BytesMut::from(&payload[..])
 }

@@ -124,7 +124,7 @@ impl Order {
     fn wait(&mut self, waiting: Waiting) {
         match &waiting.concern {
             Concern::Entity(entity) | Concern::Credit(entity) => {
-                *self.waiting_for.entry(Arc::clone(entity)).or_default() += 1
+                *self.waiting_for.entry(Arc::clone(entity)).or_default() += 1;
             }
             _ => self.waiting_for_all += 1,
         }
