@@ -85,9 +85,11 @@ impl Connection {
     /// Closes a link from our side; no event follows. Queued deliveries are dropped, except those that are leaving
     /// ([`Self::reserve`]): the link ends after them.
     pub fn detach(&mut self, link: LinkId, error: Option<Error>) {
-        if let Some(key) = self.links.key(link) {
-            self.detach_after_leaving(key, error, false);
+        let Some(key) = self.links.key(link) else { return };
+        if let Some(link) = self.links.get_mut(key) {
+            link.announced = false;
         }
+        self.detach_after_leaving(key, error);
     }
 
     pub(super) fn on_attach(&mut self, session: usize, attach: Box<Attach>) -> Result<(), Fault> {
@@ -214,30 +216,40 @@ impl Connection {
         self.emit(Event::Attach { link, session, attach });
     }
 
-    pub(super) fn on_detach(&mut self, session: usize, detach: Detach) -> Result<(), Fault> {
+    /// Handles the peer's detach. Its handle and the link's name are free at once, even if our detach waits
+    /// ([`Self::postpone_end`]): qpid-proton uses a handle again without waiting for the answer.
+    pub(super) fn on_detach(&mut self, session: usize, detach: Detach) {
         // fe2o3-amqp answers a refused attach with two detaches: the second finds no link and is ignored.
-        let Ok(key) = self.link_at(session, detach.handle) else { return Ok(()) };
-        let Some(link) = self.links.get(key) else { return Ok(()) };
-        if link.phase != LinkPhase::Detaching {
-            if self.postpone_end(key, End::Peer(detach.clone())) {
-                return Ok(());
-            }
-            self.flush_session_settlements(session);
-            self.send_detach(key, detach.closed, None);
+        let Ok(key) = self.link_at(session, detach.handle) else { return };
+        let Some(link) = self.links.get_mut(key) else { return };
+        link.handle_in = None;
+        let is_answer = link.phase == LinkPhase::Detaching;
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.handles_in.remove(&detach.handle);
         }
-        let Some(link) = self.forget_ended(key, session, detach.handle) else { return Ok(()) };
-        if link.phase != LinkPhase::Detaching {
+        self.links.retire_name(key);
+        if is_answer {
+            self.forget_ended(key);
+        } else if !self.postpone_end(key, End::Peer(detach.clone())) {
+            self.answer_detach(key, detach);
+        }
+    }
+
+    /// Answers the peer's detach and reports it to the upper layer.
+    pub(super) fn answer_detach(&mut self, key: usize, detach: Detach) {
+        let Some(session) = self.links.get(key).map(|link| link.session) else { return };
+        self.flush_session_settlements(session);
+        self.send_detach(key, detach.closed, None);
+        if let Some(link) = self.forget_ended(key) {
             self.announce_detached(link.id, link.announced, detach.closed, detach.error);
         }
-        Ok(())
     }
 
     /// Removes a link that both sides have detached.
-    pub(super) fn forget_ended(&mut self, key: usize, session: usize, handle: u32) -> Option<Link> {
+    pub(super) fn forget_ended(&mut self, key: usize) -> Option<Link> {
         self.clear_link(key);
         let link = self.links.remove(key)?;
-        if let Some(state) = self.sessions.get_mut(session) {
-            state.handles_in.remove(&handle);
+        if let Some(state) = self.sessions.get_mut(link.session) {
             state.handles_out.try_remove(link.handle_out as usize);
         }
         Some(link)
@@ -250,19 +262,28 @@ impl Connection {
             return;
         }
         let (id, session, announced) = (link.id, link.session, link.announced);
-        let is_unanswered = link.phase == LinkPhase::Offered;
+        let is_answer = link.is_detached_by_peer();
         self.flush_session_settlements(session);
         self.send_detach(key, true, error.clone());
+        if is_answer {
+            self.forget_ended(key);
+        } else {
+            self.await_detach(key);
+        }
+        self.announce_detached(id, announce && announced, true, error);
+    }
+
+    /// Keeps a link that we have detached until the peer's detach.
+    fn await_detach(&mut self, key: usize) {
         self.clear_link(key);
+        let Some(link) = self.links.get_mut(key) else { return };
+        let is_unanswered = link.phase == LinkPhase::Offered;
+        link.phase = LinkPhase::Detaching;
+        self.links.detaching += 1;
         match is_unanswered {
             true => self.links.retire_id(key),
             false => self.links.retire(key),
         }
-        if let Some(link) = self.links.get_mut(key) {
-            link.phase = LinkPhase::Detaching;
-            self.links.detaching += 1;
-        }
-        self.announce_detached(id, announce && announced, true, error);
     }
 
     /// Writes a detach, unless our close was the last frame; a link whose attach we have not answered gets an attach

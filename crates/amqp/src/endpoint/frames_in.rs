@@ -192,7 +192,10 @@ impl Connection {
                 self.on_disposition(key, &disposition);
                 Ok(())
             }
-            Performative::Detach(detach) => self.on_detach(key, detach),
+            Performative::Detach(detach) => {
+                self.on_detach(key, detach);
+                Ok(())
+            }
             Performative::End(error) => {
                 self.on_end(key, error);
                 Ok(())

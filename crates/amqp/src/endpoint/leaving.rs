@@ -30,8 +30,8 @@ pub(super) struct Gate {
 pub(super) enum End {
     /// The peer has detached.
     Peer(Detach),
-    /// We have, for this reason; reported to the upper layer if it did not request it.
-    Ours { error: Option<Error>, announce: bool },
+    /// We have, for this reason.
+    Ours(Option<Error>),
 }
 
 /// Deliveries withdrawn by [`Connection::withdraw`].
@@ -139,15 +139,18 @@ impl Connection {
     }
 
     /// Releases the next `count` deliveries for which room is reserved, except those at the positions `dropped` among
-    /// them (in ascending order), which are discarded.
-    pub fn release_reserved(&mut self, link: LinkId, count: usize, dropped: &[usize]) {
+    /// them (in ascending order), which are discarded. Returns whether the peer was notified that its drain is complete,
+    /// because nothing else was left to send.
+    pub fn release_reserved(&mut self, link: LinkId, count: usize, dropped: &[usize]) -> bool {
         let frame_bytes = (self.peer.frame_size_max as usize).saturating_sub(TRANSFER_OVERHEAD_BYTES).max(1);
-        let Some(key) = self.links.key(link) else { return };
-        let Some(state) = self.links.get_mut(key) else { return };
-        let Some(session) = self.sessions.get_mut(state.session) else { return };
-        let Some(side) = state.as_out() else { return };
+        let Some(key) = self.links.key(link) else { return false };
+        let Some(state) = self.links.get_mut(key) else { return false };
+        let Some(session) = self.sessions.get_mut(state.session) else { return false };
+        let Some(side) = state.as_out() else { return false };
         let begun = side.begun;
-        let Some(opened) = side.gate.as_ref().map(|gate| gate.open.saturating_sub(begun)) else { return };
+        let Some(opened) = side.gate.as_ref().map(|gate| gate.open.saturating_sub(begun)) else {
+            return false;
+        };
         let first = usize::from(side.progress.is_some()) + usize::try_from(opened).unwrap_or(usize::MAX);
         for position in dropped.iter().rev() {
             let bytes = side.take_back(first.saturating_add(*position));
@@ -163,27 +166,24 @@ impl Connection {
         if let Some(gate) = &mut side.gate {
             gate.open = gate.open.max(begun) + count.saturating_sub(dropped.len()) as u64;
         }
+        let drained = !dropped.is_empty() && self.answer_drain(key);
         self.schedule_link(key);
         self.end_if_due(key);
+        drained
     }
 
-    /// Withdraws the deliveries of a link that are not leaving: those that have not begun and have no room reserved.
-    pub fn withdraw(&mut self, link: LinkId) -> Withdrawn {
+    /// Withdraws the last deliveries of a link, at most this many and none that is leaving, which has begun or has room
+    /// reserved.
+    pub fn withdraw(&mut self, link: LinkId, messages_max: usize) -> Withdrawn {
         let nothing = Withdrawn { messages: 0, drained: false };
         let Some(key) = self.links.key(link) else { return nothing };
-        let Some(state) = self.links.get_mut(key) else { return nothing };
-        let session = state.session;
-        let Some(side) = state.as_out() else { return nothing };
+        let Some(side) = self.links.get_mut(key).and_then(Link::as_out) else { return nothing };
         let mut messages = 0;
-        while side.queue.len() > side.leaving() {
+        while messages < messages_max && side.queue.len() > side.leaving() {
             self.pending_bytes -= side.take_back(side.queue.len() - 1);
             messages += 1;
         }
-        let drained = messages > 0 && side.answer_drain();
-        if drained {
-            side.flow_due = true;
-            self.owe_flow(session, Some(key));
-        }
+        let drained = messages > 0 && self.answer_drain(key);
         Withdrawn { messages, drained }
     }
 
@@ -194,10 +194,10 @@ impl Connection {
         side.map_or(0, LinkOut::leaving)
     }
 
-    /// Detaches a link from our side once its leaving deliveries are sent; `announce` reports it to the upper layer.
-    pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>, announce: bool) {
-        if !self.postpone_end(key, End::Ours { error: error.clone(), announce }) {
-            self.detach_link(key, error, announce);
+    /// Detaches a link from our side once its leaving deliveries are sent.
+    pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>) {
+        if !self.postpone_end(key, End::Ours(error.clone())) {
+            self.detach_link(key, error, true);
         }
     }
 
@@ -215,41 +215,41 @@ impl Connection {
         side.holds_end = false;
         let Some(End::Peer(detach)) = side.end.take().map(|end| *end) else { return };
         let Some(key) = self.links.key(link) else { return };
-        let Some(session) = self.links.get(key).map(|link| link.session) else { return };
         self.send_detach(key, detach.closed, error);
-        self.forget_ended(key, session, detach.handle);
+        self.forget_ended(key);
     }
 
-    /// Postpones the end of a link if deliveries are leaving, or if the upper layer answers it; returns whether it did.
+    /// Postpones the end of a link if deliveries are leaving, or if the upper layer answers it; returns whether it did. If
+    /// both sides detach meanwhile, the first reason counts.
     pub(super) fn postpone_end(&mut self, key: usize, end: End) -> bool {
-        if let (Some(link), End::Peer(detach)) = (self.links.get_mut(key), &end)
-            && let (id, closed) = (link.id, detach.closed)
-            && let Some(side) = link.as_out().filter(|side| side.holds_end)
-        {
-            if side.end.is_none() {
-                side.end = Some(Box::new(end));
-                self.emit(super::Event::Ending { link: id, closed });
-            }
-            return true;
+        let Some(link) = self.links.get_mut(key) else { return false };
+        let id = link.id;
+        let Some(side) = link.as_out() else { return false };
+        let held = match &end {
+            End::Peer(detach) if side.holds_end => Some(detach.closed),
+            _ => None,
+        };
+        if held.is_none() && !side.is_leaving() {
+            return false;
         }
-        let side = self.links.get_mut(key).and_then(Link::as_out).filter(|side| side.is_leaving());
-        let waits = side.is_some();
-        if let Some(side) = side {
-            side.end = Some(Box::new(end));
+        side.end.get_or_insert_with(|| Box::new(end));
+        if let Some(closed) = held {
+            self.emit(super::Event::Ending { link: id, closed });
         }
-        waits
+        true
     }
 
     /// Ends a link whose end was postponed, once its leaving deliveries are sent.
     pub(super) fn end_if_due(&mut self, key: usize) {
-        let Some(link) = self.links.get_mut(key) else { return };
-        let session = link.session;
-        let Some(side) = link.as_out().filter(|side| !side.is_leaving()) else { return };
-        match side.end.take().map(|end| *end) {
+        let side = self
+            .links
+            .get_mut(key)
+            .and_then(Link::as_out)
+            .filter(|side| !side.is_leaving() && !side.holds_end);
+        match side.and_then(|side| side.end.take()).map(|end| *end) {
             None => {}
-            // The handle was checked when the detach came, so no error is left to report.
-            Some(End::Peer(detach)) => drop(self.on_detach(session, detach)),
-            Some(End::Ours { error, announce }) => self.detach_link(key, error, announce),
+            Some(End::Peer(detach)) => self.answer_detach(key, detach),
+            Some(End::Ours(error)) => self.detach_link(key, error, true),
         }
     }
 

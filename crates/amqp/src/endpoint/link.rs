@@ -44,7 +44,7 @@ pub(super) struct Link {
     pub(super) phase: LinkPhase,
     /// Our handle.
     pub(super) handle_out: u32,
-    /// The peer's handle, once it has attached.
+    /// The peer's handle, from its attach to its detach.
     pub(super) handle_in: Option<u32>,
     pub(super) snd_settle_mode: SenderSettleMode,
     pub(super) rcv_settle_mode: ReceiverSettleMode,
@@ -81,6 +81,11 @@ impl Link {
             Side::Out(side) => Some(side),
             Side::In(_) => None,
         }
+    }
+
+    /// Whether the peer has detached, and our detach waits.
+    pub(super) fn is_detached_by_peer(&self) -> bool {
+        self.handle_in.is_none() && self.phase != LinkPhase::Offered
     }
 
     /// Whether the link owes a flow; clears the mark.
@@ -175,9 +180,14 @@ impl Links {
 
     /// Removes the link from the ids and names that the upper layer can find.
     pub(super) fn retire(&mut self, key: usize) {
+        self.retire_id(key);
+        self.retire_name(key);
+    }
+
+    /// Removes the link from the names: another link may have its name.
+    pub(super) fn retire_name(&mut self, key: usize) {
         let Some(link) = self.table.get(key) else { return };
-        let (id, name, role) = (link.id, Arc::clone(&link.name), link.role());
-        self.by_id.remove(&id);
+        let (name, role) = (Arc::clone(&link.name), link.role());
         if self.named(role, &name) == Some(key) {
             self.names(role).remove(&name);
         }

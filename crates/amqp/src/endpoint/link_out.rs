@@ -48,6 +48,7 @@ pub(super) struct UnsettledOut {
 /// State of a link on which we send.
 #[derive(Debug)]
 pub(super) struct LinkOut {
+    initial_delivery_count: u32,
     /// Deliveries begun plus credit returned, as a serial number.
     pub(super) delivery_count: u32,
     pub(super) credit: u32,
@@ -84,6 +85,7 @@ pub(super) struct LinkOut {
 impl Default for LinkOut {
     fn default() -> Self {
         Self {
+            initial_delivery_count: 0,
             delivery_count: 0,
             credit: 0,
             begun: 0,
@@ -111,6 +113,7 @@ impl Default for LinkOut {
 impl LinkOut {
     /// Opens the link: both sides have attached.
     pub(super) fn open(&mut self, initial_delivery_count: u32) {
+        self.initial_delivery_count = initial_delivery_count;
         self.delivery_count = initial_delivery_count;
     }
 
@@ -159,7 +162,7 @@ impl LinkOut {
             // Absent until the receiver has seen our attach: it has received nothing yet.
             let on_the_way = match flow.delivery_count {
                 Some(count) => serial_distance(count, self.delivery_count),
-                None => u32::try_from(self.begun).unwrap_or(u32::MAX),
+                None => serial_distance(self.initial_delivery_count, self.delivery_count),
             };
             // Leaving deliveries count as sent before this flow, as far as the peer can tell.
             let leaving = u32::try_from(self.reserved()).unwrap_or(u32::MAX);
@@ -216,7 +219,7 @@ impl Connection {
             let reason =
                 format!("a message of {bytes} bytes exceeds the receiver's maximum of {limit} bytes");
             let error = condition::error(condition::MESSAGE_SIZE_EXCEEDED, reason);
-            self.detach_after_leaving(key, Some(error), true);
+            self.detach_after_leaving(key, Some(error));
             return None;
         }
         side.queue.push_back(Queued {
@@ -253,14 +256,24 @@ impl Connection {
     /// sends a flow.
     pub fn drained(&mut self, link: LinkId) {
         let Some(key) = self.links.key(link) else { return };
-        let Some(state) = self.links.get_mut(key) else { return };
-        let session = state.session;
-        let Some(side) = state.as_out().filter(|side| side.drain) else { return };
-        side.drain_answer_due = true;
-        if side.answer_drain() {
+        let side = self.links.get_mut(key).and_then(Link::as_out);
+        if let Some(side) = side.filter(|side| side.drain) {
+            side.drain_answer_due = true;
+            self.answer_drain(key);
+        }
+    }
+
+    /// Answers a drain if nothing is left to send; returns whether it did.
+    pub(super) fn answer_drain(&mut self, key: usize) -> bool {
+        let Some(link) = self.links.get_mut(key) else { return false };
+        let session = link.session;
+        let Some(side) = link.as_out() else { return false };
+        let answered = side.answer_drain();
+        if answered {
             side.flow_due = true;
             self.owe_flow(session, Some(key));
         }
+        answered
     }
 
     /// Refuses credit in a transaction (transactional acquisition, part 4.4.3), because serving it outside the
@@ -284,6 +297,8 @@ impl Connection {
             return;
         }
         let limit = side.on_flow(flow);
+        // The answer to a drain stands for those to earlier flows that are not written yet.
+        side.flow_due &= !flow.drain;
         // A drain is answered once, when complete: an earlier echo with credit left makes rhea complain.
         let echo = flow.echo && !flow.drain;
         side.flow_due |= echo;

@@ -157,8 +157,13 @@ impl Receiver {
     }
 
     /// Marks `count` messages as removed, except those at the positions `dropped` among them (in order), which are not
-    /// sent. Returns the locks of the latter.
-    pub(crate) fn release_reserved(&mut self, count: usize, dropped: &[usize]) -> SmallVec<[LockToken; 1]> {
+    /// sent. Returns the locks of the latter. `drained` is whether that completed the peer's drain.
+    pub(crate) fn release_reserved(
+        &mut self,
+        count: usize,
+        dropped: &[usize],
+        drained: bool,
+    ) -> SmallVec<[LockToken; 1]> {
         let mut tokens = SmallVec::new();
         for position in dropped.iter().rev() {
             if let Some(waiting) = self.waiting.remove(self.released + position) {
@@ -168,6 +173,9 @@ impl Receiver {
             }
         }
         self.released += count.saturating_sub(dropped.len());
+        if drained {
+            self.client_limit = self.handed.messages;
+        }
         tokens
     }
 
@@ -176,7 +184,12 @@ impl Receiver {
         Some(self.waiting.get(leaving)?.withdraw_at)
     }
 
-    /// Withdraws the last `count` messages and returns their locks. The peer is slow, so the window starts small again.
+    /// Messages delivered by the engine beyond the peer's credit, which it has reduced meanwhile.
+    pub(crate) fn excess(&self) -> usize {
+        usize::try_from(self.handed.messages.saturating_sub(self.client_limit)).unwrap_or(usize::MAX)
+    }
+
+    /// Withdraws the last `count` messages and returns their locks.
     pub(crate) fn withdrawn(&mut self, count: usize, drained: bool) -> SmallVec<[LockToken; 1]> {
         let kept = self.waiting.len().saturating_sub(count);
         let gone = self.waiting.split_off(kept);
@@ -187,12 +200,13 @@ impl Receiver {
         if drained {
             self.client_limit = self.handed.messages;
         }
-        self.slow_since = Some(self.transmitted.messages);
         gone.into_iter().map(|waiting| waiting.token).collect()
     }
 
-    /// Stops further deliveries of the engine for now. The engine ends a drain in progress, and answers it.
+    /// Stops further deliveries of the engine for now. The engine ends a drain in progress, and answers it. The peer is
+    /// slow, so the window starts small again.
     pub(crate) fn stop(&mut self) -> Grant {
+        self.slow_since = Some(self.transmitted.messages);
         self.granted = self.handed;
         Grant { limit: self.as_the_engine_counts(self.granted), drain: false }
     }
@@ -260,7 +274,7 @@ impl Receiver {
             return false;
         }
         self.draining = false;
-        self.client_limit = self.handed.messages;
+        self.client_limit = self.client_limit.min(self.handed.messages);
         true
     }
 

@@ -298,6 +298,7 @@ impl ConnectionHandler {
             if let Some(grant) = grant {
                 self.grant(*id, grant);
             }
+            self.withdraw_excess(*id, connection);
             if deletes {
                 self.remove_next(*id, connection);
             }

@@ -44,9 +44,9 @@ impl ConnectionHandler {
         let Response::Settled(failures) = response else { return };
         let dropped: Vec<usize> = failures.iter().map(|failure| failure.index).collect();
         // Even if the receiver is gone: the link waits for its leaving deliveries.
-        connection.release_reserved(link, count, &dropped);
+        let drained = connection.release_reserved(link, count, &dropped);
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        let tokens = receiver.release_reserved(count, &dropped);
+        let tokens = receiver.release_reserved(count, &dropped, drained);
         if !tokens.is_empty() {
             let entity = receiver.entity.clone();
             self.release(&entity, tokens);

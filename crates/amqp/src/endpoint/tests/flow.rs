@@ -92,6 +92,20 @@ fn a_drain_without_credit_is_answered_too() {
 }
 
 #[test]
+fn a_drain_with_other_credit_replaces_one_whose_answer_is_not_written() {
+    let (mut peer, link) = Peer::attached(config(), receiver("down"), 0);
+    let drain = |credit| Performative::Flow(Flow { drain: true, ..link_flow(0, 0, credit) });
+    peer.say(drain(2));
+    peer.server.endpoint.drained(link);
+    peer.say(drain(3));
+    assert!(peer.hear_frames().is_empty(), "a flow would have the drain and the credit left");
+    peer.server.endpoint.drained(link);
+    let frames = peer.hear_frames();
+    let [Performative::Flow(flow)] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!((flow.drain, flow.delivery_count, flow.link_credit), (true, Some(3), Some(0)));
+}
+
+#[test]
 fn a_drain_that_is_taken_back_is_not_answered() {
     let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
     peer.say(Performative::Flow(Flow { drain: true, ..link_flow(0, 0, 5) }));
@@ -149,6 +163,16 @@ fn credit_that_comes_with_the_attach_counts() {
     grant(&mut peer, 2, 3);
     assert_eq!(credits(peer.server.take()), [(6, false)]);
     assert_eq!(transfers(&peer.hear_frames()), 1);
+}
+
+#[test]
+fn credit_from_before_the_answer_to_the_attach_counts_from_its_delivery_count() {
+    let (mut peer, link) = Peer::attached(config(), receiver("down"), 0);
+    let early = || Flow { delivery_count: None, ..link_flow(0, 0, 5) };
+    peer.say(Performative::Flow(Flow { drain: true, ..early() }));
+    peer.server.endpoint.drained(link);
+    peer.say(Performative::Flow(early()));
+    assert_eq!(credits(peer.server.take()), [(5, true), (0, false)], "the drain has used it up");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod connection;
 mod deliveries;
+mod ends;
 mod flow;
 mod hostile;
 mod links;

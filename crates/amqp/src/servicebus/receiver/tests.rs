@@ -163,9 +163,9 @@ fn messages_not_removed_are_not_sent_and_not_counted() {
     hand_over(&mut receiver, 5, 10);
     assert_eq!(receiver.reserve(3)[..], [0, 1, 2].map(LockToken));
     assert_eq!(receiver.reserve(1)[..], [LockToken(3)]);
-    assert_eq!(receiver.release_reserved(3, &[0, 2])[..], [2, 0].map(LockToken));
+    assert_eq!(receiver.release_reserved(3, &[0, 2], false)[..], [2, 0].map(LockToken));
     assert_eq!(receiver.untransmitted().collect::<Vec<_>>(), [LockToken(4)]);
-    assert_eq!(receiver.release_reserved(1, &[])[..], []);
+    assert_eq!(receiver.release_reserved(1, &[], false)[..], []);
     let grant = receiver.transmitted(2, window).unwrap();
     assert_eq!(grant.limit.messages, 7, "two more in place of those that did not leave");
 }

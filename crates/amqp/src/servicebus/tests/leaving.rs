@@ -179,3 +179,40 @@ fn a_drain_is_answered_when_the_remaining_deliveries_are_given_back() {
         "credit counts from the delivered messages"
     );
 }
+
+#[test]
+fn a_drain_is_answered_when_no_message_could_be_removed() {
+    let mut harness = Harness::with_window(100);
+    let (link, receiver) = harness.deleting_receiver("q");
+    harness.client.set_credit(link, 10, true);
+    harness.commands();
+    harness.deliver(receiver, 1);
+    harness.output(Output::Drained { receiver });
+    let (tag, command) = harness.command();
+    assert_eq!(command, removal(&[1]));
+    let drained = |event: &Event| matches!(event, Event::Drained { .. });
+    assert!(!harness.events().iter().any(drained), "the delivery precedes the answer");
+    harness
+        .answer(tag, Response::Settled(vec![SettleFailure { index: 0, refusal: Refusal::MessageLockLost }]));
+    assert!(harness.events().iter().any(drained));
+    assert_eq!(in_short(harness.commands()), [("release", vec![1])], "the credit is void");
+}
+
+#[test]
+fn deliveries_on_their_way_from_the_engine_when_credit_is_reduced_are_given_back_at_once() {
+    for drain in [false, true] {
+        let mut harness = Harness::new();
+        let (link, receiver) = harness.receiver("q");
+        harness.client.set_credit(link, 5, false);
+        harness.client.set_credit(link, 2, drain);
+        harness.commands();
+        (1..=5).for_each(|number| harness.deliver(receiver, number));
+        assert_eq!(in_short(harness.turn_unread(0)), [("release", vec![3, 4, 5])]);
+        if drain {
+            harness.output(Output::Drained { receiver });
+        }
+        assert_eq!((harness.messages().len(), harness.broker.unsettled), (2, 2));
+        harness.client.set_credit(link, 1, false);
+        assert_eq!(in_short(harness.commands()), [("credit", vec![6])], "the third message for the peer");
+    }
+}

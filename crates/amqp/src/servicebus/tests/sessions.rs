@@ -309,14 +309,14 @@ fn settling_in_a_lost_session_fails_with_its_condition() {
 
 #[test]
 fn closing_a_session_link_says_no_more_than_that() {
-    let mut harness = Harness::new();
+    let mut harness = Harness::with_window(1);
     let (link, receiver) = harness.session_receiver("s");
-    harness.client.set_credit(link, 1, false);
+    harness.client.set_credit(link, 10, false);
     harness.commands();
     for number in 1..=3 {
         harness.deliver(receiver, number);
     }
-    assert_eq!(harness.messages().len(), 1, "two wait for credit");
+    assert_eq!(harness.turn_unread(0), [], "two wait for the window");
     harness.client.detach(link, None);
     assert_eq!(harness.command(), (None, Command::CloseReceiver { receiver }));
     harness.deliver(receiver, 4);

@@ -2,8 +2,8 @@
 //! commit on the same entity is in progress waits for that commit, and for no later one.
 //!
 //! Discharges and operations in transactions don't wait, because the engine carries out commits in the order of their
-//! requests; nor does credit, because messages from a commit are delivered whenever they arrive. A rollback needs no
-//! waiting: none of its effects was ever visible.
+//! requests; nor does credit, because messages from a commit are delivered whenever they arrive, unless it follows a drain
+//! that waits. A rollback needs no waiting: none of its effects was ever visible.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,8 +21,10 @@ enum Concern {
     Nothing,
     /// A transaction: comes after waiting operations in transactions.
     Coordinator,
-    /// The end of a session or of a coordinator's link: comes after everything that waits.
-    End,
+    /// A coordinator's link, or the end of a session: comes after everything that waits.
+    Link,
+    /// Credit for an entity: comes after what waits for the same entity.
+    Credit(Arc<str>),
     /// A top-level entity.
     Entity(Arc<str>),
     /// Possibly any entity.
@@ -101,12 +103,11 @@ impl Order {
         match concern {
             Concern::Nothing => false,
             Concern::Coordinator => self.waiting_work > 0,
-            Concern::End => !self.waiting.is_empty(),
+            Concern::Link => !self.waiting.is_empty(),
+            Concern::Credit(entity) => self.is_awaited(entity),
             Concern::Entity(entity) => {
                 let earliest = self.by_entity.get(entity).and_then(|numbers| numbers.first());
-                earliest.is_some_and(|number| *number <= after)
-                    || self.waiting_for_all > 0
-                    || self.waiting_for.contains_key(entity)
+                earliest.is_some_and(|number| *number <= after) || self.is_awaited(entity)
             }
             Concern::Everything => {
                 let earliest = self.commits.first_key_value();
@@ -115,9 +116,16 @@ impl Order {
         }
     }
 
+    /// Whether events that concern an entity wait.
+    fn is_awaited(&self, entity: &Arc<str>) -> bool {
+        self.waiting_for_all > 0 || self.waiting_for.contains_key(entity)
+    }
+
     fn wait(&mut self, waiting: Waiting) {
         match &waiting.concern {
-            Concern::Entity(entity) => *self.waiting_for.entry(Arc::clone(entity)).or_default() += 1,
+            Concern::Entity(entity) | Concern::Credit(entity) => {
+                *self.waiting_for.entry(Arc::clone(entity)).or_default() += 1;
+            }
             _ => self.waiting_for_all += 1,
         }
         self.waiting_work += usize::from(waiting.is_work);
@@ -172,10 +180,13 @@ impl ConnectionHandler {
 
     fn concern(&self, event: &Event) -> Concern {
         match event {
-            Event::Attach { attach, .. } if is_coordinator(attach) => Concern::Nothing,
+            Event::Attach { attach, .. } if is_coordinator(attach) => Concern::Link,
             Event::Attach { .. } => Concern::Everything,
-            Event::SessionEnded { .. } => Concern::End,
-            Event::Credit { drain: false, .. } => Concern::Nothing,
+            Event::SessionEnded { .. } => Concern::Link,
+            Event::Credit { link, drain: false, .. } => match self.concern_of(*link) {
+                Concern::Entity(entity) => Concern::Credit(entity),
+                _ => Concern::Nothing,
+            },
             Event::Message { id, state, .. } => match self.links.get(&id.link) {
                 Some(Link::Sender(_) | Link::Relay { .. }) if is_work(state.as_deref()) => Concern::Nothing,
                 Some(Link::Coordinator) => Concern::Coordinator,
@@ -199,7 +210,7 @@ impl ConnectionHandler {
         let entity = match self.links.get(&link) {
             // Its attach may be among the waiting events.
             None => return Concern::Everything,
-            Some(Link::Coordinator) => return Concern::End,
+            Some(Link::Coordinator) => return Concern::Link,
             Some(Link::Relay { .. } | Link::Subscription { .. }) => return Concern::Everything,
             Some(Link::CbsRequests { .. } | Link::Responses { entity: None }) => return Concern::Nothing,
             Some(Link::Sender(sender)) if sender.asked_via().is_some() => return Concern::Everything,

@@ -153,6 +153,48 @@ fn credit_does_not_wait_but_a_drain_does() {
 }
 
 #[test]
+fn credit_that_replaces_a_waiting_drain_waits_with_it() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let (link, _) = harness.receiver("q");
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    harness.client.set_credit(link, 5, true);
+    harness.client_speaks();
+    harness.client.set_credit(link, 7, false);
+    assert_eq!(harness.commands(), []);
+    harness.committed(tag, Ok(()));
+    let credits = harness.commands().into_iter().filter_map(|(_, command)| match command {
+        Command::Credit { limit, drain, .. } => Some((limit.messages, drain)),
+        _ => None,
+    });
+    assert_eq!(credits.collect::<Vec<_>>(), [(5, true), (7, false)]);
+}
+
+/// The coordinator comes first on the new session, too, so its transactions may span entities.
+#[test]
+fn a_coordinator_is_attached_after_the_end_of_the_former_session_on_its_channel() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    let (tag, _) = harness.commit(coordinator, &txn_id);
+    harness.client.send(sender, outgoing(message("waits"))).unwrap();
+    harness.client_speaks();
+    harness.client.end(harness.session, None);
+    harness.pump();
+    harness.on_a_session_of_its_own();
+    harness.attach(super::acting::coordinator_attach("again"));
+    harness.committed(tag, Ok(()));
+    harness.commands();
+    harness.receiver("q");
+    let attach = harness.receiver_attach("other");
+    harness.attach(attach);
+    assert!(harness.refusal().is_some(), "a transaction across entities has one that receives");
+}
+
+#[test]
 fn links_are_attached_after_the_commit_and_receive_then() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
