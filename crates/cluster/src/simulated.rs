@@ -169,7 +169,8 @@ impl SimulatedTable {
 
 impl LeaseTable for SimulatedTable {
     fn renew(&self, renewal: Renewal) -> Answer<Standing> {
-        let hints = !renewal.releases.is_empty();
+        let is_out = self.faults.lock().unwrap_or_else(PoisonError::into_inner).is_out;
+        let hints = !renewal.releases.is_empty() && !is_out;
         let answer = self.call(move |rows| rows.renew(Duration::ZERO, &renewal));
         if hints {
             self.changes.send_replace(());
