@@ -60,6 +60,7 @@ const RENEW: &str = "with beat as (
   where node = $1 and session = $2 and not shard = any($10) returning *
 ), free as (
   select shard from lease where (shard, version) in (select * from unnest($8::int[], $9::bigint[]))
+    or (shard = any($14::int[]) and node is null and (wanted is null or wanted = $1))
   for update skip locked
 ), taken as (
   update lease set node = $1, session = $2, version = lease.version + 1,
@@ -234,6 +235,7 @@ impl Connected {
         let shards = i32::try_from(renewal.shards).unwrap_or(i32::MAX);
         let (take_shards, take_versions) = columns(&renewal.takes);
         let (releases, release_versions) = columns(&renewal.releases);
+        let takes_free: Vec<i32> = renewal.takes_free.iter().copied().map(id).collect();
         let (wanted_shards, wanted_nodes): (Vec<i32>, Vec<&str>) =
             renewal.wanted.iter().map(|(shard, node)| (id(*shard), node.0.as_str())).unzip();
         let (session, silent_after_secs) = (session.0.cast_signed(), renewal.silent_after.as_secs_f64());
@@ -251,6 +253,7 @@ impl Connected {
             &wanted_shards,
             &wanted_nodes,
             &release_versions,
+            &takes_free,
         ];
         let look = async {
             match observer {
