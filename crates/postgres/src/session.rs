@@ -128,6 +128,14 @@ impl Session {
         self.client.query(statement, parameters).await.map_err(|error| self.failure(error))
     }
 
+    /// Like [`Self::query_patiently`], for statements without parameters and rows.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) async fn execute_patiently(&self, statements: &str) -> Result<(), Failure> {
+        self.client.batch_execute(statements).await.map_err(|error| self.failure(error))
+    }
+
     /// The one row returned by `statement`.
     ///
     /// # Errors
