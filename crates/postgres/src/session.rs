@@ -96,7 +96,8 @@ impl Session {
     ///
     /// # Errors
     /// The server's error, [`Failure::Lost`] when the connection ends first, and [`Failure::Unfit`] when the server has
-    /// become read-only: then the session ends, because another server may be the primary.
+    /// become read-only, because another one may be the primary then, or when a pooler has exchanged the session: both
+    /// end it.
     pub async fn ask<T>(
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -166,7 +167,7 @@ impl Session {
                 Failure::Lost { reason: format!("{server}: {reason}") }
             }
             Failure::Unfit { reason } => {
-                self.end("the server accepts no writes any more");
+                self.end(&reason);
                 Failure::Unfit { reason: format!("{server}: {reason}") }
             }
             refused @ Failure::Refused(_) => refused,
