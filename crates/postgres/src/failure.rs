@@ -4,7 +4,8 @@ use peeklock_storage::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// Why a session has lost its prepared statements.
-const POOLER: &str = "a pooler between the node and the server must keep sessions separate (PgBouncer: pool_mode = session)";
+const POOLER: &str =
+    "a pooler between the node and the server must keep sessions separate (PgBouncer: pool_mode = session)";
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]

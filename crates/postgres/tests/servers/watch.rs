@@ -63,7 +63,8 @@ async fn a_long_transaction_counts_only_in_its_own_database() {
         let session = database(options(&url, "long")).connect("long").await.unwrap();
         let begin = "begin isolation level repeatable read; select count(*) from pg_class";
         session.ask(session.client().batch_execute(begin)).await.unwrap();
-        trio.primary.sql("do $$ begin for i in 1..1000 loop perform pg_current_xact_id(); commit; end loop; end $$");
+        trio.primary
+            .sql("do $$ begin for i in 1..1000 loop perform pg_current_xact_id(); commit; end loop; end $$");
         // Read after the transactions.
         eventually("a reading", || async { age().is_some_and(|age| (age >= 1000) == counts) }).await;
         tokio::time::sleep(4 * pause).await;
