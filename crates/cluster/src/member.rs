@@ -11,6 +11,7 @@ use std::time::Duration;
 use peeklock_storage::ShardId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::{
     Answer, Elapsed, LeaseTable, News, Node, NodeInfo, NodeName, Settings, Standing, TableError, Tenure,
@@ -18,12 +19,17 @@ use crate::{
 
 pub use self::membership::{Contact, Ended, Membership};
 
+/// How long the record of a release is awaited while the table does not answer, and the lease has expired by itself.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
+
 /// A running node: it renews its leases, takes free ones, and reports both. Dropping it stops that; other nodes can
 /// take its leases after [`Settings::silent_after`].
 pub struct Member {
     commands: mpsc::UnboundedSender<Command>,
     states: Arc<States>,
     elapsed: Elapsed,
+    /// See [`Settings::silent_after`].
+    silent_after: Duration,
     task: AbortHandle,
 }
 
@@ -61,7 +67,7 @@ impl Member {
         let (waiting, contact) = (watch::Sender::new(Vec::new()), watch::Sender::default());
         let states = Arc::new(States { memberships, waiting, contact });
         let (commands, received) = mpsc::unbounded_channel();
-        let patience = settings.patience();
+        let (patience, silent_after) = (settings.patience(), settings.silent_after);
         let node = Node::new(info.clone(), settings, elapsed.now());
         let task = Task {
             node,
@@ -78,7 +84,7 @@ impl Member {
             name_taken: false,
         };
         let task = tokio::spawn(task.run(received)).abort_handle();
-        Self { commands, states, elapsed, task }
+        Self { commands, states, elapsed, silent_after, task }
     }
 
     /// Resolves when the node has the lease of this shard; never for a shard that does not exist.
@@ -122,15 +128,23 @@ impl Member {
         &self.elapsed
     }
 
-    /// Releases a shard that is no longer served, so that another node can have it at once. Resolves when the table has
-    /// recorded it; the tenure ends before. The node may take the shard again unless it belongs to another; while another
-    /// node waits, only after [`Settings::silent_after`].
-    pub async fn release(&self, shard: ShardId) {
+    /// Releases a shard that is no longer served, so that another node can have it at once; the tenure ends before.
+    /// Returns true when the table has recorded it, and false when the lease has expired by itself meanwhile. The node
+    /// may take the shard again unless it belongs to another; while another node waits, only after
+    /// [`Settings::silent_after`].
+    pub async fn release(&self, shard: ShardId) -> bool {
         let (done, released) = oneshot::channel();
-        if self.commands.send(Command::Release(shard, done)).is_ok() {
-            // An error means that the task has ended, and its leases with it.
-            let _ = released.await;
-        }
+        // An error means that the task has ended, and its leases with it.
+        self.commands.send(Command::Release(shard, done)).is_err()
+            || timeout(self.lease_lasts(), released).await.is_ok()
+    }
+
+    /// The time after which the node's leases have certainly expired by themselves; a short time if they have already.
+    /// A table that is slow needs a part of it: the record of a release waits for the commit of a pending renewal, and
+    /// then for its own.
+    fn lease_lasts(&self) -> Duration {
+        let is_recent = |at| self.elapsed.now().saturating_sub(at) < self.silent_after;
+        if self.contact().answered_at.is_some_and(is_recent) { self.silent_after } else { RELEASE_WITHIN }
     }
 
     /// Stops taking leases; those already held are kept.

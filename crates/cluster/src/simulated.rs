@@ -38,6 +38,8 @@ impl Rows {
         for (shard, (lease, renewed_at)) in &mut self.leases {
             let is_own = lease.holder.as_ref() == Some(&own);
             let seen = SeenLease { shard: *shard, version: lease.version };
+            let is_free =
+                lease.holder.is_none() && lease.wanted.as_ref().is_none_or(|wanted| *wanted == own.0);
             if is_own && renewal.releases.contains(&seen) {
                 (lease.holder, lease.wanted) = (None, wanted_of(renewal, *shard));
             } else if is_own && renewal.releases.iter().any(|release| release.shard == *shard) {
@@ -46,7 +48,7 @@ impl Rows {
             } else if is_own {
                 lease.wanted = wanted_of(renewal, *shard);
                 held.push(*shard);
-            } else if renewal.takes.contains(&seen) {
+            } else if renewal.takes.contains(&seen) || (is_free && renewal.takes_free.contains(shard)) {
                 (lease.holder, lease.wanted) = (Some(own.clone()), None);
                 held.push(*shard);
             } else {
@@ -169,7 +171,8 @@ impl SimulatedTable {
 
 impl LeaseTable for SimulatedTable {
     fn renew(&self, renewal: Renewal) -> Answer<Standing> {
-        let hints = !renewal.releases.is_empty();
+        let is_out = self.faults.lock().unwrap_or_else(PoisonError::into_inner).is_out;
+        let hints = !renewal.releases.is_empty() && !is_out;
         let answer = self.call(move |rows| rows.renew(Duration::ZERO, &renewal));
         if hints {
             self.changes.send_replace(());

@@ -57,6 +57,9 @@ pub struct Renewal {
     pub accepts: bool,
     /// The leases to take. Leases of its own session are not taken again.
     pub takes: Vec<SeenLease>,
+    /// Shards to take if their lease is free when the request is carried out and no other node is to get it, whatever
+    /// its version: a node that waits for a release need not see it before it asks for the lease.
+    pub takes_free: Vec<ShardId>,
     /// The nodes that are to get leases of this node once it releases them.
     pub wanted: Vec<(ShardId, NodeName)>,
     /// Leases to release. They are not renewed. One that has another version is kept and returned with it.

@@ -3,6 +3,10 @@
 use peeklock_storage::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
+/// Why a session has lost its prepared statements.
+const POOLER: &str =
+    "a pooler between the node and the server must keep sessions separate (PgBouncer: pool_mode = session)";
+
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -15,8 +19,8 @@ pub enum Failure {
         /// The cause.
         reason: String,
     },
-    /// No server is reachable and configured suitably, or the one that was used accepts no writes any more. The
-    /// statement had no effect.
+    /// No server is reachable and configured suitably, or the one that was used accepts no writes any more, or a pooler
+    /// has exchanged it. The statement had no effect.
     #[error("{reason}")]
     Unfit {
         /// The cause, and what to do about it.
@@ -58,6 +62,10 @@ impl From<tokio_postgres::Error> for Failure {
             // Nothing on this server can be changed any more; another one may be the primary.
             Some(refusal) if refusal.code() == &SqlState::READ_ONLY_SQL_TRANSACTION => {
                 Self::Unfit { reason: text(refusal) }
+            }
+            // Only another client of the same session can have removed a prepared statement.
+            Some(refusal) if refusal.code() == &SqlState::INVALID_SQL_STATEMENT_NAME => {
+                Self::Unfit { reason: format!("{}; {POOLER}", text(refusal)) }
             }
             // FATAL and PANIC end the session, possibly between a commit and its answer.
             Some(refusal) if refusal.parsed_severity() == Some(Severity::Error) => {

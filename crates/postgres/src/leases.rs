@@ -25,9 +25,10 @@ use peeklock_storage::ShardId;
 use peeklock_storage::cluster::RecordId;
 use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::{Row, SimpleQueryMessage, Statement};
+use tokio_postgres::{Row, Statement};
 
 use crate::database::Database;
+use crate::executing::Backend;
 use crate::failure::Failure;
 use crate::observer::Observer;
 use crate::session::{Parameters, Session};
@@ -60,6 +61,7 @@ const RENEW: &str = "with beat as (
   where node = $1 and session = $2 and not shard = any($10) returning *
 ), free as (
   select shard from lease where (shard, version) in (select * from unnest($8::int[], $9::bigint[]))
+    or (shard = any($14::int[]) and node is null and (wanted is null or wanted = $1))
   for update skip locked
 ), taken as (
   update lease set node = $1, session = $2, version = lease.version + 1,
@@ -89,10 +91,6 @@ const NODES: &str =
 const LEASES: &str = "select 'lease', shard, version, node, session, wanted,
   case when node is not null then extract(epoch from until - clock_timestamp())::float8 end from lease order by shard";
 
-/// Whether a backend executes a statement, which is visible to its own login (see `log/append.rs`).
-const EXECUTING: &str = "select set_config('role', 'none', true);
-  select count(*) from pg_stat_activity where state = 'active' and usename = session_user";
-
 const DRAIN: &str = "update node set drained = $2 where id = $1";
 
 /// A [`LeaseTable`] in the database.
@@ -117,14 +115,6 @@ struct Connected {
     /// Whether the last renewal held a lease. The node learns then of every record from its own commits.
     holds: AtomicBool,
     listening: AbortHandle,
-}
-
-/// A server process; the number alone may be used again.
-#[derive(Debug, Clone)]
-struct Backend {
-    process: i32,
-    /// Seconds, as the server writes them.
-    started_at: String,
 }
 
 impl Drop for Connected {
@@ -187,7 +177,7 @@ impl Inner {
         let session = self.database.connect("leases").await?;
         session.ask(session.client().batch_execute(&format!("listen {CHANNEL}"))).await?;
         let renew = session.ask(session.client().prepare(RENEW)).await?;
-        *self.backend() = backend(&session).await.ok();
+        *self.backend() = Backend::of(&session).await.ok();
         let (changes, watch) = (self.changes.clone(), session.watch());
         let listening = tokio::spawn(async move {
             loop {
@@ -203,28 +193,10 @@ impl Inner {
         self.backend.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the server that is the primary now, which may be another one than that of the pending request.
     async fn is_executing(&self) -> Result<bool, Failure> {
-        let Some(Backend { process, started_at }) = self.backend().clone() else { return Ok(false) };
-        let session = self.database.connect("leases check").await?;
-        let query = format!(
-            "{EXECUTING} and pid = {process} and extract(epoch from backend_start)::text = '{started_at}'"
-        );
-        let answer = session.ask(session.client().simple_query(&query)).await?;
-        let count = answer.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.try_get(0).ok().flatten(),
-            _ => None,
-        });
-        Ok(count == Some("1"))
+        let Some(backend) = self.backend().clone() else { return Ok(false) };
+        backend.is_executing(&self.database, "leases check").await
     }
-}
-
-/// The server process of a session.
-async fn backend(session: &Session) -> Result<Backend, Failure> {
-    let query = "select pid, extract(epoch from backend_start)::text from pg_stat_activity
-      where pid = pg_backend_pid()";
-    let row = session.query_one(query, &[]).await?;
-    Ok(Backend { process: row.try_get(0)?, started_at: row.try_get(1)? })
 }
 
 impl Connected {
@@ -234,6 +206,7 @@ impl Connected {
         let shards = i32::try_from(renewal.shards).unwrap_or(i32::MAX);
         let (take_shards, take_versions) = columns(&renewal.takes);
         let (releases, release_versions) = columns(&renewal.releases);
+        let takes_free: Vec<i32> = renewal.takes_free.iter().copied().map(id).collect();
         let (wanted_shards, wanted_nodes): (Vec<i32>, Vec<&str>) =
             renewal.wanted.iter().map(|(shard, node)| (id(*shard), node.0.as_str())).unzip();
         let (session, silent_after_secs) = (session.0.cast_signed(), renewal.silent_after.as_secs_f64());
@@ -251,6 +224,7 @@ impl Connected {
             &wanted_shards,
             &wanted_nodes,
             &release_versions,
+            &takes_free,
         ];
         let look = async {
             match observer {

@@ -10,6 +10,7 @@
 //!                 settings  refuses servers that would lose data                    (settings.rs)
 //!                 schema    creates the tables under a lock                         (schema.rs)
 //!                 session   drives a connection; notices, silence                   (session.rs)
+//!                 executing whether a late answer is lost                           (executing.rs)
 //! PostgresLeases ▶ leases   assignment of shards to nodes                           (leases.rs)
 //!                 observer  the ends of logs, for nodes that stand by               (observer.rs)
 //! ```
@@ -26,6 +27,7 @@
 
 mod database;
 mod environment;
+mod executing;
 mod failure;
 mod leases;
 mod log;

@@ -96,7 +96,8 @@ impl Session {
     ///
     /// # Errors
     /// The server's error, [`Failure::Lost`] when the connection ends first, and [`Failure::Unfit`] when the server has
-    /// become read-only: then the session ends, because another server may be the primary.
+    /// become read-only, because another one may be the primary then, or when a pooler has exchanged the session: both
+    /// end it.
     pub async fn ask<T>(
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -126,6 +127,14 @@ impl Session {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
         self.client.query(statement, parameters).await.map_err(|error| self.failure(error))
+    }
+
+    /// Like [`Self::query_patiently`], for statements without parameters and rows.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) async fn execute_patiently(&self, statements: &str) -> Result<(), Failure> {
+        self.client.batch_execute(statements).await.map_err(|error| self.failure(error))
     }
 
     /// The one row returned by `statement`.
@@ -158,7 +167,7 @@ impl Session {
                 Failure::Lost { reason: format!("{server}: {reason}") }
             }
             Failure::Unfit { reason } => {
-                self.end("the server accepts no writes any more");
+                self.end(&reason);
                 Failure::Unfit { reason: format!("{server}: {reason}") }
             }
             refused @ Failure::Refused(_) => refused,

@@ -26,7 +26,7 @@ const LAG: Family = Family::gauge(
 const XMIN_AGE: Family = Family::gauge(
     "peeklock_postgres_oldest_xmin_age",
     Unit::None,
-    "Transactions since the oldest snapshot: dead rows that are younger can't be removed.",
+    "Transactions since the oldest snapshot that counts for this database: dead rows that are younger can't be removed.",
 );
 const ROWS: Family = Family::gauge(
     "peeklock_postgres_rows",
@@ -42,7 +42,8 @@ const TABLE_BYTES: Family = Family::gauge(
 /// Pause between two readings.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// Standbys and snapshots of other roles are visible only to roles that may read all statistics.
+/// Standbys and snapshots of other roles are visible only to roles that may read all statistics. Vacuum of a table
+/// ignores the snapshots of other databases; those of standbys and slots belong to none, and count in all.
 const SERVER: &str = "
 with may as (select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as read)
 select
@@ -50,8 +51,9 @@ select
   case when may.read then (select count(*) from pg_stat_replication
     where state = 'streaming' and sync_state in ('sync', 'quorum', 'potential')) end,
   (select max(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn))::bigint from pg_stat_replication where state = 'streaming'),
-  greatest((select max(age(backend_xmin)) from pg_stat_activity), (select max(age(xmin)) from pg_replication_slots),
-    (select max(age(transaction)) from pg_prepared_xacts))::bigint
+  greatest((select max(age(backend_xmin)) from pg_stat_activity where coalesce(datname = current_database(), true)),
+    (select max(age(xmin)) from pg_replication_slots),
+    (select max(age(transaction)) from pg_prepared_xacts where database = current_database()))::bigint
 from may";
 
 const TABLES: &str = "

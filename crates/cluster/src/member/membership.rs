@@ -48,7 +48,7 @@ impl Membership {
 /// The latest contact with the table, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contact {
-    /// When the last answered request was sent, in the node's elapsed time.
+    /// When the table answered last, in the node's elapsed time.
     pub answered_at: Option<Duration>,
     /// Requests without an answer, or with an error, since the start.
     pub failures: u64,

@@ -52,6 +52,39 @@ async fn who_releases_hands_over_at_once() {
     assert_eq!(second.waiting(), []);
 }
 
+/// The record waits for a pending renewal and for a commit of its own. A node that waited for two seconds only ended
+/// before, and the other one had to wait until the lease expired.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_awaited_for_as_long_as_the_lease_lasts() {
+    let table = SimulatedTable::default();
+    let way = Arc::new(table.another_way());
+    let member = member(Arc::clone(&way), "a", 1);
+    member.gained(SHARD).await;
+    way.set(Faults { delay: Duration::from_millis(2_900), is_slow: true, ..Faults::default() });
+    sleep(Duration::from_secs(30)).await;
+    member.stop_accepting();
+    let began = Instant::now();
+    assert!(member.release(SHARD).await, "recorded");
+    assert!(began.elapsed() > Duration::from_secs(3), "after a pending renewal");
+    assert_eq!(table.rows().holder(SHARD), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_can_not_be_recorded_is_not_awaited_for_ever() {
+    let table = SimulatedTable::default();
+    let way = Arc::new(table.another_way());
+    let member = member(Arc::clone(&way), "a", 1);
+    for (silent_secs, waits) in [(0, Duration::from_secs(6)), (20, Duration::from_secs(2))] {
+        way.set(Faults::default());
+        member.gained(SHARD).await.tenure().returns().await;
+        way.set(Faults { is_out: true, ..Faults::default() });
+        sleep(Duration::from_secs(silent_secs)).await;
+        let began = Instant::now();
+        assert!(!member.release(SHARD).await, "not recorded");
+        assert!(began.elapsed().abs_diff(waits) < Duration::from_millis(10), "{:?}", began.elapsed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_leaves_is_off_the_table() {
     let (table, first, second, _membership) = pair().await;

@@ -138,6 +138,7 @@ impl Node {
             node: self.info.clone(),
             accepts: self.accepts,
             takes: self.asked_takes.clone(),
+            takes_free: self.takes_free(now),
             wanted: wanted.collect(),
             releases: releases
                 .map(|(shard, seen)| SeenLease { shard: *shard, version: seen.what.version })
@@ -236,6 +237,17 @@ impl Node {
                 && self.may_take(placed.get(shard), seen, now)
         });
         free.map(|(shard, seen)| SeenLease { shard: *shard, version: seen.what.version }).collect()
+    }
+
+    /// The shards to take if they are free by then.
+    fn takes_free(&self, now: Duration) -> Vec<ShardId> {
+        if !self.takes_anything() {
+            return Vec::new();
+        }
+        let placed = self.placed(now);
+        let is_first = |shard: &ShardId| placed.get(shard).is_none_or(|node| *node == self.info.name);
+        let others = (0..self.settings.shards).map(ShardId).filter(|shard| !self.own.contains_key(shard));
+        others.filter(|shard| is_first(shard) && !self.stands_back(shard, now)).collect()
     }
 
     /// Whether another node must have its chance first: this node has released the lease, and another one waits.

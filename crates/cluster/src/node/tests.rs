@@ -236,6 +236,7 @@ fn a_lease_of_an_earlier_run_of_a_node_is_taken_only_after_silence() {
         node: info(0, session),
         accepts: true,
         takes,
+        takes_free: Vec::new(),
         wanted: Vec::new(),
         releases: Vec::new(),
         shards: 1,
@@ -306,11 +307,41 @@ fn a_node_that_released_a_lease_stands_back_for_a_standby_and_not_for_ever() {
         // The standby is live, and does not get to take the lease.
         let mut renewal = other.ask(ms(at));
         renewal.takes.clear();
+        renewal.takes_free.clear();
         let standing = rows.renew(ms(at), &renewal);
         other.answered(ms(at), Ok(standing));
     }
     let gained = exchange(&mut node, &mut rows, ms(6_300));
     assert!(matches!(gained[..], [News::Gained(ShardId(0), _)]), "{gained:?}");
+}
+
+/// Each request is a commit, which may take seconds.
+#[test]
+fn a_standby_takes_a_released_lease_with_its_next_request() {
+    let mut rows = Rows::default();
+    let mut node = holder(&mut rows);
+    let mut other = standby(&mut rows, ms(100));
+    exchange(&mut node, &mut rows, ms(200));
+    node.release(ShardId(0), ms(300));
+    assert_eq!(exchange(&mut node, &mut rows, ms(300)), [News::Released(ShardId(0))]);
+    let gained = exchange(&mut other, &mut rows, ms(400));
+    assert!(matches!(gained[..], [News::Gained(ShardId(0), _)]), "{gained:?}");
+    assert!(node.ask(ms(500)).takes_free.is_empty(), "the one that released it stands back");
+    other.stop_accepting(ms(600));
+    assert!(other.ask(ms(600)).takes_free.is_empty(), "it is about to stop");
+}
+
+#[test]
+fn a_lease_that_another_node_is_to_get_is_not_taken() {
+    let mut rows = Rows::default();
+    let mut node = holder(&mut rows);
+    let mut other = standby(&mut rows, ms(100));
+    rows.renew(ms(200), &Node::new(info(2, 3), Settings::default(), ms(200)).ask(ms(200)));
+    node.release(ShardId(0), ms(300));
+    let release = Renewal { wanted: vec![(ShardId(0), name(2))], ..node.ask(ms(300)) };
+    rows.renew(ms(300), &release);
+    assert_eq!(exchange(&mut other, &mut rows, ms(400)), []);
+    assert_eq!(rows.holder(ShardId(0)), None);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use super::metrics::LeaseFigures;
 use super::store::{Cluster, SHARD};
 use crate::database::elapsed;
 
-/// Time-out for updating the table; without success the lease expires by itself.
-const TELL_WITHIN: Duration = Duration::from_secs(2);
+/// Time-out for the removal from the table; without success the node is shown as silent.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a stopping node waits for the state of the other nodes.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
@@ -71,7 +71,7 @@ impl Standby {
 
     /// Removes the node from the table.
     pub(super) async fn leave(&self) {
-        if timeout(TELL_WITHIN, self.0.leave()).await.is_err() {
+        if timeout(LEAVE_WITHIN, self.0.leave()).await.is_err() {
             tracing::warn!("the departure of this node could not be recorded in the table of leases");
         }
     }
@@ -96,7 +96,7 @@ impl Held {
 
     /// Releases the lease for another node.
     pub(super) async fn release(&self) {
-        if timeout(TELL_WITHIN, self.member.release(SHARD)).await.is_err() {
+        if !self.member.release(SHARD).await {
             tracing::warn!(
                 "the release of the shard could not be recorded in the table of leases; its lease expires by itself"
             );

@@ -196,7 +196,9 @@ impl ReplicatedLog for PostgresLog {
     }
 
     fn keep_reserve(&self) -> Answer<()> {
-        self.detached(|inner| async move { inner.remover.get(&inner).await?.keep_reserve().await }.boxed())
+        self.detached(|inner| {
+            async move { inner.remover.get(&inner).await?.keep_reserve(&inner.database).await }.boxed()
+        })
     }
 
     fn release_reserve(&self) -> Answer<()> {

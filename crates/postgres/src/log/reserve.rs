@@ -10,6 +10,8 @@ use tokio_postgres::types::Type;
 
 use super::remove::Remover;
 use super::side::Purpose;
+use crate::Database;
+use crate::executing::execute_long;
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -24,7 +26,7 @@ alter table reserve alter data set storage external";
 const FILL: &str = "insert into reserve (number, data) values ($1, $2) on conflict do nothing";
 const RELEASE: &str = "drop table if exists reserve";
 /// The server's autovacuum runs only after many removals, and with few large messages never. Tables being vacuumed
-/// already are skipped.
+/// already are skipped. It reads the changed part of the tables, which may take minutes.
 const VACUUM: &str = "vacuum (skip_locked) log, body";
 
 impl Remover {
@@ -32,13 +34,13 @@ impl Remover {
     ///
     /// # Errors
     /// [`Error::Full`]: the table does not exist then.
-    pub(super) async fn keep_reserve(&self) -> Result<(), Error> {
+    pub(super) async fn keep_reserve(&self, database: &Database) -> Result<(), Error> {
         let session = self.session();
         let rows: i64 = count(session).await.map_err(Failure::of_change)?;
         if rows >= i64::from(ROWS) {
             return Ok(());
         }
-        match session.ask(session.client().batch_execute(VACUUM)).await {
+        match execute_long(database, session, VACUUM).await {
             // The vacuum may need room itself; the space that it freed remains free.
             Ok(()) | Err(Failure::Refused(_)) => {}
             Err(failure) => return Err(failure.of_change()),

@@ -145,6 +145,23 @@ async fn a_reserve_takes_room_until_it_is_released_and_none_that_is_not_there() 
     log.append(record(owned + 1, 1, "removal", "")).await.unwrap();
 }
 
+/// A vacuum sends no byte until its end. When it was given up after some seconds, the server ended it, and the reserve of a
+/// large database was never created again.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_vacuum_before_the_reserve_may_take_longer_than_other_answers() {
+    let Some(server) = Server::start("") else { return };
+    let options = server.options("vacuumed").with_durability(Durability::Service);
+    let log = log(database(options.with_silence(Duration::from_millis(200))));
+    let owned = own(&log, 1).await;
+    log.append(record(owned + 1, 1, "x", "body")).await.unwrap();
+    server.sql("alter role app set vacuum_cost_delay = 100; alter role app set vacuum_cost_limit = 1");
+    server.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'");
+    log.open().await.unwrap();
+    log.keep_reserve().await.unwrap();
+    assert_eq!(server.sql("select count(*) from vacuumed.reserve"), "16");
+    assert_eq!(server.sql("select vacuum_count from pg_stat_user_tables where relname = 'body'"), "1");
+}
+
 /// SQL that simulates a disk without room for bodies.
 pub(crate) fn fill(schema: &str) -> String {
     format!(

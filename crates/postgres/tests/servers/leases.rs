@@ -29,6 +29,7 @@ pub(crate) fn renewal(name: &str, session: u64) -> Renewal {
         node: info(name, session),
         accepts: true,
         takes: Vec::new(),
+        takes_free: Vec::new(),
         wanted: Vec::new(),
         releases: Vec::new(),
         shards: 3,
@@ -121,6 +122,21 @@ async fn a_release_that_arrives_late_does_not_free_a_lease_gained_again() {
     assert_eq!(late.leases.len(), 3, "each lease once");
     let release = Renewal { releases: seen(&[(0, 4)]), ..renewal("a", 1) };
     assert!(table.renew(release).await.unwrap().held.is_empty());
+}
+
+#[tokio::test]
+async fn a_free_lease_is_taken_in_any_version_unless_another_node_is_to_get_it() {
+    let Some(trio) = Trio::shared() else { return };
+    let table = PostgresLeases::new(trio.database("free"));
+    let other = PostgresLeases::new(trio.database("free"));
+    let takes_free = |name: &str, session| Renewal { takes_free: vec![SHARD], ..renewal(name, session) };
+    table.renew(renewal("a", 1)).await.unwrap();
+    assert_eq!(shards(&table.renew(takes_free("a", 1)).await.unwrap().held), [0]);
+    assert!(other.renew(takes_free("b", 2)).await.unwrap().held.is_empty(), "it is not free");
+    let wanted = vec![(SHARD, NodeName("c".to_owned()))];
+    table.renew(Renewal { releases: seen(&[(0, 2)]), wanted, ..renewal("a", 1) }).await.unwrap();
+    assert!(other.renew(takes_free("b", 2)).await.unwrap().held.is_empty(), "another node is to get it");
+    assert_eq!(shards(&other.renew(takes_free("c", 3)).await.unwrap().held), [0]);
 }
 
 #[tokio::test]

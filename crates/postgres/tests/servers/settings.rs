@@ -190,3 +190,17 @@ async fn a_commit_that_waits_for_a_standby_is_noticed_though_the_login_sets_anot
     }
     assert_eq!(server.sql("select count(*) from pg_stat_activity where wait_event = 'SyncRep'"), "1");
 }
+
+/// A pooler that exchanges sessions between transactions. A session that was kept would refuse every later request.
+#[tokio::test]
+async fn a_session_that_lost_its_statements_ends_and_tells_about_poolers() {
+    let Some(trio) = Trio::shared() else { return };
+    let session = trio.database("pooled").connect("test").await.unwrap();
+    let statement = session.ask(session.client().prepare("select 1")).await.unwrap();
+    session.ask(session.client().batch_execute("deallocate all")).await.unwrap();
+    match session.query(&statement, &[]).await {
+        Err(Failure::Unfit { reason }) => assert!(reason.contains("pool_mode = session"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(session.query_one("select 1", &[]).await.is_err());
+}

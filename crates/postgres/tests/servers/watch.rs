@@ -5,7 +5,7 @@ use std::time::Duration;
 use peeklock_metrics::Metrics;
 use peeklock_postgres::DatabaseWatch;
 
-use crate::harness::{Trio, eventually};
+use crate::harness::{Trio, database, eventually, options};
 
 /// `FIRST 1` has one standby confirm commits; another one replaces it when it is lost.
 #[tokio::test]
@@ -42,4 +42,32 @@ async fn the_figures_are_those_of_the_primary_after_a_fail_over() {
     database.connect("append").await.unwrap();
     eventually("the new primary has one", || shows("1")).await;
     trio.primary.stop();
+}
+
+/// Vacuum ignores the snapshots of other databases.
+#[tokio::test]
+async fn a_long_transaction_counts_only_in_its_own_database() {
+    let Some(trio) = Trio::start() else { return };
+    trio.primary.sql("grant pg_monitor to app");
+    trio.primary.sql("create database other owner app");
+    let metrics = Metrics::default();
+    let pause = Duration::from_millis(50);
+    metrics.register(DatabaseWatch::start_with_pause(trio.database("old"), pause));
+    let age = || {
+        let page = metrics.text().unwrap();
+        let mut lines = page.lines();
+        lines.find_map(|line| line.strip_prefix("peeklock_postgres_oldest_xmin_age ")?.parse::<u64>().ok())
+    };
+    for (name, counts) in [("other", false), ("app", true)] {
+        let url = format!("postgres://app@127.0.0.1:{}/{name}", trio.primary.port);
+        let session = database(options(&url, "long")).connect("long").await.unwrap();
+        let begin = "begin isolation level repeatable read; select count(*) from pg_class";
+        session.ask(session.client().batch_execute(begin)).await.unwrap();
+        trio.primary
+            .sql("do $$ begin for i in 1..1000 loop perform pg_current_xact_id(); commit; end loop; end $$");
+        // Read after the transactions.
+        eventually("a reading", || async { age().is_some_and(|age| (age >= 1000) == counts) }).await;
+        tokio::time::sleep(4 * pause).await;
+        assert_eq!(age().unwrap() >= 1000, counts, "{name}");
+    }
 }
