@@ -23,6 +23,16 @@ func TestTheTierOfTheNamespaceLimitsEntities(t *testing.T) {
 			if *queue.MaxSizeInMegabytes != size {
 				t.Fatalf("%d MB", *queue.MaxSizeInMegabytes)
 			}
+			// As azservicebus' own live test `testCreateQueue`: shown, and written back in an update.
+			kilobytes := map[string]int64{"Premium": 1024, "Standard": 256, "Basic": 256}[tier]
+			if *queue.MaxMessageSizeInKilobytes != kilobytes {
+				t.Fatalf("%d KB", *queue.MaxMessageSizeInKilobytes)
+			}
+			updated, err := client.UpdateQueue(patient(t), "q", queue.QueueProperties, nil)
+			must(t, err)
+			if *updated.MaxMessageSizeInKilobytes != kilobytes {
+				t.Fatalf("%d KB after an update", *updated.MaxMessageSizeInKilobytes)
+			}
 			refuse := func(isRefused bool, err error) {
 				t.Helper()
 				if isRefused {

@@ -29,7 +29,7 @@ describe("tiers", () => {
         assert.deepEqual([info.name, info.messagingSku, info.messagingUnits], ["shop", sku, units]);
         const queue = await admin.createQueue("q");
         const sizes = [queue.maxSizeInMegabytes, queue.maxMessageSizeInKilobytes];
-        assert.deepEqual(sizes, tier === "premium" ? [81920, 1024] : [1024, undefined]);
+        assert.deepEqual(sizes, tier === "premium" ? [81920, 1024] : [1024, 256]);
         const above = {
           large: () => admin.createQueue("large", { maxMessageSizeInKilobytes: 2048 }),
           sessions: () => admin.createQueue("sessions", { requiresSession: true }),

@@ -563,6 +563,24 @@ sql = "id = @id AND price > @least"
     assert [row["path"] for row in target.json("ls")] == ["zz"]
 
 
+@pytest.mark.parametrize("tier", ["standard", "basic"])
+def test_entities_of_lower_tiers_are_created_changed_and_applied(start_daemon, tmp_path, tier):
+    """The sizes of a namespace depend on its tier, which refuses others."""
+    cli = Cli(start_daemon(f'[namespace]\nname = "shop"\ntier = "{tier}"\n').connection_string)
+    cli.run("create", "queue", "made", "enable_partitioning=true")
+    cli.run("update", "made", "max_delivery_count=4")
+    refused = cli.run("create", "queue", "bad", "max_size_in_megabytes=81920", status=2)
+    assert f'must be one of 1024, 2048, 3072, 4096, 5120 in the tier "{tier}"' in refused.stderr
+    file = tmp_path / "entities.toml"
+    file.write_text('[[queues]]\nname = "applied"\nmax_size_in_megabytes = 2048\n')
+    assert "+ queue applied" in cli.text("apply", file)
+    assert "nothing to change" in cli.text("apply", file)
+    file.write_text(cli.text("export"))
+    cli.run("delete", "made")
+    assert "+ queue made" in cli.text("apply", file)
+    assert "nothing to change" in cli.text("apply", file)
+
+
 def test_a_token_opens_its_resource(cli, daemon, queue):
     import urllib.error
     import urllib.request

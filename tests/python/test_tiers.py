@@ -46,7 +46,7 @@ def test_entities_have_the_sizes_of_the_tier(daemon_of_tier, tier):
             assert largest_message == 1024
             assert (queue.max_size_in_megabytes, partitioned.max_size_in_megabytes) == (81920, 2048)
             return
-        assert largest_message is None
+        assert largest_message == 256
         assert (queue.max_size_in_megabytes, partitioned.max_size_in_megabytes) == (1024, 16 * 2048)
         # The description can be written back.
         partitioned.max_delivery_count = 3

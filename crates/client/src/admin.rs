@@ -11,8 +11,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use peeklock_admin::description::{self, API_VERSION, Element, Entry};
-use peeklock_engine::Rule;
 use peeklock_engine::schema::OptionSet;
+use peeklock_engine::{Rule, Tier};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{ClientError, ConnectionString, Credentials, Described, EntityKind, Found, Options, Trust};
@@ -120,7 +120,16 @@ impl Admin {
         options.map(Some).map_err(|reason| ClientError::Unreadable(format!("{path}: {reason}")))
     }
 
-    /// Creates an entity; a subscription gets `rule` as its first one, otherwise the rule that matches everything.
+    /// The tier of the namespace; `None` if it does not tell.
+    ///
+    /// # Errors
+    /// A refusal of the namespace.
+    pub async fn tier(&self) -> Result<Option<Tier>, ClientError> {
+        let entry = self.entry("$namespaceinfo").await?;
+        Ok(entry.and_then(|entry| description::read_tier(&entry.description)))
+    }
+
+    /// Creates an entity in a namespace of this tier; a subscription gets `rule` as its first one, otherwise the rule that matches everything.
     ///
     /// # Errors
     /// The entity exists, or the namespace refuses.
@@ -128,30 +137,34 @@ impl Admin {
         &self,
         path: &str,
         options: &Options,
+        tier: Tier,
         rule: Option<&Rule>,
     ) -> Result<(), ClientError> {
-        self.put(path, options, rule, false).await
+        self.put(path, options, tier, rule, false).await
     }
 
-    /// Replaces the options of an entity.
+    /// Replaces the options of an entity in a namespace of this tier.
     ///
     /// # Errors
     /// The entity does not exist, or the namespace refuses.
-    pub async fn update(&self, path: &str, options: &Options) -> Result<(), ClientError> {
-        self.put(path, options, None, true).await
+    pub async fn update(&self, path: &str, options: &Options, tier: Tier) -> Result<(), ClientError> {
+        self.put(path, options, tier, None, true).await
     }
 
     async fn put(
         &self,
         path: &str,
         options: &Options,
+        tier: Tier,
         rule: Option<&Rule>,
         is_update: bool,
     ) -> Result<(), ClientError> {
         let (body, targets) = match options {
-            Options::Queue(options) => (self.entry_of(&**options, None), Some(&options.forwarding)),
-            Options::Topic(options) => (self.entry_of(&**options, None), None),
-            Options::Subscription(options) => (self.entry_of(&**options, rule), Some(&options.forwarding)),
+            Options::Queue(options) => (self.entry_of(&**options, tier, None), Some(&options.forwarding)),
+            Options::Topic(options) => (self.entry_of(&**options, tier, None), None),
+            Options::Subscription(options) => {
+                (self.entry_of(&**options, tier, rule), Some(&options.forwarding))
+            }
         };
         let targets = targets.map_or([None, None], |forwarding| {
             [forwarding.forward_to.as_deref(), forwarding.forward_dead_lettered_messages_to.as_deref()]
@@ -168,8 +181,8 @@ impl Admin {
         self.send(request, body).await.map(|_| ())
     }
 
-    fn entry_of<O: OptionSet>(&self, options: &O, rule: Option<&Rule>) -> Vec<u8> {
-        description::write_options(options, &self.authority(), rule)
+    fn entry_of<O: OptionSet>(&self, options: &O, tier: Tier, rule: Option<&Rule>) -> Vec<u8> {
+        description::write_options(options, tier, &self.authority(), rule)
     }
 
     /// Deletes an entity with its messages, or a rule (`topic/Subscriptions/name/Rules/rule`).

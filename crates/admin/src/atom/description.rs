@@ -1,7 +1,7 @@
 //! Descriptions as a client of the management API writes and reads them: with the same names, values and order as the
 //! broker's, by the same code.
 
-use peeklock_engine::schema::{EntityOption, OPTIONS, OptionSet};
+use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
 use peeklock_engine::{DEFAULT_RULE, Rule, Tier, Timestamp};
 
 use super::properties::{Audience, Reading};
@@ -66,6 +66,13 @@ pub fn read_options<O: OptionSet>(description: &Element) -> Result<O, String> {
     reading.options(description).map_err(|error| error.text.into_owned())
 }
 
+/// The tier in a description of a namespace; `None` if it names none.
+#[must_use]
+pub fn read_tier(description: &Element) -> Option<Tier> {
+    let name = description.text_of("MessagingSKU")?;
+    Tier::ALL.into_iter().find(|tier| tier.name() == name.trim())
+}
+
 /// Reads the rule of a description.
 ///
 /// # Errors
@@ -78,20 +85,23 @@ pub fn read_rule(description: &Element) -> Result<Rule, String> {
     Ok(Rule { name: name.unwrap_or(DEFAULT_RULE).into(), filter, action, created_at })
 }
 
-/// The entry that requests an entity with these options; `host` begins the URLs of forwarding, and `rule` is the first
-/// rule of a new subscription.
+/// The entry that requests an entity with these options in a namespace of this tier, which refuses sizes that it does not
+/// offer; `host` begins the URLs of forwarding, and `rule` is the first rule of a new subscription.
 #[must_use]
-pub fn write_options<O: OptionSet>(options: &O, host: &str, rule: Option<&Rule>) -> Vec<u8> {
+pub fn write_options<O: OptionSet>(options: &O, tier: Tier, host: &str, rule: Option<&Rule>) -> Vec<u8> {
     let (name, order) = match O::NOUN {
         "queue" => (entity::QUEUE, orders::QUEUE),
         "topic" => (entity::TOPIC, orders::TOPIC),
         _ => (super::subscription::NAME, orders::SUBSCRIPTION),
     };
-    let audience = Audience { host, api_version: API_VERSION, tier: Tier::Premium };
+    let audience = Audience { host, api_version: API_VERSION };
     let others = OPTIONS.iter().map(|option| option.service_name).filter(|name| !order.contains(name));
     write_entry(name, |document| {
         for name in order.iter().copied().chain(others) {
-            if let Some(option) = EntityOption::of_service(name) {
+            let option = EntityOption::of_service(name);
+            let is_offered =
+                |option: &&EntityOption| !matches!(option.kind, OptionKind::Size(..)) || option.since <= tier;
+            if let Some(option) = option.filter(is_offered) {
                 properties::write_option(document, option, options, &audience);
             }
             if let Some(rule) = rule.filter(|_| name == BEFORE_DEFAULT_RULE) {
@@ -141,7 +151,7 @@ mod tests {
         let mut options: QueueOptions = Tier::Premium.defaults();
         options.requires_session = true;
         options.forwarding.forward_to = Some("other".into());
-        let written = write_options(&options, "localhost:5672", None);
+        let written = write_options(&options, Tier::Premium, "localhost:5672", None);
         let [entry] = &*entries(&written).unwrap() else { panic!("one entry") };
         assert_eq!(entry.description.name, "QueueDescription");
         assert_eq!(read_options::<QueueOptions>(&entry.description), Ok(options));
@@ -155,7 +165,7 @@ mod tests {
             action: None,
             created_at: Timestamp::default(),
         };
-        let written = write_options(&SubscriptionOptions::default(), "localhost", Some(&rule));
+        let written = write_options(&SubscriptionOptions::default(), Tier::Premium, "localhost", Some(&rule));
         let [entry] = &*entries(&written).unwrap() else { panic!("one entry") };
         let description = entry.description.child("DefaultRuleDescription").unwrap();
         assert_eq!(read_rule(description).unwrap(), rule);

@@ -42,7 +42,7 @@ fn options<O: OptionSet>(document: &mut Document, element: &Element, order: &[&s
         sql_filters: 0,
         correlation_filters: 0,
     };
-    let audience = Audience { host: "localhost", api_version: "2024-05", tier: limits.tier };
+    let audience = Audience { host: "localhost", api_version: "2024-05" };
     let reading = Reading::<O> { limits, namespace: "localhost", now, current: None, is_patch: false };
     if let Ok(options) = reading.options(element) {
         properties::write(document, order, (&options, &details), &audience);

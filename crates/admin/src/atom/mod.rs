@@ -74,8 +74,7 @@ impl Session<'_> {
     }
 
     fn audience(&self) -> Audience<'_> {
-        let tier = self.admin.entity_limits.tier;
-        Audience { host: &self.call.host, api_version: self.call.api_version(), tier }
+        Audience { host: &self.call.host, api_version: self.call.api_version() }
     }
 
     /// The context for reading a description, with the options of the entity if it exists.

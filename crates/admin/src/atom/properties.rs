@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use peeklock_access::forwarding_target;
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet, SizeUnit};
-use peeklock_engine::{EntityStatus, Tier, Timestamp};
+use peeklock_engine::{EntityStatus, Timestamp};
 
 use super::authorization_rules;
 use super::details::{EntityDetails, added_in};
@@ -36,8 +36,6 @@ pub(super) struct Audience<'a> {
     pub(super) host: &'a str,
     /// The client's protocol version.
     pub(super) api_version: &'a str,
-    /// The tier of the namespace.
-    pub(super) tier: Tier,
 }
 
 /// Why an option can't have the requested value.
@@ -93,7 +91,10 @@ impl<O: OptionSet> Reading<'_, O> {
             }
             OptionKind::TimeToLive(at, min_ms) => put(at, options, self.time_to_live_ms(text, *min_ms)?),
             OptionKind::IdleTime(at) => put(at, options, self.idle_time_ms(text)?),
-            OptionKind::Size(..) if self.is_beyond(option) && text.is_some() => Err(Wrong::Tier),
+            // azure-docs 104074; an existing entity may be written back as it was read (Go's `testCreateQueue`).
+            OptionKind::Size(..) if self.is_beyond(option) && text.is_some() && self.current.is_none() => {
+                Err(Wrong::Tier)
+            }
             OptionKind::Size(at, unit, range) => self.assign(options, option, at, text, |text| {
                 number(text, range).map(|count| count * unit.bytes())
             }),
@@ -274,8 +275,6 @@ pub(super) fn write<O: OptionSet>(
             continue;
         }
         match EntityOption::of_service(name) {
-            // A tier with a single size needs no element.
-            Some(EntityOption { kind: OptionKind::Size(..), since, .. }) if *since > audience.tier => {}
             Some(option) => write_option(document, option, options, audience),
             None => details.write(document, name),
         }

@@ -96,7 +96,12 @@ impl ConnectionHandler {
         }
         match wait_ms {
             0 => self.conclude_attempt(attempt, connection),
-            _ => self.attempts.due.push_back((now.saturating_add(wait_ms), attempt)),
+            _ => {
+                let due = now.saturating_add(wait_ms);
+                let before = self.attempts.due.back().map_or(now, |(before, _)| *before);
+                self.revocation.extend(due.saturating_sub(before));
+                self.attempts.due.push_back((due, attempt));
+            }
         }
     }
 

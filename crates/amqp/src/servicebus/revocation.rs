@@ -23,7 +23,7 @@ pub(super) struct RevocationWatch {
     /// A credential was added or has ended: the deadline below has to be set again.
     pub(super) is_due: bool,
     deadline: Option<NowMs>,
-    /// Since when the peer has had no valid credential.
+    /// Since when the peer has had no valid credential, without the time for which its attempts were delayed.
     unauthenticated_since: Option<NowMs>,
     /// Ready when a rule changes.
     change: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -36,6 +36,15 @@ impl RevocationWatch {
 
     pub(super) fn deadline(&self) -> Option<NowMs> {
         self.deadline
+    }
+
+    /// Gives the peer more time to authenticate: an attempt of it is delayed. uamqp puts a token four times on each
+    /// connection, so the delays alone would take all the time, and its user would not learn that the key is wrong.
+    pub(super) const fn extend(&mut self, delay_ms: u64) {
+        if let Some(since) = self.unauthenticated_since {
+            self.unauthenticated_since = Some(since.saturating_add(delay_ms));
+            self.is_due = true;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use peeklock_amqp::servicebus::TransactionLimits;
 use peeklock_budget::throttle::Rates;
-use peeklock_engine::same_name;
+use peeklock_engine::{Tier, same_name};
 use toml::de::DeTable;
 
 use super::ListenAddress;
@@ -120,12 +120,22 @@ impl FileConfig {
 /// # Errors
 /// [`Problems`] with every error; an unreadable file is an error in line 1.
 pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
+    load_for(path, Tier::default())
+}
+
+/// As [`load`], for a namespace of this tier unless the file names one.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_for(path: &Path, tier: Tier) -> Result<FileConfig, Problems> {
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-        return emulator::load(path, Bounds::default());
+        let mut config = emulator::load(path, Bounds { tier, ..Bounds::default() })?;
+        config.namespace.tier = tier;
+        return Ok(config);
     }
     let file = path.display().to_string();
     match fs::read_to_string(path) {
-        Ok(text) => parse(&file, &text),
+        Ok(text) => parse_for(&file, &text, tier),
         Err(error) => Err(Problems::unreadable(file, &error)),
     }
 }
@@ -134,7 +144,16 @@ pub(crate) fn load(path: &Path) -> Result<FileConfig, Problems> {
 ///
 /// # Errors
 /// [`Problems`] with every error.
+#[cfg(test)]
 pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
+    parse_for(file, text, Tier::default())
+}
+
+/// As [`parse`], for a namespace of this tier unless the text names one.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_for(file: &str, text: &str, tier: Tier) -> Result<FileConfig, Problems> {
     let problems = Collector::new(text);
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -143,13 +162,18 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
     let mut config = FileConfig::default();
     if errors.is_empty() {
         let notes = Collector::new(text);
-        config = read(document.get_ref(), &problems, &notes);
+        config = read(document.get_ref(), tier, &problems, &notes);
         config.notes = Problems::mistakes(file.to_owned(), notes.into_list()).lines().collect();
     }
     problems.into_result(file, config)
 }
 
-fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>, notes: &Collector<'_>) -> FileConfig {
+fn read<'i>(
+    document: &DeTable<'i>,
+    tier: Tier,
+    problems: &Collector<'i>,
+    notes: &Collector<'_>,
+) -> FileConfig {
     let mut root = Table::new("", Some(document), problems);
     let mut config = FileConfig::default();
     (config.amqp_listen, config.amqp) = amqp::read(root.section("amqp"));
@@ -164,7 +188,7 @@ fn read<'i>(document: &DeTable<'i>, problems: &Collector<'i>, notes: &Collector<
     config.telemetry = telemetry::read(root.section("telemetry"));
     (config.time_travel, config.development) = development::read(root.section("development"));
     (config.authorization_flags, config.authorization) = authorization::read(root.section("authorization"));
-    config.namespace = namespace::read(root.section("namespace"));
+    config.namespace = namespace::read(root.section("namespace"), tier);
     config.limits = limits::read(root.section("limits")).within(config.namespace.tier);
     config.rates = throttling::read(root.section("throttling"));
     config.transactions = transactions::read(root.section("transactions"));

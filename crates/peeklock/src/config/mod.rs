@@ -66,7 +66,9 @@ pub(crate) use convert::{
 pub(crate) use database::{DatabaseUrl, Durability, StorageEngine};
 pub(crate) use development::DevelopmentConfig;
 pub(crate) use duration::{iso as duration_text, parse_in as parse_duration_ms};
-pub(crate) use file::{FileConfig, load, parse};
+#[cfg(test)]
+pub(crate) use file::parse;
+pub(crate) use file::{FileConfig, load, load_for, parse_for};
 pub(crate) use known::{Findings, Reach, examine};
 pub(crate) use limits::{LARGEST_PARTS_OF_MEMORY, LimitsConfig};
 pub(crate) use listen::ListenAddress;

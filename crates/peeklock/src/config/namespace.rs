@@ -13,10 +13,10 @@ pub(crate) struct NamespaceConfig {
     pub(crate) tier: Tier,
 }
 
-/// Reads the section.
-pub(super) fn read(mut table: Table<'_, '_>) -> NamespaceConfig {
+/// Reads the section; `default` is the tier if it names none.
+pub(super) fn read(mut table: Table<'_, '_>, default: Tier) -> NamespaceConfig {
     let name = table.text("name", "\"my-namespace\"", parse_name);
-    let tier = table.text("tier", "\"premium\"", parse_tier).unwrap_or_default();
+    let tier = table.text("tier", "\"premium\"", parse_tier).unwrap_or(default);
     table.finish();
     NamespaceConfig { name, tier }
 }

@@ -187,9 +187,7 @@ fn check_tier<S: Source, O: OptionSet>(source: &mut S, options: &O, bounds: Boun
     let Bounds { tier, .. } = bounds;
     let default: O = tier.defaults();
     for option in OPTIONS.iter().filter(|option| option.since > tier && option.is_of::<O>()) {
-        // Every message of the tier has one maximum size, so any setting is refused.
-        let is_set = matches!(option.kind, OptionKind::Size(..)) || !option.is_equal(options, &default);
-        if is_set {
+        if !option.is_equal(options, &default) {
             report(source, option.name, &format!("not in the tier {}", advice(tier, option.since)));
         }
     }

@@ -10,14 +10,14 @@ impl Sections {
     /// The contents of each `data` section of a batch message (format 0x80013700): encoded messages, slices of it.
     ///
     /// # Errors
-    /// [`DecodeError`] when the body is anything but data sections (a footer is ignored).
+    /// [`DecodeError`] when the body is anything but data sections (a footer is ignored, and annotations behind it).
     pub fn batch_messages(&self) -> Result<Vec<Bytes>, DecodeError> {
         let mut messages = Vec::new();
         let mut reader = Reader::new(&self.body);
         while !reader.is_empty() {
             match reader.descriptor()? {
                 Some(descriptor::DATA) => messages.push(reader.binary()?),
-                Some(descriptor::FOOTER) => reader.skip()?,
+                Some(descriptor::FOOTER | descriptor::DELIVERY_ANNOTATIONS) => reader.skip()?,
                 _ => return Err(DecodeError::new("a batch whose body is not made of data sections")),
             }
         }
@@ -33,7 +33,7 @@ impl Sections {
         while !reader.is_empty() {
             match reader.descriptor()? {
                 Some(descriptor::AMQP_VALUE) => return reader.value(),
-                Some(descriptor::FOOTER) => reader.skip()?,
+                Some(descriptor::FOOTER | descriptor::DELIVERY_ANNOTATIONS) => reader.skip()?,
                 _ => return Err(DecodeError::new("a body that is not an amqp-value")),
             }
         }
@@ -71,7 +71,7 @@ impl Sections {
                     _ => return Err(DecodeError::new("a sequence that is not a list")),
                 },
                 Some(descriptor::AMQP_VALUE) => return reader.value().map(Body::Value),
-                Some(descriptor::FOOTER) => reader.skip()?,
+                Some(descriptor::FOOTER | descriptor::DELIVERY_ANNOTATIONS) => reader.skip()?,
                 _ => return Err(DecodeError::new("a section that is no body")),
             }
         }

@@ -60,7 +60,9 @@ impl Sections {
         ] {
             rewrite(part, |_| true, &mut rewritten)?;
         }
-        rewrite(&self.body, |code| code != descriptor::FOOTER, &mut rewritten)?;
+        // Where the footer came before the body, delivery annotations may be between the two.
+        let is_body = |code| !matches!(code, descriptor::FOOTER | descriptor::DELIVERY_ANNOTATIONS);
+        rewrite(&self.body, is_body, &mut rewritten)?;
         rewrite(&self.body, |code| code == descriptor::FOOTER, &mut rewritten)?;
         Ok(rewritten.freeze())
     }
@@ -214,8 +216,9 @@ fn section_code(reader: &mut Reader<'_>) -> Result<u8> {
 const TRAILING_ANNOTATIONS: u8 = u8::MAX;
 
 /// Part 3.2: sections ascend; only data and sequence sections repeat, and a body has one kind. But Python
-/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last, and rhea (3.0.5,
-/// `message.encode`), and so the JavaScript SDK, the footer before the body.
+/// (azure-servicebus 7.15.0, `encode_payload`) writes the delivery annotations last, uamqp (1.6.11, `encode_message`)
+/// directly before the body, and rhea (3.0.5, `message.encode`), and so the JavaScript SDK, and uamqp the footer before
+/// the body.
 fn advance(last: u8, code: u8) -> Result<u8> {
     if code == descriptor::FOOTER && last < descriptor::DATA {
         // Only the body may follow.
@@ -228,6 +231,7 @@ fn advance(last: u8, code: u8) -> Result<u8> {
     };
     match code {
         _ if follows => Ok(code),
+        descriptor::DELIVERY_ANNOTATIONS if last < descriptor::DATA => Ok(last),
         descriptor::DELIVERY_ANNOTATIONS if last < TRAILING_ANNOTATIONS => Ok(TRAILING_ANNOTATIONS),
         _ => Err(DecodeError::new(format!("section {code:#04x} after section {last:#04x}"))),
     }

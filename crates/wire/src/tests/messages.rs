@@ -111,6 +111,26 @@ fn a_message_to_keep_is_brought_into_canonical_form() {
     assert_eq!(kept.as_ptr(), canonical.as_ptr(), "not copied");
 }
 
+/// uamqp writes the delivery annotations directly before the body, behind a footer.
+#[test]
+fn delivery_annotations_are_found_wherever_they_are() {
+    let sections = [DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES, DATA];
+    for place in 1..sections.len() {
+        let mut sent = sections[1..].to_vec();
+        sent.insert(place, DELIVERY_ANNOTATIONS);
+        let (kept, _) = Sections::split_canonical(&sent.concat().into()).unwrap();
+        assert_eq!(kept, sections.concat(), "{place}");
+        sent.insert(place, DELIVERY_ANNOTATIONS);
+        split(&sent).unwrap_err();
+    }
+    let sent = Bytes::from([PROPERTIES, FOOTER, DELIVERY_ANNOTATIONS, DATA, DATA].concat());
+    let (kept, sections) = Sections::split_canonical(&sent).unwrap();
+    assert_eq!(kept, [DELIVERY_ANNOTATIONS, PROPERTIES, DATA, DATA, FOOTER].concat());
+    assert_eq!(sections.body, [DATA, DATA, FOOTER].concat());
+    let envelope = Sections::split(&sent).unwrap();
+    assert_eq!(envelope.batch_messages().unwrap().len(), 2);
+}
+
 /// rhea, and so the JavaScript SDK, writes the footer before the body.
 #[test]
 fn a_footer_before_the_body_is_moved_behind_it() {

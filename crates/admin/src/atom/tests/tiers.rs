@@ -63,7 +63,7 @@ async fn below_premium_entities_have_one_to_five_gigabytes_and_partitioned_ones_
         }
         let created = broker.create("/q", &queue(&[])).await;
         assert_eq!(created.text_of("MaxSizeInMegabytes").as_deref(), Some("1024"));
-        assert_eq!(created.text_of("MaxMessageSizeInKilobytes"), None);
+        assert_eq!(created.text_of("MaxMessageSizeInKilobytes").as_deref(), Some("256"));
         let partitioned = [("EnablePartitioning", "true"), ("MaxSizeInMegabytes", "2048")];
         let created = broker.create("/p", &queue(&partitioned)).await;
         assert_eq!(created.text_of("MaxSizeInMegabytes").as_deref(), Some("32768"));
@@ -71,6 +71,20 @@ async fn below_premium_entities_have_one_to_five_gigabytes_and_partitioned_ones_
             let updated = broker.update("/p", &queue(&[("MaxSizeInMegabytes", asked)])).await;
             assert_eq!(updated.text_of("MaxSizeInMegabytes").as_deref(), Some(size));
         }
+    }
+}
+
+/// azure-sdk-for-go, `testCreateQueue`: a client may write back what it has read.
+#[tokio::test]
+async fn below_premium_the_message_size_is_shown_and_can_be_written_back_but_not_chosen() {
+    let size = |kilobytes: &str| queue(&[("MaxMessageSizeInKilobytes", kilobytes)]);
+    for tier in [Tier::Basic, Tier::Standard] {
+        let broker = broker(tier).await;
+        broker.create("/q", &size("256")).await.refused(400, "'MaxMessageSizeInKilobytes' cannot be set");
+        assert_eq!(broker.create("/q", &queue(&[])).await.status, 201);
+        let updated = broker.update("/q", &size("256")).await;
+        assert_eq!(updated.text_of("MaxMessageSizeInKilobytes").as_deref(), Some("256"));
+        broker.update("/q", &size("255")).await.refused(400, "'MaxMessageSizeInKilobytes' cannot be changed");
     }
 }
 

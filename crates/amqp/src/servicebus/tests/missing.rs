@@ -88,6 +88,30 @@ fn a_connection_with_a_good_token_for_a_missing_entity_counts_as_authenticated()
     assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202);
 }
 
+/// azure-sdk-for-python, live test `test_sb_client_bad_credentials` with uamqp.
+#[test]
+fn the_time_to_authenticate_does_not_pass_while_attempts_are_delayed() {
+    let peer = Peer { address: Some(([192, 0, 2, 1], 5000).into()), ..Peer::default() };
+    let mut harness = Harness::with(access(), &peer);
+    let wrong = Value::String(NAMESPACE.replace("sig=zo5", "sig=zo6").into());
+    let properties = [
+        ("operation", Value::String("put-token".into())),
+        ("name", Value::String("sb://localhost/q".into())),
+    ];
+    let mut delays_ms = [0; 5].into_iter().chain([100, 200, 400, 800, 1_600, 3_200]).chain([5_000; 4]);
+    for _ in 0..3 {
+        // Each has credit for a few answers.
+        let cbs = harness.requester("$cbs");
+        for delay_ms in delays_ms.by_ref().take(5) {
+            harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &wrong));
+            harness.advance(delay_ms);
+            assert_eq!(harness.messages().len(), 1, "{delay_ms}");
+        }
+    }
+    harness.advance(20_000);
+    assert!(harness.server.is_closed());
+}
+
 #[test]
 fn guesses_of_an_authenticated_connection_are_delayed_as_well() {
     let peer = Peer { address: Some(([192, 0, 2, 1], 5000).into()), ..Peer::default() };

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use peeklock_client::{Admin, Options};
-use peeklock_engine::{Rule, same_name};
+use peeklock_engine::{Rule, Tier, same_name};
 use serde_json::json;
 
 use super::plan::{Plan, Step, rule_text};
 use super::text::counted;
-use super::{ConnectionArgs, Failure, export, output};
+use super::{ConnectionArgs, Failure, entities, export, output};
 use crate::config::{self, FileConfig, SubscriptionConfig, TopicConfig};
 
 pub(super) const EXAMPLES: &str = "\
@@ -44,8 +44,9 @@ pub(in crate::cli) struct ApplyArgs {
 }
 
 pub(super) async fn run(args: ApplyArgs) -> Result<(), Failure> {
-    let file = config::load(&args.file).map_err(|problems| Failure::usage(problems.to_string()))?;
     let admin = args.connection.admin()?;
+    let tier = entities::tier(&admin).await;
+    let file = config::load_for(&args.file, tier).map_err(|problems| Failure::usage(problems.to_string()))?;
     let plan = plan(&admin, &file, args.prune).await?;
     for step in &plan.steps {
         if args.json {
@@ -59,7 +60,7 @@ pub(super) async fn run(args: ApplyArgs) -> Result<(), Failure> {
     }
     if !args.diff {
         for step in &plan.steps {
-            carry_out(&admin, step).await?;
+            carry_out(&admin, tier, step).await?;
         }
     }
     if !args.json {
@@ -163,10 +164,10 @@ fn rules(plan: &mut Plan, path: &str, existing: &[Rule], declared: &[Rule]) {
     }
 }
 
-async fn carry_out(admin: &Admin, step: &Step) -> Result<(), Failure> {
+async fn carry_out(admin: &Admin, tier: Tier, step: &Step) -> Result<(), Failure> {
     let done = match step {
-        Step::Create { path, options, rule } => admin.create(path, options, rule.as_ref()).await,
-        Step::Update { path, options, .. } => admin.update(path, options).await,
+        Step::Create { path, options, rule } => admin.create(path, options, tier, rule.as_ref()).await,
+        Step::Update { path, options, .. } => admin.update(path, options, tier).await,
         Step::Delete { path } => admin.delete(path).await,
         Step::AddRule { path, rule } => admin.put_rule(path, rule, false).await,
         Step::ReplaceRule { path, rule, .. } => admin.put_rule(path, rule, true).await,

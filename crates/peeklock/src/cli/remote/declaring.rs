@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use peeklock_client::Options;
+use peeklock_engine::Tier;
 use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
 
 use super::Failure;
@@ -48,12 +49,12 @@ pub(super) fn lines(settings: &[Setting]) -> String {
     text
 }
 
-/// Parses declarations generated from a command line.
+/// Parses declarations generated from a command line, for a namespace of this tier.
 ///
 /// # Errors
 /// Every error, without positions, because there is no file.
-pub(super) fn parse(toml: &str) -> Result<FileConfig, Failure> {
-    config::parse("the command line", toml).map_err(|problems| {
+pub(super) fn parse(toml: &str, tier: Tier) -> Result<FileConfig, Failure> {
+    config::parse_for("the command line", toml, tier).map_err(|problems| {
         let messages: Vec<&str> = problems.list.iter().map(|problem| problem.message.as_str()).collect();
         Failure::usage(messages.join("\n"))
     })
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn mistakes_are_those_of_the_file() {
-        let failure = parse("[[queues]]\nname = \"q\"\nlock_duraton = \"PT1M\"\n").unwrap_err();
+        let failure =
+            parse("[[queues]]\nname = \"q\"\nlock_duraton = \"PT1M\"\n", Tier::default()).unwrap_err();
         assert!(format!("{failure:?}").contains("did you mean `lock_duration`?"), "{failure:?}");
     }
 }

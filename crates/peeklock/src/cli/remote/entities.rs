@@ -1,7 +1,8 @@
 //! `peeklock create`, `update` and `delete`
 
 use clap::{Args, ValueEnum};
-use peeklock_client::{EntityKind, Options};
+use peeklock_client::{Admin, EntityKind, Options};
+use peeklock_engine::Tier;
 use serde_json::json;
 
 use super::address::{Address, whole};
@@ -98,9 +99,11 @@ pub(super) async fn create(args: CreateArgs) -> Result<(), Failure> {
         KindArg::Topic => EntityKind::Topic,
         KindArg::Subscription => EntityKind::Subscription,
     };
-    let options = written(kind, &args.address, &args.settings)?;
+    let admin = args.connection.admin()?;
+    let tier = tier(&admin).await;
+    let options = written(kind, &args.address, &args.settings, tier)?;
     let path = &args.address.entity;
-    let created = args.connection.admin()?.create(path, &options, None).await;
+    let created = admin.create(path, &options, tier, None).await;
     created.map_err(|error| Failure::about(path, error))?;
     output::line(format!("created {} {path}", kind.name()));
     Ok(())
@@ -116,13 +119,14 @@ pub(super) async fn update(args: UpdateArgs) -> Result<(), Failure> {
         Options::Topic(_) => EntityKind::Topic,
         Options::Subscription(_) => EntityKind::Subscription,
     };
-    let written = written(kind, &args.address, &args.settings)?;
+    let tier = tier(&admin).await;
+    let written = written(kind, &args.address, &args.settings, tier)?;
     let updated = declaring::with_settings(current.clone(), &written, &args.settings);
     if updated == current {
         output::line(format!("{path} has these values already"));
         return Ok(());
     }
-    admin.update(path, &updated).await.map_err(about)?;
+    admin.update(path, &updated, tier).await.map_err(about)?;
     output::line(format!("updated {path}"));
     Ok(())
 }
@@ -149,8 +153,18 @@ pub(super) async fn delete(args: DeleteArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The options declared on the command line.
-fn written(kind: EntityKind, address: &Address, settings: &[Setting]) -> Result<Options, Failure> {
+/// The tier of the namespace: Premium, which has every option, if the namespace does not tell.
+pub(super) async fn tier(admin: &Admin) -> Tier {
+    admin.tier().await.ok().flatten().unwrap_or_default()
+}
+
+/// The options declared on the command line, for a namespace of this tier.
+fn written(
+    kind: EntityKind,
+    address: &Address,
+    settings: &[Setting],
+    tier: Tier,
+) -> Result<Options, Failure> {
     let lines = declaring::lines(settings);
     let toml = match (kind, address.subscription()) {
         (EntityKind::Queue, None) => format!("[[queues]]\nname = {}\n{lines}", quoted(&address.entity)),
@@ -167,7 +181,7 @@ fn written(kind: EntityKind, address: &Address, settings: &[Setting]) -> Result<
             return Err(Failure::usage(format!("{} is the name of a subscription", address.entity)));
         }
     };
-    let FileConfig { mut queues, mut topics, .. } = declaring::parse(&toml)?;
+    let FileConfig { mut queues, mut topics, .. } = declaring::parse(&toml, tier)?;
     let found = match kind {
         EntityKind::Queue => queues.pop().map(|queue| Options::Queue(Box::new(queue.options))),
         EntityKind::Topic => topics.pop().map(|topic| Options::Topic(Box::new(topic.options))),

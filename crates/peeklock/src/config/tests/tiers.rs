@@ -13,7 +13,7 @@ const GIGABYTE: u64 = 1 << 30;
 const BAD: &[(&str, &str, &str)] = &[
     (
         "standard",
-        "max_message_size_in_kilobytes = 256",
+        "max_message_size_in_kilobytes = 1024",
         "5:33: queue \"q\": max_message_size_in_kilobytes: not in the tier \"standard\"; remove it, or write tier = \"premium\" in [namespace]",
     ),
     (
