@@ -125,6 +125,31 @@ func TestQueueKeepsEveryProperty(t *testing.T) {
 	})
 }
 
+// As `TestAdminClient_Queue_Forwarding` of the SDK against the service.
+func TestTargetsOfForwardingKeepTheirScheme(t *testing.T) {
+	onBoth(t, func(t *testing.T, client *admin.Client) {
+		ctx, name, target := patient(t), unique(t), unique(t)+"-target"
+		_, err := client.CreateQueue(ctx, target, nil)
+		must(t, err)
+		named, err := client.CreateQueue(ctx, name+"-named", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: pointer(target)}})
+		must(t, err)
+		host, found := strings.CutPrefix(*named.ForwardTo, "sb://")
+		if !found {
+			t.Fatalf("forwards to %q", *named.ForwardTo)
+		}
+		given := "https://" + host
+		wanted := admin.QueueProperties{ForwardTo: &given, ForwardDeadLetteredMessagesTo: &given}
+		created, err := client.CreateQueue(ctx, name, &admin.CreateQueueOptions{Properties: &wanted})
+		must(t, err)
+		queue, err := client.GetQueue(ctx, name, nil)
+		must(t, err)
+		for _, shown := range []admin.QueueProperties{created.QueueProperties, queue.QueueProperties} {
+			same(t, "ForwardTo", *shown.ForwardTo, given)
+			same(t, "ForwardDeadLetteredMessagesTo", *shown.ForwardDeadLetteredMessagesTo, given)
+		}
+	})
+}
+
 func TestTopicSubscriptionAndRuleKeepEveryProperty(t *testing.T) {
 	onBoth(t, func(t *testing.T, client *admin.Client) {
 		ctx, name := patient(t), unique(t)

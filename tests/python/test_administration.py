@@ -190,6 +190,9 @@ def test_forwarding_is_shown_as_a_url_and_cleared_by_leaving_it_out(admin, name)
     admin.create_queue(f"{name}-target")
     queue = admin.create_queue(name, forward_to=f"{name}-target")
     assert queue.forward_to.startswith("sb://") and queue.forward_to.endswith(f"/{name}-target")
+    queue.forward_to = queue.forward_to.replace("sb://", "https://")
+    admin.update_queue(queue)
+    assert admin.get_queue(name).forward_to == queue.forward_to, "with the scheme that was given"
     queue.forward_to = None
     admin.update_queue(queue)
     assert admin.get_queue(name).forward_to is None

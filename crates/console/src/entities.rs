@@ -200,7 +200,7 @@ fn subscription_row(topic: &str, found: &SubscriptionDescription) -> Map<String,
 
 fn add_forwarding(row: &mut Map<String, Json>, forwarding: &Forwarding) {
     if let Some(target) = &forwarding.forward_to {
-        row.insert("forward_to".into(), json!(target));
+        row.insert("forward_to".into(), json!(&**target));
     }
 }
 

@@ -49,8 +49,8 @@ pub use names::{
 };
 pub use options::{
     AuthorizationRule, CLIENT_ID_CHARS_MAX, ClientAffinity, EntityOptions, EntityStatus, EntityTimes,
-    Forwarding, Kept, QueueOptions, RULE_LIMITS, Right, Rights, RuleLimit, RuleLimits, Secret,
-    SubscriptionOptions, Tier, TopicOptions, schema,
+    Forwarding, ForwardingTarget, Kept, QueueOptions, RULE_LIMITS, Right, Rights, RuleLimit, RuleLimits,
+    Secret, SubscriptionOptions, TargetScheme, Tier, TopicOptions, schema,
 };
 pub use peeklock_rules::{
     Arrival, CorrelationFilter, Failure, Filter, Given, PropertyChanges, PropertyValue, RuleProperties,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use peeklock_access::{AddressError, EntityNode, ResolvedNode, Resource};
 use peeklock_engine::runtime::EntityKind;
+use peeklock_engine::{ForwardingTarget, TargetScheme};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// Characters that are escaped in URLs in answers; JS uses names from them unchanged.
@@ -159,7 +160,17 @@ impl Target {
     }
 }
 
-/// The target of forwarding in the form that the SDKs expect.
-pub(crate) fn forward_url(host: &str, name: &str) -> String {
-    format!("sb://{host}/{}", utf8_percent_encode(name, ESCAPED))
+/// The target of forwarding as a URL with the scheme that it was given with.
+pub(crate) fn forward_url(host: &str, target: &ForwardingTarget) -> String {
+    format!("{}://{host}/{}", target.scheme().name(), utf8_percent_encode(target, ESCAPED))
+}
+
+/// Reads a target of forwarding: a name or a URL; `None` for an empty one.
+pub(crate) fn forwarding_target(text: &str) -> Option<ForwardingTarget> {
+    let name = peeklock_access::forwarding_target(text)?;
+    // Java 7.17.20 prepends a URL to the one that it was given: the last one counts.
+    let is_https = text.rsplit_once("://").is_some_and(|(before, _)| {
+        before.get(before.len().saturating_sub(5)..).is_some_and(|last| last.eq_ignore_ascii_case("https"))
+    });
+    Some(ForwardingTarget::new(name, if is_https { TargetScheme::Https } else { TargetScheme::Sb }))
 }

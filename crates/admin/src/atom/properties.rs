@@ -2,14 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use peeklock_access::forwarding_target;
 use peeklock_engine::schema::{EntityOption, Fields, OPTIONS, OptionKind, OptionSet, SizeUnit};
 use peeklock_engine::{EntityStatus, Timestamp};
 
 use super::authorization_rules;
 use super::details::{EntityDetails, added_in};
 use super::duration;
-use super::path::forward_url;
+use super::path::{forward_url, forwarding_target};
 use super::xml::{Document, Element};
 use crate::Limits;
 use crate::error::Error;
@@ -99,7 +98,7 @@ impl<O: OptionSet> Reading<'_, O> {
                 number(text, range).map(|count| count * unit.bytes())
             }),
             OptionKind::Text(at, chars_max) => put(at, options, free_text(element, *chars_max)?),
-            OptionKind::Target(at) => put(at, options, text.and_then(forwarding_target).map(Into::into)),
+            OptionKind::Target(at) => put(at, options, text.and_then(forwarding_target)),
             OptionKind::Status(at) => self.assign(options, option, at, text, status),
             OptionKind::AuthorizationRules(at) => {
                 let current = self.current.and_then(|current| at.get(current));
@@ -294,10 +293,14 @@ pub(super) fn write_option<O: OptionSet>(
         }
         return;
     }
-    let Some(text) = text(option, options) else { return };
-    match option.kind {
-        OptionKind::Target(_) => document.text(option.service_name, &forward_url(audience.host, &text)),
-        _ => document.text(option.service_name, &text),
+    let text = match &option.kind {
+        OptionKind::Target(at) => {
+            at.get(options).and_then(Option::as_ref).map(|target| forward_url(audience.host, target))
+        }
+        _ => text(option, options),
+    };
+    if let Some(text) = text {
+        document.text(option.service_name, &text);
     }
 }
 
@@ -312,7 +315,8 @@ pub(super) fn text<O: OptionSet>(option: &EntityOption, options: &O) -> Option<S
             .get(options)
             .map(|length_ms| length_ms.map_or_else(|| duration::UNLIMITED.to_owned(), duration::text)),
         OptionKind::Size(at, unit, _) => at.get(options).map(|bytes| (bytes / unit.bytes()).to_string()),
-        OptionKind::Text(at, _) | OptionKind::Target(at) => at.get(options)?.as_deref().map(str::to_owned),
+        OptionKind::Text(at, _) => at.get(options)?.as_deref().map(str::to_owned),
+        OptionKind::Target(at) => at.get(options)?.as_deref().map(str::to_owned),
         OptionKind::Status(at) => at.get(options).map(|status| status.name().to_owned()),
         OptionKind::AuthorizationRules(_) => None,
     }

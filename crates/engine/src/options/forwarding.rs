@@ -1,12 +1,94 @@
 //! Forwarding options.
 
+use std::ops::Deref;
+
+/// A target of forwarding: the name of a queue or topic, as which it is used, and the scheme of the URL that named it.
+/// Service Bus returns the scheme that it was given (live tests of Go `TestAdminClient_Queue_Forwarding`, of Java
+/// `createQueueWithForwarding`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardingTarget {
+    name: Box<str>,
+    scheme: TargetScheme,
+}
+
+/// How URLs of targets begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TargetScheme {
+    /// `sb://`; also for a target given by its name alone.
+    #[default]
+    Sb,
+    /// `https://`
+    Https,
+}
+
+impl TargetScheme {
+    /// The scheme as it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sb => "sb",
+            Self::Https => "https",
+        }
+    }
+}
+
+impl ForwardingTarget {
+    /// A target named by a URL with this scheme.
+    pub fn new(name: impl Into<Box<str>>, scheme: TargetScheme) -> Self {
+        Self { name: name.into(), scheme }
+    }
+
+    /// The scheme of the URL that named it.
+    #[must_use]
+    pub const fn scheme(&self) -> TargetScheme {
+        self.scheme
+    }
+
+    /// Reads the result of [`Self::stored`].
+    pub(crate) fn of_stored(text: &str) -> Self {
+        match text.split_once("://") {
+            Some(("https", name)) => Self::new(name, TargetScheme::Https),
+            Some(("sb", name)) => Self::new(name, TargetScheme::Sb),
+            _ => text.into(),
+        }
+    }
+
+    /// Its form in the store: the name, behind the scheme if that is not `sb` or if the name could be taken for a URL.
+    pub(crate) fn stored(&self) -> String {
+        match self.scheme {
+            TargetScheme::Sb if !self.name.contains("://") => self.name.to_string(),
+            scheme => format!("{}://{}", scheme.name(), self.name),
+        }
+    }
+}
+
+impl Deref for ForwardingTarget {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl From<&str> for ForwardingTarget {
+    fn from(name: &str) -> Self {
+        Self::new(name, TargetScheme::default())
+    }
+}
+
+impl From<String> for ForwardingTarget {
+    fn from(name: String) -> Self {
+        Self::new(name, TargetScheme::default())
+    }
+}
+
 /// The targets of a queue or subscription: queues or topics of the same namespace, by name (semantics §14.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forwarding {
     /// The target of every message.
-    pub forward_to: Option<Box<str>>,
+    pub forward_to: Option<ForwardingTarget>,
     /// The target of every dead-lettered message.
-    pub forward_dead_lettered_messages_to: Option<Box<str>>,
+    pub forward_dead_lettered_messages_to: Option<ForwardingTarget>,
 }
 
 impl Forwarding {

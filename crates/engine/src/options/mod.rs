@@ -16,7 +16,7 @@ mod times;
 
 pub use self::authorization::{AuthorizationRule, Right, Rights, Secret};
 pub use self::client::{CLIENT_ID_CHARS_MAX, ClientAffinity};
-pub use self::forwarding::Forwarding;
+pub use self::forwarding::{Forwarding, ForwardingTarget, TargetScheme};
 pub use self::kept::Kept;
 pub use self::rule_limits::{RULE_LIMITS, RuleLimit, RuleLimits};
 pub use self::status::EntityStatus;

@@ -40,6 +40,6 @@ fn note_targets(queue: QueueId, forwarding: &Forwarding, to: &mut Vec<(QueuePath
         (SubQueue::DeadLetter, &forwarding.forward_dead_lettered_messages_to),
     ];
     for (sub_queue, target) in targets {
-        to.extend(target.clone().map(|target| (QueuePath { queue, sub_queue }, target)));
+        to.extend(target.as_deref().map(|target| (QueuePath { queue, sub_queue }, target.into())));
     }
 }

@@ -5,8 +5,8 @@
 
 use super::frame::{numbered, required};
 use crate::{
-    AuthorizationRule, ClientAffinity, EntityStatus, QueueOptions, Rights, Secret, SubscriptionOptions,
-    Timestamp, TopicOptions,
+    AuthorizationRule, ClientAffinity, EntityStatus, ForwardingTarget, QueueOptions, Rights, Secret,
+    SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 /// Declares the stored form of options, and the conversions. `=>` gives the path of a value that is not in a field of the same
@@ -170,6 +170,17 @@ impl StoredField<Option<Box<str>>> for Option<String> {
 
     fn read_into(self, value: &mut Option<Box<str>>) -> Result<(), String> {
         *value = self.map(Into::into);
+        Ok(())
+    }
+}
+
+impl StoredField<Option<ForwardingTarget>> for Option<String> {
+    fn of(value: &Option<ForwardingTarget>) -> Self {
+        value.as_ref().map(ForwardingTarget::stored)
+    }
+
+    fn read_into(self, value: &mut Option<ForwardingTarget>) -> Result<(), String> {
+        *value = self.as_deref().map(ForwardingTarget::of_stored);
         Ok(())
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn shown<O: OptionSet>(option: &EntityOption, options: &O) -> Option<
         OptionKind::Duration(at, _) => iso(*at.get(options)?),
         OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => iso((*at.get(options)?)?),
         OptionKind::Size(at, unit, _) => (at.get(options)? / unit.bytes()).to_string(),
-        OptionKind::Text(at, _) | OptionKind::Target(at) => quoted(at.get(options)?.as_deref()?),
+        OptionKind::Text(at, _) => quoted(at.get(options)?.as_deref()?),
+        OptionKind::Target(at) => quoted(at.get(options)?.as_deref()?),
         OptionKind::Status(at) => quoted(at.get(options)?.name()),
         OptionKind::AuthorizationRules(_) => return None,
     })

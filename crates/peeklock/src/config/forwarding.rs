@@ -1,7 +1,7 @@
 //! `forward_to` and `forward_dead_lettered_messages_to`: the targets of forwarding.
 
 use peeklock_access::forwarding_target;
-use peeklock_engine::same_name;
+use peeklock_engine::{ForwardingTarget, same_name};
 
 use super::entity;
 
@@ -10,7 +10,7 @@ use super::entity;
 ///
 /// # Errors
 /// A message for the end of a sentence about the value.
-pub(super) fn parse_target(text: &str, own_name: Option<&str>) -> Result<Option<Box<str>>, String> {
+pub(super) fn parse_target(text: &str, own_name: Option<&str>) -> Result<Option<ForwardingTarget>, String> {
     if text.is_empty() {
         return Ok(None);
     }

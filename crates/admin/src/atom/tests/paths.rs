@@ -1,8 +1,9 @@
 use axum::http::Method;
-use peeklock_access::{Resource, forwarding_target};
+use peeklock_access::Resource;
 use peeklock_engine::runtime::EntityKind;
+use peeklock_engine::{ForwardingTarget, TargetScheme};
 
-use crate::atom::path::{Spelling, Target, forward_url};
+use crate::atom::path::{Spelling, Target, forward_url, forwarding_target};
 use crate::rest::Operation;
 
 fn target(path: &str) -> Target {
@@ -52,8 +53,25 @@ fn urls_are_spelled_like_those_of_the_request() {
 
 #[test]
 fn a_target_of_forwarding_is_read_as_it_is_written() {
-    assert_eq!(forward_url("h:1", "a/b c"), "sb://h:1/a/b%20c");
-    assert_eq!(forwarding_target(&forward_url("h:1", "a%b c")).as_deref(), Some("a%b c"));
+    assert_eq!(forward_url("h:1", &"a/b c".into()), "sb://h:1/a/b%20c");
+    for scheme in [TargetScheme::Sb, TargetScheme::Https] {
+        let target = ForwardingTarget::new("a%b c", scheme);
+        assert_eq!(forwarding_target(&forward_url("h:1", &target)), Some(target));
+    }
+}
+
+#[test]
+fn a_target_of_forwarding_keeps_its_scheme() {
+    for (text, scheme) in [
+        ("a", TargetScheme::Sb),
+        ("sb://h/a", TargetScheme::Sb),
+        ("HTTPS://h/a", TargetScheme::Https),
+        ("sb://h/https://h/a", TargetScheme::Https),
+        ("https://h/sb://h/a", TargetScheme::Sb),
+        ("ü://h/a", TargetScheme::Sb),
+    ] {
+        assert_eq!(forwarding_target(text), Some(ForwardingTarget::new("a", scheme)), "{text}");
+    }
 }
 
 /// The audience of a token over AMQP and the path of a request must name the same resource.

@@ -143,6 +143,29 @@ async fn a_forwarding_entity_has_no_idle_limit_and_shows_its_target() {
 }
 
 #[tokio::test]
+async fn a_target_of_forwarding_is_returned_with_its_scheme() {
+    let broker = Broker::start().await;
+    assert_eq!(broker.create("/other", "<QueueDescription/>").await.status, 201);
+    for (given, returned) in [
+        ("other", "sb://localhost:5300/other"),
+        ("sb://elsewhere/other", "sb://localhost:5300/other"),
+        ("https://elsewhere/other", "https://localhost:5300/other"),
+    ] {
+        let properties = ["ForwardTo", "ForwardDeadLetteredMessagesTo"];
+        let elements = properties.map(|name| format!("<{name}>{given}</{name}>")).concat();
+        let description = format!("<QueueDescription>{elements}</QueueDescription>");
+        broker.create("/q", &description).await;
+        let updated = broker.update("/q", &description).await;
+        for answer in [updated, broker.get("/q").await] {
+            assert_eq!(
+                properties.map(|name| answer.text_of(name)),
+                [Some(returned.to_owned()), Some(returned.to_owned())]
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn keys_that_are_not_given_are_made_and_kept() {
     let rule = |keys: &str| {
         format!(

@@ -7,7 +7,9 @@ mod tests;
 
 use std::ops::RangeInclusive;
 
-use super::{AuthorizationRule, EntityStatus, QueueOptions, SubscriptionOptions, Tier, TopicOptions};
+use super::{
+    AuthorizationRule, EntityStatus, ForwardingTarget, QueueOptions, SubscriptionOptions, Tier, TopicOptions,
+};
 
 pub use self::rows::{AUTHORIZATION_RULES_MAX, OPTIONS, TIME_TO_LIVE_MS_MIN};
 
@@ -46,7 +48,7 @@ pub enum OptionKind {
     /// A text with its maximum number of characters; `None` for an empty one.
     Text(Fields<Option<Box<str>>>, usize),
     /// The name of another queue or topic.
-    Target(Fields<Option<Box<str>>>),
+    Target(Fields<Option<ForwardingTarget>>),
     /// Whether sending and receiving are allowed.
     Status(Fields<EntityStatus>),
     /// Shared access rules, at most [`AUTHORIZATION_RULES_MAX`].
@@ -222,7 +224,8 @@ impl EntityOption {
             OptionKind::Count(at, _) => O::field(at).is_some(),
             OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => O::field(at).is_some(),
             OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => O::field(at).is_some(),
-            OptionKind::Text(at, _) | OptionKind::Target(at) => O::field(at).is_some(),
+            OptionKind::Text(at, _) => O::field(at).is_some(),
+            OptionKind::Target(at) => O::field(at).is_some(),
             OptionKind::Status(at) => O::field(at).is_some(),
             OptionKind::AuthorizationRules(at) => O::field(at).is_some(),
         }
@@ -235,13 +238,14 @@ impl EntityOption {
             OptionKind::Count(at, _) => at.copy(from, to),
             OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => at.copy(from, to),
             OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => at.copy(from, to),
-            OptionKind::Text(at, _) | OptionKind::Target(at) => at.copy(from, to),
+            OptionKind::Text(at, _) => at.copy(from, to),
+            OptionKind::Target(at) => at.copy(from, to),
             OptionKind::Status(at) => at.copy(from, to),
             OptionKind::AuthorizationRules(at) => at.copy(from, to),
         }
     }
 
-    /// Whether it has the same value in both; true for kinds of entities without it.
+    /// Whether it has the same value in both; true for kinds of entities without it. The scheme of a target is no difference.
     #[must_use]
     pub fn is_equal<O: OptionSet>(&self, one: &O, other: &O) -> bool {
         match &self.kind {
@@ -249,7 +253,11 @@ impl EntityOption {
             OptionKind::Count(at, _) => at.get(one) == at.get(other),
             OptionKind::Duration(at, _) | OptionKind::Size(at, ..) => at.get(one) == at.get(other),
             OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => at.get(one) == at.get(other),
-            OptionKind::Text(at, _) | OptionKind::Target(at) => at.get(one) == at.get(other),
+            OptionKind::Text(at, _) => at.get(one) == at.get(other),
+            OptionKind::Target(at) => {
+                let target = |options| at.get(options).and_then(Option::as_deref);
+                target(one) == target(other)
+            }
             OptionKind::Status(at) => at.get(one) == at.get(other),
             OptionKind::AuthorizationRules(at) => at.get(one) == at.get(other),
         }

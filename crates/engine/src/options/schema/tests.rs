@@ -82,9 +82,8 @@ fn each_row_reads_and_writes_the_same_field() {
                 OptionKind::TimeToLive(at, _) | OptionKind::IdleTime(at) => {
                     *at.get_mut(&mut changed).unwrap() = Some(7);
                 }
-                OptionKind::Text(at, _) | OptionKind::Target(at) => {
-                    *at.get_mut(&mut changed).unwrap() = Some("x".into());
-                }
+                OptionKind::Text(at, _) => *at.get_mut(&mut changed).unwrap() = Some("x".into()),
+                OptionKind::Target(at) => *at.get_mut(&mut changed).unwrap() = Some("x".into()),
                 OptionKind::Status(at) => *at.get_mut(&mut changed).unwrap() = EntityStatus::Disabled,
                 OptionKind::AuthorizationRules(_) => continue,
             }

@@ -46,7 +46,10 @@ struct Targets {
 
 impl From<Targets> for Forwarding {
     fn from(Targets { forward_to, forward_dead_lettered_messages_to }: Targets) -> Self {
-        Self { forward_to, forward_dead_lettered_messages_to }
+        Self {
+            forward_to: forward_to.as_deref().map(Into::into),
+            forward_dead_lettered_messages_to: forward_dead_lettered_messages_to.as_deref().map(Into::into),
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use crate::stored::entity::{EntityRecord, read_entity, write_entity};
 use crate::stored::frame::testing::check_tolerance;
 use crate::stored::options::{StoredQueue, StoredSubscriptionOptions};
 use crate::{
-    AuthorizationRule, ClientAffinity, EntityOptions, EntityStatus, EntityTimes, Forwarding, Kept,
-    QueueOptions, Rights, Secret, SubscriptionOptions, Timestamp, TopicOptions,
+    AuthorizationRule, ClientAffinity, EntityOptions, EntityStatus, EntityTimes, Forwarding,
+    ForwardingTarget, Kept, QueueOptions, Rights, Secret, SubscriptionOptions, TargetScheme, Timestamp,
+    TopicOptions,
 };
 
 const TIMES: EntityTimes = EntityTimes { created_at: Timestamp(3), updated_at: Timestamp(4) };
@@ -163,9 +164,18 @@ fn kept() -> impl Strategy<Value = Kept> {
 }
 
 fn targets() -> impl Strategy<Value = Forwarding> {
-    (texts(), texts()).prop_map(|(forward_to, forward_dead_lettered_messages_to)| Forwarding {
+    (target(), target()).prop_map(|(forward_to, forward_dead_lettered_messages_to)| Forwarding {
         forward_to,
         forward_dead_lettered_messages_to,
+    })
+}
+
+/// Also names that could be taken for URLs.
+fn target() -> impl Strategy<Value = Option<ForwardingTarget>> {
+    let name = (prop_oneof![Just(""), Just("sb://"), Just("https://"), Just("x://")], texts());
+    let scheme = prop_oneof![Just(TargetScheme::Sb), Just(TargetScheme::Https)];
+    (name, scheme).prop_map(|((start, text), scheme)| {
+        text.map(|text: Box<str>| ForwardingTarget::new(format!("{start}{text}"), scheme))
     })
 }
 

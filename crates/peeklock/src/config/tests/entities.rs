@@ -91,9 +91,8 @@ fn with_another<O: OptionSet>(option: &EntityOption) -> O {
             set(at, &mut options, |length_ms| *length_ms = Some(HOUR_MS));
         }
         OptionKind::Size(at, unit, _) => set(at, &mut options, |bytes| *bytes = 7 * unit.bytes()),
-        OptionKind::Text(at, _) | OptionKind::Target(at) => {
-            set(at, &mut options, |text| *text = Some("other".into()));
-        }
+        OptionKind::Text(at, _) => set(at, &mut options, |text| *text = Some("other".into())),
+        OptionKind::Target(at) => set(at, &mut options, |target| *target = Some("other".into())),
         OptionKind::Status(at) => set(at, &mut options, |status| *status = EntityStatus::Disabled),
         // Their keys must not be in any output.
         OptionKind::AuthorizationRules(_) => {}
