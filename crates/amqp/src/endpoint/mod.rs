@@ -156,6 +156,15 @@ pub enum Event {
         /// All frames joined; a slice of the input when there was one frame.
         payload: Bytes,
     },
+    /// The endpoint refused a delivery of a transaction: it was too large, or memory was short. Its outcome is sent.
+    Refused {
+        /// The link.
+        link: LinkId,
+        /// The id of the transaction.
+        txn_id: Bytes,
+        /// The reason.
+        error: Error,
+    },
     /// The peer changed the credit of a link we send on.
     Credit {
         /// The link.

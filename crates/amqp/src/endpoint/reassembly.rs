@@ -75,6 +75,14 @@ impl Partial {
         self.settled
     }
 
+    /// The id of the transaction that the delivery belongs to.
+    pub(super) fn txn_id(&self) -> Option<&Bytes> {
+        match self.state.as_deref() {
+            Some(DeliveryState::Transactional { txn_id, .. }) => Some(txn_id),
+            _ => None,
+        }
+    }
+
     /// Adds a frame of a delivery of at most `bytes_max` bytes. Settled on any frame means settled (part 2.7.5); Python
     /// repeats delivery-id and tag on each.
     pub(super) fn append(&mut self, transfer: Transfer, payload: &[u8], bytes_max: usize) {

@@ -92,17 +92,17 @@ impl ConnectionHandler {
             let transfer = (delivery, state.as_ref());
             let result = self.management_request(reply_to.session, &target, transfer, &payload, connection);
             if let Err(fault) = result {
-                self.reject(delivery, &fault, connection);
+                self.refuse(delivery, state.as_ref(), &fault, connection);
             }
         }
     }
 
     /// Refuses requests that have waited too long.
     pub(super) fn refuse_early(&mut self, connection: &mut Connection, now: NowMs) {
-        while let Some(EarlyRequest { reply_to, delivery, payload, .. }) = self.early.pop_due(now) {
+        while let Some(EarlyRequest { reply_to, delivery, state, payload, .. }) = self.early.pop_due(now) {
             tracing::debug!(node = %reply_to.node, "a request was refused: no link to respond on");
             self.forget_early(delivery, &payload);
-            self.reject(delivery, &no_response_link(), connection);
+            self.refuse(delivery, state.as_ref(), &no_response_link(), connection);
         }
     }
 

@@ -94,11 +94,7 @@ impl ConnectionHandler {
             Some(DeliveryState::Transactional { txn_id, .. }) => Some(txn_id),
             _ => None,
         };
-        let request = Request::decode(payload).inspect_err(|fault| {
-            if let Some(txn_id) = txn_id {
-                self.fail_transaction(txn_id, fault);
-            }
-        })?;
+        let request = Request::decode(payload)?;
         let reply_to = reply_to(session, &target.entity.node, Dialect::Management, &request);
         if self.response_link(&reply_to).is_none() {
             let early = EarlyRequest {

@@ -62,7 +62,7 @@ impl ConnectionHandler {
                 connection.detach(link, Some(error));
                 self.detached(link);
             }
-            self.reject(delivery, &fault, connection);
+            self.refuse(delivery, state.as_deref(), &fault, connection);
         }
     }
 
@@ -158,6 +158,21 @@ impl ConnectionHandler {
                 }
             }
         }
+    }
+
+    /// [`Self::reject`] for a delivery with this state: if it belongs to a transaction, that can't be committed any more.
+    pub(super) fn refuse(
+        &mut self,
+        delivery: Option<IncomingId>,
+        state: Option<&DeliveryState>,
+        fault: &Fault,
+        connection: &mut Connection,
+    ) {
+        let Some(DeliveryState::Transactional { txn_id, .. }) = state else {
+            return self.reject(delivery, fault, connection);
+        };
+        self.fail_transaction(txn_id, fault);
+        self.answer_transfer(txn_id, delivery, Err(fault.clone()), connection);
     }
 
     /// Answers a delivery with a rejection, never with another outcome: N treats any other as a rejection without a

@@ -74,6 +74,7 @@ impl Links {
             Event::Detached { link, error, .. } => self.get(link).end = Some(answer(error)),
             Event::Ending { link, .. } => endpoint.release_end(link, None),
             Event::Credit { .. }
+            | Event::Refused { .. }
             | Event::Opened(_)
             | Event::Closed { .. }
             | Event::Authenticate { .. }

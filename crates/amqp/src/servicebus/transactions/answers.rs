@@ -97,7 +97,7 @@ impl ConnectionHandler {
         entity.named(fault, false, &self.config.namespace)
     }
 
-    pub(super) fn answer_transfer(
+    pub(in crate::servicebus) fn answer_transfer(
         &mut self,
         txn_id: &Bytes,
         delivery: Option<IncomingId>,

@@ -199,6 +199,7 @@ impl ConnectionHandler {
             | Event::Detached { link, .. } => self.concern_of(*link),
             Event::Authenticate { .. }
             | Event::Opened(_)
+            | Event::Refused { .. }
             | Event::Settled { .. }
             | Event::Updated { .. }
             | Event::Drained { .. }

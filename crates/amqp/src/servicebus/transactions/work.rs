@@ -18,7 +18,7 @@ use crate::servicebus::management;
 use crate::servicebus::pending::Pending;
 use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
-use crate::wire::performative::DeliveryState;
+use crate::wire::performative::{DeliveryState, Error};
 
 /// Smallest content that is not copied when it becomes part of a transaction, in bytes: it is not much smaller than the
 /// buffer in which it arrived.
@@ -188,6 +188,12 @@ impl ConnectionHandler {
         if let Ok(id) = TxnId::try_from(&txn_id[..]) {
             self.transactions.table.fail(id, fault);
         }
+    }
+
+    /// Handles a delivery of a transaction that the endpoint refused: Java treats every answer to it as success.
+    pub(in crate::servicebus) fn lost_work(&mut self, txn_id: &Bytes, error: Error) {
+        let reason = error.description.unwrap_or(error.condition);
+        self.fail_transaction(txn_id, &Fault::Argument(reason.to_string()));
     }
 
     fn enlist(&mut self, txn_id: &Bytes, root: &Arc<str>, weight: Weight) -> Result<TxnId, Fault> {

@@ -2,11 +2,13 @@
 
 use peeklock_engine::runtime::Response;
 
-use super::super::harness::Harness;
+use super::super::harness::{Harness, message, plain_attach};
 use super::acting::{condition, in_transaction};
 use crate::servicebus::*;
-use crate::wire::performative::DeliveryState;
+use crate::wire::performative::{Attach, DeliveryState, Role};
 
+/// More than the largest message of the queues of the harness, in bytes.
+const MESSAGE_BYTES_MAX: usize = 2 << 20;
 const TIMEOUT: &str = "amqp:transaction:timeout";
 
 #[test]
@@ -145,4 +147,37 @@ fn open_transactions_count_as_memory_and_are_aborted_when_it_is_short() {
     harness.committed(tag, Ok(()));
     assert_eq!(harness.broker.unanswered().bytes, 0);
     assert_eq!(harness.outcome(), Some(DeliveryState::Accepted));
+}
+
+/// Java treats every answer to a message in a transaction as success.
+#[test]
+fn a_message_that_is_refused_before_it_is_complete_fails_its_transaction() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "fits");
+    harness.send_work(sender, &txn_id, &"x".repeat(MESSAGE_BYTES_MAX));
+    let DeliveryState::Transactional { outcome, .. } = harness.outcome().unwrap() else {
+        panic!("transactional")
+    };
+    assert_eq!(condition(&outcome.unwrap()), "amqp:link:message-size-exceeded");
+    assert_eq!(harness.broker.unanswered().kept_bytes, 0);
+    let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
+    assert_eq!(condition(&outcome), "amqp:transaction:rollback");
+    assert!(harness.commits().is_empty());
+}
+
+#[test]
+fn a_message_without_a_valid_destination_fails_its_transaction() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    let relay = harness.attach(Attach { target: None, ..plain_attach("relay", Role::Sender, "relay", "") });
+    let txn_id = harness.declare(coordinator);
+    harness.send_work_of(relay, &txn_id, message("to nobody"));
+    let DeliveryState::Transactional { outcome, .. } = harness.outcome().unwrap() else {
+        panic!("transactional")
+    };
+    assert_eq!(condition(&outcome.unwrap()), "com.microsoft:argument-error");
+    let outcome = harness.discharge(coordinator, &txn_id, false).unwrap();
+    assert_eq!(condition(&outcome), "amqp:transaction:rollback");
 }
