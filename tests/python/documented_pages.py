@@ -173,7 +173,7 @@ PAGES = {
                 'with client, client.get_queue_sender("orders") as sender: sender.send_messages(ServiceBusMessage("over a WebSocket"))',
             ),
             "js": (
-                "const message = {}; let settled; const receiver = { deadLetterMessage: async (one) => { settled = one; } };",
+                "const message = {}; let settled; const receiver = { deadLetterMessage: async (one) => { settled = one; }, close: async () => {} };",
                 'if (settled !== message) throw new Error("not settled");',
             ),
         },

@@ -25,6 +25,8 @@ mod sending;
 mod settling;
 #[path = "model/step.rs"]
 mod step;
+#[path = "model/transacting.rs"]
+mod transacting;
 
 use client::Client;
 use messages::{Messages, Place};

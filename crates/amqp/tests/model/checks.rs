@@ -6,7 +6,7 @@ use peeklock_amqp::wire::performative::{
 };
 
 use super::client::Client;
-use super::link::{Delivery, Partial, Phase, Side, distance};
+use super::link::{Delivery, Partial, Phase, Purpose, Side, distance};
 use super::messages::{Place, Verdict, decode};
 
 impl Verdict {
@@ -54,6 +54,8 @@ impl Client<'_> {
             assert!(session.sent.is_empty(), "deliveries {:?} are not answered", session.sent.keys());
             let waiting: Vec<_> = session.unsettled.iter().filter(|(_, d)| d.verdict.is_some()).collect();
             assert!(waiting.is_empty(), "{} dispositions are not answered", waiting.len());
+            let committed = session.unsettled.values().filter(|delivery| delivery.is_committed).count();
+            assert_eq!(committed, 0, "deliveries of a committed transaction are not settled");
         }
         for (key, link) in self.links.iter_mut().enumerate() {
             let window = self.sessions[link.session].window;
@@ -226,20 +228,31 @@ impl Client<'_> {
         assert!(settled || until.is_some());
         let number = self.messages.delivered(message, until);
         if !settled && self.links[link].phase == Phase::Attached {
-            let delivery = Delivery { link, message, number, verdict: None };
+            let delivery = Delivery { link, message, number, verdict: None, work: None, is_committed: false };
             self.sessions[session].unsettled.insert(delivery_id, delivery);
         }
     }
 
     fn answered(&mut self, session: usize, disposition: &Disposition) {
-        assert!(disposition.settled);
         let state = disposition.state.as_ref().expect("a state");
         let last = disposition.last.unwrap_or(disposition.first);
         let mut id = disposition.first;
         loop {
             match disposition.role {
-                Role::Receiver => self.send_answered(session, id, state),
-                Role::Sender => self.verdict_answered(session, id, state),
+                Role::Receiver => {
+                    assert!(disposition.settled);
+                    self.send_answered(session, id, state);
+                }
+                Role::Sender => match state {
+                    DeliveryState::Transactional { txn_id, outcome } => {
+                        let outcome = outcome.as_deref().expect("an outcome");
+                        self.work_answered((session, id), txn_id, outcome, disposition.settled);
+                    }
+                    _ => {
+                        assert!(disposition.settled);
+                        self.verdict_answered(session, id, state);
+                    }
+                },
             }
             if id == last {
                 return;
@@ -250,6 +263,22 @@ impl Client<'_> {
 
     fn send_answered(&mut self, session: usize, id: u32, state: &DeliveryState) {
         let Some(sent) = self.sessions[session].sent.remove(&id) else { return };
+        let state = match (sent.purpose, state) {
+            (Purpose::Work(number), DeliveryState::Transactional { txn_id, outcome }) => {
+                assert_eq!(self.transactions[number].id.as_ref(), Some(txn_id));
+                let outcome = outcome.as_deref().expect("an outcome");
+                if self.transactions[number].may_refuse() && matches!(outcome, DeliveryState::Rejected(_)) {
+                    return;
+                }
+                outcome
+            }
+            (Purpose::Declare(number), DeliveryState::Declared { txn_id }) => {
+                self.transactions[number].id = Some(txn_id.clone());
+                return;
+            }
+            (Purpose::Message | Purpose::Discharge, state) => state,
+            other => panic!("{other:?}"),
+        };
         match state {
             DeliveryState::Accepted => assert!(sent.is_valid, "a message that is too large is accepted"),
             DeliveryState::Rejected(Some(error)) => assert!(!sent.is_valid, "{error:?}"),

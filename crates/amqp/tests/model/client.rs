@@ -10,6 +10,7 @@ use super::link::{Link, Phase, Receives, Sends, Sent, Session, Side};
 use super::messages::{Messages, Place};
 use super::pipe::{Broker, Pipe};
 use super::step::{Setup, Step};
+use super::transacting::Transaction;
 
 /// Number of sessions at a time.
 const SESSIONS_MAX: usize = 3;
@@ -24,6 +25,8 @@ pub(crate) struct Client<'a> {
     /// All sessions and links that ever existed.
     pub(crate) sessions: Vec<Session>,
     pub(crate) links: Vec<Link>,
+    /// All transactions that were ever declared.
+    pub(crate) transactions: Vec<Transaction>,
     /// The broker's channels.
     pub(crate) channels: BTreeMap<u16, usize>,
     /// Whether bytes are collected.
@@ -33,8 +36,8 @@ pub(crate) struct Client<'a> {
 impl<'a> Client<'a> {
     pub(crate) async fn new(broker: &'a Broker, setup: Setup, messages: Messages) -> Self {
         let pipe = broker.connect(setup.frame_bytes_max).await;
-        let (sessions, links, channels) = Default::default();
-        Self { broker, pipe, setup, messages, sessions, links, channels, is_corked: false }
+        let (sessions, links, transactions, channels) = Default::default();
+        Self { broker, pipe, setup, messages, sessions, links, transactions, channels, is_corked: false }
     }
 
     pub(crate) async fn follow(&mut self, steps: &[Step]) {
@@ -58,6 +61,9 @@ impl<'a> Client<'a> {
                 }
             }
             Step::AttachSender { session } => self.attach_sender(session),
+            Step::AttachCoordinator { session } => self.attach_coordinator(session),
+            Step::Declare { link } => self.declare(link),
+            Step::Discharge { transaction, fail } => self.discharge(transaction, fail),
             Step::Detach { link, again } => self.detach(link, again),
             Step::Credit { link, credit, drain } => {
                 if let Some(link) = self.pick_link(link, |link| link.receives().is_some()) {
@@ -69,13 +75,16 @@ impl<'a> Client<'a> {
                     self.open_window(session, frames);
                 }
             }
-            Step::Send { link, bytes, settled, batch, frames_now } => {
-                self.send(link, bytes, settled, batch, frames_now);
+            Step::Send { link, bytes, settled, batch, frames_now, work } => {
+                self.send(link, (bytes, settled, batch), frames_now, work);
             }
             Step::SendMore { link, frames } => self.send_more(link, frames),
             Step::Abort { link } => self.abort(link),
             Step::Settle { session, first, count, verdict, settled } => {
                 self.settle(session, (first, count), verdict, settled);
+            }
+            Step::SettleWork { session, delivery, verdict, transaction } => {
+                self.settle_work(session, delivery, verdict, transaction);
             }
             Step::Forget { session, first } => self.forget(session, first),
             Step::Pause { ms } => self.pause(ms).await,
@@ -182,6 +191,7 @@ impl<'a> Client<'a> {
         for sent in gone.into_values() {
             self.messages.stored(&sent.messages, sent.is_valid);
         }
+        self.roll_back_of(key);
     }
 
     pub(crate) fn attach_receiver(
@@ -201,13 +211,13 @@ impl<'a> Client<'a> {
     fn attach_sender(&mut self, session: u8) {
         let Some(session) = self.pick_session(session) else { return };
         let delivery_count = if self.setup.wraps { u32::MAX - 1 } else { 0 };
-        let side = Side::Sends(Sends { delivery_count, credit: 0, is_doomed: false, partial: None });
-        if let Some(key) = self.add_link(session, side, None) {
+        let side = Sends { delivery_count, credit: 0, is_doomed: false, coordinates: false, partial: None };
+        if let Some(key) = self.add_link(session, Side::Sends(side), None) {
             self.say_attach(key, false, "q");
         }
     }
 
-    fn add_link(&mut self, session: usize, side: Side, name: Option<String>) -> Option<usize> {
+    pub(crate) fn add_link(&mut self, session: usize, side: Side, name: Option<String>) -> Option<usize> {
         let ours = |link: &&Link| link.is_ours();
         if self.links.iter().filter(ours).count() == LINKS_MAX {
             return None;
@@ -229,9 +239,13 @@ impl<'a> Client<'a> {
         Some(key)
     }
 
-    fn say_attach(&mut self, key: usize, second: bool, address: &str) {
+    pub(crate) fn say_attach(&mut self, key: usize, second: bool, address: &str) {
         let link = &self.links[key];
         let node = Terminus { address: Some(address.into()), ..Terminus::default() };
+        let target = match &link.side {
+            Side::Sends(side) if side.coordinates => Target::Coordinator(Vec::new()),
+            _ => Target::Node(node.clone()),
+        };
         let (role, deletes, count) = match &link.side {
             Side::Receives(side) => (Role::Receiver, side.deletes, None),
             Side::Sends(side) => (Role::Sender, false, Some(side.delivery_count)),
@@ -242,8 +256,8 @@ impl<'a> Client<'a> {
             role,
             snd_settle_mode: if deletes { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled },
             rcv_settle_mode: if second { ReceiverSettleMode::Second } else { ReceiverSettleMode::First },
-            source: Some(node.clone()),
-            target: Some(Target::Node(node)),
+            source: Some(node),
+            target: Some(target),
             resumes: false,
             initial_delivery_count: count,
             max_message_size: None,
@@ -259,7 +273,7 @@ impl<'a> Client<'a> {
     fn detach(&mut self, number: u8, again: bool) {
         let Some(key) = self.pick_link(number, |_| true) else { return };
         let (session, handle) = (self.links[key].session, self.links[key].handle);
-        if self.links[key].sends().is_some() {
+        if self.links[key].receives().is_none() {
             self.forget_link(key);
         } else {
             self.sessions[session].unsettled.retain(|_, delivery| delivery.link != key);
@@ -273,9 +287,9 @@ impl<'a> Client<'a> {
         let wraps = self.setup.wraps;
         let side = match &self.links[key].side {
             Side::Receives(side) => Side::Receives(Receives { deletes: side.deletes, ..Receives::default() }),
-            Side::Sends(_) => {
-                let delivery_count = if wraps { u32::MAX } else { 0 };
-                Side::Sends(Sends { delivery_count, credit: 0, is_doomed: false, partial: None })
+            Side::Sends(side) => {
+                let (delivery_count, coordinates) = (if wraps { u32::MAX } else { 0 }, side.coordinates);
+                Side::Sends(Sends { delivery_count, credit: 0, is_doomed: false, coordinates, partial: None })
             }
         };
         let name = Some(self.links[key].name.clone());

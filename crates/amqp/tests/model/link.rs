@@ -29,13 +29,35 @@ pub(crate) struct Delivery {
     pub(crate) number: DeliveryNumber,
     /// Our verdict, and whether the lock was valid: the broker's answer must agree.
     pub(crate) verdict: Option<(Verdict, bool)>,
+    /// The transaction in which it is settled.
+    pub(crate) work: Option<usize>,
+    /// Whether that transaction is committed.
+    pub(crate) is_committed: bool,
+}
+
+impl Delivery {
+    pub(crate) fn is_open(&self) -> bool {
+        self.verdict.is_none() && self.work.is_none()
+    }
 }
 
 /// A delivery sent and not answered.
 pub(crate) struct Sent {
     pub(crate) link: usize,
+    /// Messages that are stored when it is answered.
     pub(crate) messages: Vec<u32>,
     pub(crate) is_valid: bool,
+    pub(crate) purpose: Purpose,
+}
+
+/// What a delivery is for, with the number of its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Message,
+    /// A message in a transaction.
+    Work(usize),
+    Declare(usize),
+    Discharge,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +110,8 @@ pub(crate) struct Sends {
     pub(crate) credit: u32,
     /// Whether the broker ends the link, because of a settled message that is too large: later ones are ignored.
     pub(crate) is_doomed: bool,
+    /// Whether it is a link to the coordinator.
+    pub(crate) coordinates: bool,
     /// The rest of a delivery of which some frames are sent.
     pub(crate) partial: Option<Rest>,
 }
@@ -98,6 +122,8 @@ pub(crate) struct Rest {
     pub(crate) settled: bool,
     pub(crate) messages: Vec<u32>,
     pub(crate) is_valid: bool,
+    /// The transaction it belongs to, with the number of the transaction.
+    pub(crate) work: Option<(usize, Bytes)>,
 }
 
 impl Link {
@@ -108,10 +134,19 @@ impl Link {
         }
     }
 
+    /// The state of a link on which we send messages.
     pub(crate) fn sends(&mut self) -> Option<&mut Sends> {
         match &mut self.side {
-            Side::Sends(side) => Some(side),
-            Side::Receives(_) => None,
+            Side::Sends(side) if !side.coordinates => Some(side),
+            _ => None,
+        }
+    }
+
+    /// The state of a link to the coordinator.
+    pub(crate) fn coordinates(&mut self) -> Option<&mut Sends> {
+        match &mut self.side {
+            Side::Sends(side) if side.coordinates => Some(side),
+            _ => None,
         }
     }
 

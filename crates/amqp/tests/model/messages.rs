@@ -14,6 +14,8 @@ pub(crate) type DeliveryNumber = u64;
 pub(crate) enum Place {
     /// On its way to the broker.
     Sent,
+    /// Sent in a transaction that is open.
+    Staged,
     /// Available to receivers.
     Available,
     /// Locked by a delivery until a time in milliseconds.
@@ -69,9 +71,14 @@ impl Messages {
         number
     }
 
+    /// Whether a delivery still holds the lock.
+    pub(crate) fn holds(&self, id: u32, number: DeliveryNumber) -> bool {
+        matches!(self.places[&id], Place::Locked(holder, _) if holder == number)
+    }
+
     /// Applies a verdict if the delivery still holds the lock; returns whether it does.
     pub(crate) fn settle(&mut self, id: u32, number: DeliveryNumber, verdict: Verdict) -> bool {
-        if !matches!(self.places[&id], Place::Locked(holder, _) if holder == number) {
+        if !self.holds(id, number) {
             return false;
         }
         self.set(

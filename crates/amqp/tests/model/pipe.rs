@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use peeklock_access::Access;
 use peeklock_amqp::endpoint::Config;
 use peeklock_amqp::server::{Connections, ListenerOptions, Peer};
-use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
+use peeklock_amqp::servicebus::{DialectConfig, ServiceBus, TransactionLimits};
 use peeklock_amqp::wire::frame::{FrameHeader, decode_body, encode_frame, encode_heartbeat};
 use peeklock_amqp::wire::performative::{Open, Performative};
 use peeklock_engine::runtime::{Clock, ManualClock, Namespace, NamespaceOptions};
@@ -56,7 +56,9 @@ impl Broker {
 
     /// Opens a connection of a client with this max-frame-size.
     pub(crate) async fn connect(&self, frame_bytes_max: u32) -> Pipe {
-        let config = DialectConfig { seed: Some(1), ..DialectConfig::default() };
+        let transactions =
+            TransactionLimits { time_out_ms: u64::MAX, messages_max: 10_000, ..TransactionLimits::default() };
+        let config = DialectConfig { seed: Some(1), transactions, ..DialectConfig::default() };
         let bus = ServiceBus::new(Arc::new(self.namespace.clone()), Access::open(), config);
         let endpoint = Config { max_frame_size: frame_bytes_max, sasl_optional: true, ..Config::default() };
         let options = ListenerOptions { connections_max: 1, endpoint, grace_ms: 0 };

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use peeklock_amqp::wire::performative::{Performative, Tag, Transfer};
 
 use super::client::Client;
-use super::link::{Link, Rest, Sent};
+use super::link::{Link, Purpose, Rest, Sent};
 use super::messages::{Place, encode, encode_batch};
 use super::pipe::MESSAGE_BYTES_MAX;
+use super::transacting::in_transaction;
 
 /// Bytes of a transfer frame around its payload, at most.
 const TRANSFER_BYTES: usize = 80;
@@ -14,10 +15,18 @@ const TRANSFER_BYTES: usize = 80;
 const BATCH: u32 = 0x8001_3700;
 
 impl Client<'_> {
-    pub(crate) fn send(&mut self, number: u8, bytes: usize, settled: bool, batch: u8, frames_now: u8) {
+    pub(crate) fn send(
+        &mut self,
+        number: u8,
+        (bytes, settled, batch): (usize, bool, u8),
+        frames_now: u8,
+        work: Option<u8>,
+    ) {
         let may_send =
             |link: &mut Link| link.sends().is_some_and(|side| side.credit > 0 && side.partial.is_none());
         let Some(key) = self.pick_link(number, may_send) else { return };
+        let work = work.and_then(|number| self.pick_transaction(number));
+        let settled = settled && work.is_none();
         let messages: Vec<u32> = (0..batch.max(1)).map(|_| self.messages.create()).collect();
         let payload = match batch {
             0 => encode(messages[0], bytes),
@@ -31,7 +40,7 @@ impl Client<'_> {
         side.credit -= 1;
         side.delivery_count = side.delivery_count.wrapping_add(1);
         let is_valid = is_valid && !side.is_doomed;
-        side.partial = Some(Rest { payload, delivery_id, settled, messages, is_valid });
+        side.partial = Some(Rest { payload, delivery_id, settled, messages, is_valid, work });
         let format = if batch == 0 { 0 } else { BATCH };
         self.frame(key, Some(format));
         self.frames(key, frames_now);
@@ -65,24 +74,34 @@ impl Client<'_> {
             delivery_tag: format.map(|_| Tag::from_slice(&rest.delivery_id.to_be_bytes())),
             message_format: format,
             settled: Some(rest.settled),
+            state: rest.work.as_ref().map(|(_, id)| Box::new(in_transaction(id, None))),
             more,
             ..Transfer::default()
         };
         if !more {
-            let Some(Rest { delivery_id, settled, messages, is_valid, .. }) = side.partial.take() else {
+            let Some(Rest { delivery_id, settled, messages, is_valid, work, .. }) = side.partial.take()
+            else {
                 return;
             };
-            if settled {
+            if let Some((number, _)) = work {
+                let is_ignored = side.is_doomed;
+                let is_valid = self.staged(number, &messages, is_valid, is_ignored);
+                let purpose = Purpose::Work(number);
+                let sent = Sent { link: key, messages: Vec::new(), is_valid, purpose };
+                self.sessions[session].sent.insert(delivery_id, sent);
+            } else if settled {
                 side.is_doomed |= !is_valid;
                 self.messages.stored(&messages, is_valid);
             } else {
-                self.sessions[session].sent.insert(delivery_id, Sent { link: key, messages, is_valid });
+                self.sessions[session]
+                    .sent
+                    .insert(delivery_id, Sent { link: key, messages, is_valid, purpose: Purpose::Message });
             }
         }
         self.say_transfer(session, transfer, &chunk);
     }
 
-    fn say_transfer(&mut self, session: usize, transfer: Transfer, payload: &Bytes) {
+    pub(crate) fn say_transfer(&mut self, session: usize, transfer: Transfer, payload: &Bytes) {
         let session = &mut self.sessions[session];
         session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
         self.pipe.say(session.channel, Performative::Transfer(transfer), payload);

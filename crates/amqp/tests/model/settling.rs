@@ -9,8 +9,8 @@ use super::messages::Verdict;
 
 impl Client<'_> {
     /// A delivery without a verdict, chosen by a number.
-    fn unsettled(&self, session: usize, number: u8) -> Option<u32> {
-        let open = self.sessions[session].unsettled.iter().filter(|(_, delivery)| delivery.verdict.is_none());
+    pub(crate) fn unsettled(&self, session: usize, number: u8) -> Option<u32> {
+        let open = self.sessions[session].unsettled.iter().filter(|(_, delivery)| delivery.is_open());
         let open: Vec<u32> = open.map(|(&id, _)| id).collect();
         (!open.is_empty()).then(|| open[usize::from(number) % open.len()])
     }
@@ -21,7 +21,7 @@ impl Client<'_> {
         let unsettled = &mut self.sessions[key].unsettled;
         let mut last = first;
         for id in first..first.saturating_add(u32::from(count)) {
-            let Some(delivery) = unsettled.get_mut(&id).filter(|d| d.verdict.is_none()) else { break };
+            let Some(delivery) = unsettled.get_mut(&id).filter(|d| d.is_open()) else { break };
             let holds = self.messages.settle(delivery.message, delivery.number, verdict);
             delivery.verdict = Some((verdict, holds));
             last = id;
@@ -42,7 +42,7 @@ impl Client<'_> {
         self.say_disposition(key, first..=first, true, None);
     }
 
-    fn say_disposition(
+    pub(crate) fn say_disposition(
         &mut self,
         session: usize,
         ids: RangeInclusive<u32>,

@@ -19,6 +19,17 @@ pub(crate) enum Step {
     AttachSender {
         session: u8,
     },
+    AttachCoordinator {
+        session: u8,
+    },
+    Declare {
+        link: u8,
+    },
+    /// Commits a transaction or rolls it back.
+    Discharge {
+        transaction: u8,
+        fail: bool,
+    },
     Detach {
         link: u8,
         again: bool,
@@ -39,6 +50,8 @@ pub(crate) enum Step {
         settled: bool,
         batch: u8,
         frames_now: u8,
+        /// The transaction it belongs to.
+        work: Option<u8>,
     },
     /// Further frames of the message begun on a link.
     SendMore {
@@ -54,6 +67,13 @@ pub(crate) enum Step {
         count: u8,
         verdict: Verdict,
         settled: bool,
+    },
+    /// Settles a delivery in a transaction.
+    SettleWork {
+        session: u8,
+        delivery: u8,
+        verdict: Verdict,
+        transaction: u8,
     },
     /// Settles without an outcome.
     Forget {
@@ -93,13 +113,15 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         2 => 400..3_000_usize,
         1 => 8_185..8_200_usize,
     ];
-    let verdict = prop_oneof![
-        4 => Just(Verdict::Complete),
-        1 => Just(Verdict::Release),
-        1 => Just(Verdict::Abandon),
-        1 => Just(Verdict::Defer),
-        1 => Just(Verdict::DeadLetter),
-    ];
+    let verdict = || {
+        prop_oneof![
+            4 => Just(Verdict::Complete),
+            1 => Just(Verdict::Release),
+            1 => Just(Verdict::Abandon),
+            1 => Just(Verdict::Defer),
+            1 => Just(Verdict::DeadLetter),
+        ]
+    };
     prop_oneof![
         1 => Just(Step::Begin),
         1 => any::<u8>().prop_map(Step::End),
@@ -112,13 +134,20 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(link, credit, drain)| Step::Credit { link, credit, drain }),
         4 => (any::<u8>(), prop_oneof![1..4_u32, Just(2_048)])
             .prop_map(|(session, frames)| Step::Window { session, frames }),
-        10 => (any::<u8>(), bytes, prop::bool::weighted(0.2), prop_oneof![3 => Just(0_u8), 1 => 1..6_u8], 0..4_u8).prop_map(
-            |(link, bytes, settled, batch, frames_now)| Step::Send { link, bytes, settled, batch, frames_now }
+        10 => (any::<u8>(), bytes, prop::bool::weighted(0.2), prop_oneof![3 => Just(0_u8), 1 => 1..6_u8], 0..4_u8, prop::option::weighted(0.5, any::<u8>())).prop_map(
+            |(link, bytes, settled, batch, frames_now, work)| Step::Send { link, bytes, settled, batch, frames_now, work }
         ),
         4 => (any::<u8>(), 1..30_u8).prop_map(|(link, frames)| Step::SendMore { link, frames }),
         1 => any::<u8>().prop_map(|link| Step::Abort { link }),
-        8 => (any::<u8>(), any::<u8>(), 1..6_u8, verdict, any::<bool>()).prop_map(
+        8 => (any::<u8>(), any::<u8>(), 1..6_u8, verdict(), any::<bool>()).prop_map(
             |(session, first, count, verdict, settled)| Step::Settle { session, first, count, verdict, settled }
+        ),
+        1 => any::<u8>().prop_map(|session| Step::AttachCoordinator { session }),
+        1 => any::<u8>().prop_map(|link| Step::Declare { link }),
+        3 => (any::<u8>(), prop::bool::weighted(0.25))
+            .prop_map(|(transaction, fail)| Step::Discharge { transaction, fail }),
+        10 => (any::<u8>(), any::<u8>(), verdict(), any::<u8>()).prop_map(
+            |(session, delivery, verdict, transaction)| Step::SettleWork { session, delivery, verdict, transaction }
         ),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(session, first)| Step::Forget { session, first }),
         2 => prop_oneof![Just(500_u64), Just(31_000), Just(61_000)].prop_map(|ms| Step::Pause { ms }),

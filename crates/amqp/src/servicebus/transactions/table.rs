@@ -261,9 +261,11 @@ impl Table {
         Some((open, discharge))
     }
 
-    /// Rolls back the transactions that an ended coordinator link declared.
+    /// Rolls back the transactions that an ended coordinator link declared, except those to be discharged: that request
+    /// came first.
     pub(super) fn end_coordinator(&mut self, coordinator: LinkId) -> Vec<PeerSettledLocks> {
-        let declared = self.open.iter().filter(|(_, open)| open.coordinator == coordinator);
+        let declared =
+            self.open.iter().filter(|(_, open)| open.coordinator == coordinator && open.discharge.is_none());
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
         ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.peer_settled).collect()
     }

@@ -239,3 +239,18 @@ fn an_answer_for_a_transaction_that_is_gone_refuses_the_work() {
     assert_ne!(outcome, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
     assert_eq!(super::acting::condition(&outcome), "amqp:transaction:unknown-id");
 }
+
+#[test]
+fn a_commit_that_was_requested_before_the_end_of_its_coordinator_link_is_carried_out() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "slow");
+    let (tag, _) = harness.asked();
+    assert_eq!(harness.discharge(coordinator, &txn_id, false), None, "not before its work is answered");
+    harness.client.detach(coordinator, None);
+    harness.pump();
+    harness.answer(tag, Response::Provisional(Ok(SmallVec::new())));
+    assert_eq!(harness.outcome(), Some(in_transaction(&txn_id, Some(DeliveryState::Accepted))));
+    assert_eq!(harness.commits().len(), 1);
+}
