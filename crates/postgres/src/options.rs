@@ -35,6 +35,9 @@ pub enum OptionsError {
     /// It is not a PostgreSQL URL.
     #[error("the database URL must begin with postgres:// or postgresql://")]
     Scheme,
+    /// It has characters that a URL writes with `%`.
+    #[error("the database URL has spaces, line ends or control characters; write them with %, as in %20")]
+    Characters,
     /// The client's parser rejects it.
     #[error("the database URL: {}", with_source(.0))]
     Url(tokio_postgres::Error),
@@ -49,7 +52,7 @@ pub enum OptionsError {
         /// The problem and its solution.
         reason: String,
     },
-    /// A certificate or key file can't be used.
+    /// A certificate, key or URL file can't be used.
     #[error("{parameter} {}: {reason}", path.display())]
     File {
         /// The parameter that names it.
@@ -75,7 +78,7 @@ pub(crate) enum Verification {
 }
 
 /// Options for TLS.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub(crate) verification: Verification,
     /// `None`: the authorities that the system trusts.
@@ -88,6 +91,8 @@ pub(crate) struct TlsOptions {
 #[derive(Clone)]
 pub struct DatabaseOptions {
     pub(crate) config: Config,
+    /// See [`Self::with_url_file`].
+    pub(crate) url_file: Option<PathBuf>,
     pub(crate) tls: TlsOptions,
     pub(crate) durability: Durability,
     pub(crate) schema: String,
@@ -120,6 +125,9 @@ impl DatabaseOptions {
         if !URL_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(OptionsError::Scheme);
         }
+        if url.chars().any(|char| char.is_control() || char.is_whitespace()) {
+            return Err(OptionsError::Characters);
+        }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut own = Own::default();
         let mut passed = Vec::new();
@@ -143,7 +151,7 @@ impl DatabaseOptions {
         config.ssl_mode(ssl_mode);
         let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         let (durability, schema, silence) = (Durability::default(), SCHEMA.to_owned(), SILENCE);
-        Ok(Self { config, tls, durability, schema, connect_timeout, silence })
+        Ok(Self { config, url_file: None, tls, durability, schema, connect_timeout, silence })
     }
 
     /// Sets the mechanism that makes commits survive; default [`Durability::Standby`].
@@ -157,6 +165,12 @@ impl DatabaseOptions {
     pub fn with_password(mut self, password: &str) -> Self {
         self.config.password(password);
         self
+    }
+
+    /// Sets the file that contained the URL: each connection uses the user and the password that the file has then.
+    #[must_use]
+    pub fn with_url_file(self, path: PathBuf) -> Self {
+        Self { url_file: Some(path), ..self }
     }
 
     /// Sets the time without a transferred byte after which a connection with a pending answer is abandoned; default 5
