@@ -90,7 +90,7 @@ mod tests {
         let path = folder.path().join("url");
         let options = DatabaseOptions::parse("postgres://app:old@h/d").unwrap().with_url_file(path.clone());
         let login = Login::new(&options);
-        let mut check = |text: &str, user: &str, password: &str, problem: &str| {
+        let check = |text: &str, user: &str, password: &str, problem: &str| {
             fs::write(&path, text).unwrap();
             let config = login.config(&options);
             assert_eq!(config.get_user(), Some(user), "{text}");
