@@ -42,7 +42,7 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database with these `options`. Reads certificate files now; they and the file of the URL are read again for each
+    /// A database with these `options`. Reads certificate files now; they and the source of the URL are read again for each
     /// connection. Does not connect yet.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -52,7 +53,7 @@ pub enum OptionsError {
         /// The problem and its solution.
         reason: String,
     },
-    /// A certificate, key or URL file can't be used.
+    /// A certificate or key file can't be used.
     #[error("{parameter} {}: {reason}", path.display())]
     File {
         /// The parameter that names it.
@@ -87,12 +88,14 @@ pub(crate) struct TlsOptions {
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// Returns the present URL, as a file has it.
+pub(crate) type UrlSource = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
+
 /// Options of a database. Their `Debug` form omits the password.
 #[derive(Clone)]
 pub struct DatabaseOptions {
     pub(crate) config: Config,
-    /// See [`Self::with_url_file`].
-    pub(crate) url_file: Option<PathBuf>,
+    pub(crate) url_source: Option<UrlSource>,
     pub(crate) tls: TlsOptions,
     pub(crate) durability: Durability,
     pub(crate) schema: String,
@@ -151,7 +154,7 @@ impl DatabaseOptions {
         config.ssl_mode(ssl_mode);
         let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         let (durability, schema, silence) = (Durability::default(), SCHEMA.to_owned(), SILENCE);
-        Ok(Self { config, url_file: None, tls, durability, schema, connect_timeout, silence })
+        Ok(Self { config, url_source: None, tls, durability, schema, connect_timeout, silence })
     }
 
     /// Sets the mechanism that makes commits survive; default [`Durability::Standby`].
@@ -167,10 +170,10 @@ impl DatabaseOptions {
         self
     }
 
-    /// Sets the file that contained the URL: each connection uses the user and the password that the file has then.
+    /// Sets where the URL is from: each connection uses the user and the password that it has then.
     #[must_use]
-    pub fn with_url_file(self, path: PathBuf) -> Self {
-        Self { url_file: Some(path), ..self }
+    pub fn with_url_source(self, read: impl Fn() -> io::Result<String> + Send + Sync + 'static) -> Self {
+        Self { url_source: Some(Arc::new(read)), ..self }
     }
 
     /// Sets the time without a transferred byte after which a connection with a pending answer is abandoned; default 5

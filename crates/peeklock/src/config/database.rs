@@ -1,6 +1,7 @@
 //! The address of a replicated store: the URL of PostgreSQL, whose password appears in no message.
 
 use std::fmt;
+use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -86,7 +87,10 @@ impl DatabaseUrl {
     pub(crate) fn options(&self) -> Result<DatabaseOptions, OptionsError> {
         let options = DatabaseOptions::parse(self.expose())?;
         Ok(match &self.file {
-            Some(path) => options.with_url_file(path.clone()),
+            Some(path) => {
+                let path = path.clone();
+                options.with_url_source(move || fs::read_to_string(&path))
+            }
             None => options,
         })
     }

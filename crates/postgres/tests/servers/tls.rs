@@ -157,7 +157,8 @@ async fn a_rotated_password_in_the_file_is_used_by_the_next_connection() {
     let url = |password: &str| format!("postgres://rotated:{password}@127.0.0.1:{}/app", server.port);
     let path = file(folder.path(), "url", &url("first"));
     let options = DatabaseOptions::parse(&url("first")).unwrap().with_durability(Durability::Service);
-    let database = Database::new(options.with_url_file(path.into()), PostgresMetrics::default()).unwrap();
+    let options = options.with_url_source(move || fs::read_to_string(&path));
+    let database = Database::new(options, PostgresMetrics::default()).unwrap();
     let open = database.connect("test").await.unwrap();
     server.sql("alter role rotated password 'second'");
     assert!(database.connect("test").await.unwrap_err().to_string().contains("authentication failed"));
