@@ -16,7 +16,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 from daemon import CONNECTION_STRING, binary
-from nodes import Node
+from nodes import LEASE_SECS, Node
 
 #: Time until the other broker takes over after a kill, with a margin for a busy machine.
 TAKE_OVER_SECS = 60
@@ -367,6 +367,28 @@ def test_the_log_says_why_nothing_can_be_written_and_when_that_ends(pair, server
 
 def last_line(node: Node, text: str) -> str:
     return [line for line in node.log.read_text().splitlines() if text in line][-1]
+
+
+def table_age_secs(node: Node) -> float:
+    """Time since the table of leases answered."""
+    return float(re.search(r"^peeklock_cluster_table_age_seconds (\S+)$", node.get("/metrics")[1], re.MULTILINE)[1])
+
+
+def test_a_database_that_was_away_for_longer_than_a_lease_moves_nothing(pair, server):
+    active = pair.active
+    passive = pair.other(active)
+    pair.wait_for_standby(passive)
+    for _ in range(3):
+        server.kill()
+        away = lambda: all(table_age_secs(node) > LEASE_SECS for node in pair.nodes)
+        postgres.until(away, "the leases have ended")
+        server.start()
+        back = lambda: all(table_age_secs(node) < LEASE_SECS for node in pair.nodes)
+        postgres.until(back, "both nodes reach the database")
+        with pair.client() as client, client.get_queue_sender("orders") as sender:
+            sender.send_messages(ServiceBusMessage("kept"))
+        assert active.is_ready() and passive.is_standby()
+    assert "the lease of the shard is lost" not in active.log.read_text()
 
 
 def test_a_stopped_owner_hands_out_nothing_when_it_goes_on(pair):

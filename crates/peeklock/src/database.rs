@@ -6,8 +6,8 @@ use std::time::Duration;
 use peeklock_cluster::{Elapsed, LeaseTable, NodeInfo, NodeName, Session, Settings};
 use peeklock_engine::runtime::{Clock, ElapsedClock};
 use peeklock_postgres::{
-    Database, DatabaseOptions, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs,
-    PostgresMetrics, RECORDS_AHEAD, TokioEnvironment,
+    Database, Durability as Replication, OptionsError, PostgresLeases, PostgresLogs, PostgresMetrics,
+    RECORDS_AHEAD, TokioEnvironment,
 };
 use peeklock_storage::Error;
 use peeklock_storage::cluster::{ClusterOptions, ClusterStore};
@@ -43,7 +43,7 @@ impl Replicated {
             Durability::Standby => Replication::Standby,
             Durability::Service => Replication::Service,
         };
-        let options = DatabaseOptions::parse(url.expose())?.with_durability(durability);
+        let options = url.options()?.with_durability(durability);
         let database = Database::new(options, PostgresMetrics::default())?;
         let logs = Arc::new(PostgresLogs::new(database.clone()));
         let store = ClusterStore::new(logs, cluster_options(config), Arc::new(TokioEnvironment))?;

@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, OptionsError};
 use crate::reach::{ConnectionContext, reach, resolve};
@@ -41,14 +42,16 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database with these `options`. Reads certificate files now, and again for each connection, but does not
-    /// connect yet.
+    /// A database with these `options`. Reads certificate files now; they and the source of the URL are read again for each
+    /// connection. Does not connect yet.
     ///
     /// # Errors
     /// [`OptionsError::File`] for a certificate or key that can't be used.
     pub fn new(options: DatabaseOptions, metrics: PostgresMetrics) -> Result<Self, OptionsError> {
         let tls = TlsFiles::read(options.tls.clone())?;
-        let context = ConnectionContext { options, tls, metrics, tolerance: SilenceTolerance::default() };
+        let login = Login::new(&options);
+        let tolerance = SilenceTolerance::default();
+        let context = ConnectionContext { options, login, tls, metrics, tolerance };
         Ok(Self(Arc::new(Inner { context, has_tables: OnceCell::new(), timeline: AtomicU32::new(0) })))
     }
 

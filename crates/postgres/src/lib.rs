@@ -7,6 +7,7 @@
 //! ```text
 //! PostgresLogs ─▶ log       appends, reads, removals: a session for each            (log/)
 //! Database ─────▶ database  finds the primary among the hosts                       (database.rs, reach.rs)
+//!                 login     user and password, read again for each connection    (login.rs)
 //!                 settings  refuses servers that would lose data                    (settings.rs)
 //!                 schema    creates the tables under a lock                         (schema.rs)
 //!                 session   drives a connection; notices, silence                   (session.rs)
@@ -31,6 +32,7 @@ mod executing;
 mod failure;
 mod leases;
 mod log;
+mod login;
 mod metrics;
 mod observer;
 mod options;

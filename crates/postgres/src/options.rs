@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -35,6 +36,9 @@ pub enum OptionsError {
     /// It is not a PostgreSQL URL.
     #[error("the database URL must begin with postgres:// or postgresql://")]
     Scheme,
+    /// It has characters that a URL writes with `%`.
+    #[error("the database URL has spaces, line ends or control characters; write them with %, as in %20")]
+    Characters,
     /// The client's parser rejects it.
     #[error("the database URL: {}", with_source(.0))]
     Url(tokio_postgres::Error),
@@ -75,7 +79,7 @@ pub(crate) enum Verification {
 }
 
 /// Options for TLS.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsOptions {
     pub(crate) verification: Verification,
     /// `None`: the authorities that the system trusts.
@@ -84,10 +88,14 @@ pub(crate) struct TlsOptions {
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// Returns the present URL, as a file has it.
+pub(crate) type UrlSource = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
+
 /// Options of a database. Their `Debug` form omits the password.
 #[derive(Clone)]
 pub struct DatabaseOptions {
     pub(crate) config: Config,
+    pub(crate) url_source: Option<UrlSource>,
     pub(crate) tls: TlsOptions,
     pub(crate) durability: Durability,
     pub(crate) schema: String,
@@ -120,6 +128,9 @@ impl DatabaseOptions {
         if !URL_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(OptionsError::Scheme);
         }
+        if url.chars().any(|char| char.is_control() || char.is_whitespace()) {
+            return Err(OptionsError::Characters);
+        }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let mut own = Own::default();
         let mut passed = Vec::new();
@@ -143,7 +154,7 @@ impl DatabaseOptions {
         config.ssl_mode(ssl_mode);
         let connect_timeout = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
         let (durability, schema, silence) = (Durability::default(), SCHEMA.to_owned(), SILENCE);
-        Ok(Self { config, tls, durability, schema, connect_timeout, silence })
+        Ok(Self { config, url_source: None, tls, durability, schema, connect_timeout, silence })
     }
 
     /// Sets the mechanism that makes commits survive; default [`Durability::Standby`].
@@ -157,6 +168,12 @@ impl DatabaseOptions {
     pub fn with_password(mut self, password: &str) -> Self {
         self.config.password(password);
         self
+    }
+
+    /// Sets where the URL is from: each connection uses the user and the password that it has then.
+    #[must_use]
+    pub fn with_url_source(self, read: impl Fn() -> io::Result<String> + Send + Sync + 'static) -> Self {
+        Self { url_source: Some(Arc::new(read)), ..self }
     }
 
     /// Sets the time without a transferred byte after which a connection with a pending answer is abandoned; default 5

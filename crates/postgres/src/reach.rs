@@ -11,6 +11,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::MakeTlsConnect;
 
 use crate::failure::{Failure, with_source};
+use crate::login::Login;
 use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, Endpoint};
 use crate::session::Session;
@@ -57,6 +58,7 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Result<Vec<Target>, String> {
 /// The parts shared by all connections to a database.
 pub(crate) struct ConnectionContext {
     pub(crate) options: DatabaseOptions,
+    pub(crate) login: Login,
     pub(crate) tls: TlsFiles,
     pub(crate) metrics: PostgresMetrics,
     pub(crate) tolerance: SilenceTolerance,
@@ -80,7 +82,7 @@ pub(crate) async fn reach(
 async fn start(target: &Target, context: &ConnectionContext, purpose: &str) -> Result<Session, String> {
     let ConnectionContext { options, metrics, .. } = context;
     let mut tls = context.tls.connector();
-    let mut config = options.config.clone();
+    let mut config = context.login.config(options);
     let application = config.get_application_name().unwrap_or_default();
     config.application_name(format!("{application} {purpose}"));
     let watch = Arc::new(Watch::new(context.tolerance.clone()));

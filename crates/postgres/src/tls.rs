@@ -19,8 +19,14 @@ use crate::options::{OptionsError, TlsOptions, Verification};
 /// be renewed several times while the process runs.
 pub(crate) struct TlsFiles {
     options: TlsOptions,
+    state: Mutex<State>,
+}
+
+struct State {
     /// With the last usable contents.
-    connector: Mutex<MakeRustlsConnect>,
+    connector: MakeRustlsConnect,
+    /// What was last wrong with the files; logged when it changes.
+    problem: Option<String>,
 }
 
 impl fmt::Debug for TlsFiles {
@@ -35,22 +41,26 @@ impl TlsFiles {
     /// # Errors
     /// [`OptionsError::File`].
     pub(crate) fn read(options: TlsOptions) -> Result<Self, OptionsError> {
-        let connector = Mutex::new(connector(&options)?);
-        Ok(Self { options, connector })
+        let state = Mutex::new(State { connector: connector(&options)?, problem: None });
+        Ok(Self { options, state })
     }
 
     /// A connector with the present contents of the files; with their last usable ones if they are unusable now.
     pub(crate) fn connector(&self) -> MakeRustlsConnect {
-        let mut usable = self.connector.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.options.root_certificate.is_some() || self.options.identity.is_some() {
             match connector(&self.options) {
-                Ok(read) => *usable = read,
+                Ok(read) => *state = State { connector: read, problem: None },
                 Err(error) => {
-                    tracing::warn!(%error, "the previous certificates for the database stay in use");
+                    let problem = Some(error.to_string());
+                    if state.problem != problem {
+                        tracing::warn!(%error, "the previous certificates for the database stay in use");
+                    }
+                    state.problem = problem;
                 }
             }
         }
-        usable.clone()
+        state.connector.clone()
     }
 }
 

@@ -71,6 +71,10 @@ pub struct Node {
     due: Duration,
     moved_at: Option<Duration>,
     was_answered: bool,
+    /// The last request failed or was abandoned.
+    is_cut_off: bool,
+    /// When the table answered again after such a request.
+    resumed_at: Duration,
     /// When the last request was sent that was answered while its tenure lasted.
     renewed_at: Duration,
 }
@@ -94,6 +98,8 @@ impl Node {
             due: now,
             moved_at: None,
             was_answered: false,
+            is_cut_off: false,
+            resumed_at: Duration::ZERO,
             renewed_at: now,
         }
     }
@@ -124,6 +130,7 @@ impl Node {
 
     /// The request to send now.
     pub fn ask(&mut self, now: Duration) -> Renewal {
+        self.is_cut_off |= self.asked_at.is_some();
         self.asked_at = Some(now);
         self.is_hinted = false;
         self.asked_takes = self.takes(now);
@@ -158,9 +165,13 @@ impl Node {
     pub fn answered(&mut self, now: Duration, answer: Result<Standing, TableError>) -> Vec<News> {
         let Some(sent_at) = self.asked_at.take() else { return Vec::new() };
         let Ok(standing) = answer else {
+            self.is_cut_off = true;
             self.due = now + self.settings.ask_every;
             return Vec::new();
         };
+        if std::mem::take(&mut self.is_cut_off) {
+            self.resumed_at = now;
+        }
         if now < sent_at + self.settings.tenure() {
             self.renewed_at = sent_at;
         }
@@ -262,6 +273,7 @@ impl Node {
         let silent_for = now.saturating_sub(seen.since);
         let needed = match &seen.what.holder {
             Some((_, session)) if *session == self.info.session => return false,
+            Some(_) if !self.could_be_renewed(silent_for, now) => return false,
             Some(_) => self.settings.silent_after,
             None => Duration::ZERO,
         };
@@ -270,6 +282,14 @@ impl Node {
         let is_first = first.is_none_or(|first| *first == self.info.name);
         let patience = if is_first { Duration::ZERO } else { self.settings.silent_after };
         silent_for >= needed + patience
+    }
+
+    /// Whether the holder of a lease that was silent for so long has had the time for two requests. If the table was
+    /// unreachable, it was so for the holder as well, whose clients wait: a take-over would close their connections. After
+    /// [`Settings::give_up_after`] the holder has closed them itself.
+    fn could_be_renewed(&self, silent_for: Duration, now: Duration) -> bool {
+        let is_back = !self.is_cut_off && now.saturating_sub(self.resumed_at) >= self.settings.tenure();
+        is_back || silent_for >= self.settings.give_up_after
     }
 
     /// The node to which each shard belongs; nothing for shards that stay with their current holder.

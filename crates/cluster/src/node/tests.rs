@@ -1,6 +1,7 @@
 //! Histories of several nodes and one table, from a seed: requests and answers are slow or lost, nodes are paused and
 //! continue, the table is unreachable, and its clock is changed.
 
+mod outages;
 mod world;
 
 use proptest::prelude::*;
@@ -71,8 +72,9 @@ fn the_lease_of_a_node_that_is_silent_is_taken_in_bounded_time() {
         let stopped_at = world.now;
         while world.owners(0) != [1 - owner] {
             world.step();
-            // Seen unchanged for 6 s, beginning at most one renewal and one request later; two answers may be lost.
-            assert!(world.now - stopped_at < ms(6_000 + 4_500), "seed {seed}");
+            // Seen unchanged for 6 s, beginning at most one renewal and one request later; two answers may be lost, and
+            // after the second one the holder has the time for two requests.
+            assert!(world.now - stopped_at < ms(6_000 + 4_500 + 5_000), "seed {seed}");
         }
     }
 }
@@ -129,42 +131,6 @@ fn without_disturbance_a_lease_is_never_lost_nor_paused() {
     for _ in 0..6_000 {
         world.step();
         assert_eq!(world.owners(0), [owner]);
-    }
-}
-
-#[test]
-fn a_table_out_of_reach_is_a_pause_and_the_lease_stays() {
-    let mut world = World::new(8, 2, &Settings::default());
-    world.run_for(ms(5_000));
-    let [owner] = world.owners(0)[..] else { panic!() };
-    let lost_before = world.processes[owner].lost;
-    // The first node that is back renews; the other has not seen it silent for long enough since.
-    for process in &mut world.processes {
-        process.cut_until = world.now + ms(25_000);
-        process.under_way.clear();
-    }
-    world.run_for(ms(20_000));
-    assert!(world.owners(0).is_empty(), "without renewals nothing is handed out");
-    world.run_for(ms(30_000));
-    assert_eq!(world.owners(0).len(), 1);
-    assert!(world.processes[owner].lost <= lost_before + 1);
-}
-
-#[test]
-fn a_lease_that_can_not_be_renewed_is_given_up_and_gained_again_if_nobody_took_it() {
-    for nodes in [1, 2] {
-        let mut world = World::new(23, nodes, &Settings::default());
-        world.run_for(ms(5_000));
-        let [owner] = world.owners(0)[..] else { panic!() };
-        let lost_before = world.processes[owner].lost;
-        world.processes[owner].cut_until = world.now + ms(60_000);
-        world.processes[owner].under_way.clear();
-        world.run_for(ms(25_000));
-        assert_eq!(world.processes[owner].lost, lost_before, "a pause");
-        world.run_for(ms(10_000));
-        assert_eq!(world.processes[owner].lost, lost_before + 1);
-        world.run_for(ms(60_000));
-        assert_eq!(world.owners(0), [nodes - 1 - owner], "the only node again, or the other one still");
     }
 }
 
@@ -250,7 +216,9 @@ fn a_lease_of_an_earlier_run_of_a_node_is_taken_only_after_silence() {
     let first = node.ask(ms(0));
     assert!(first.takes.is_empty());
     assert_eq!(node.answered(ms(10), Ok(rows.renew(ms(5), &first))), []);
-    assert!(node.ask(ms(6_000)).takes.is_empty(), "seen for too short a time");
+    let second = node.ask(ms(6_000));
+    assert!(second.takes.is_empty(), "seen for too short a time");
+    node.answered(ms(6_000), Ok(rows.renew(ms(6_000), &second)));
     assert_eq!(node.ask(ms(6_010)).takes.len(), 1);
 }
 

@@ -122,7 +122,7 @@ enum StoreCommand {
     Backup(store_backup::BackupArgs),
     /// Copy everything into another store, on this machine or in a database, while no broker uses either; every value
     /// is read back and compared. Exit code 0, 1, 2 or 3.
-    Copy(store_copy::CopyArgs),
+    Copy(Box<store_copy::CopyArgs>),
     /// Verify a backup and make a data directory of it. Exit code 0, 1 or 3.
     Restore(store_restore::RestoreArgs),
 }

@@ -1,10 +1,12 @@
 //! The address of a replicated store: the URL of PostgreSQL, whose password appears in no message.
 
 use std::fmt;
+use std::fs;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use peeklock_engine::Secret;
-use peeklock_postgres::{DatabaseOptions, URL_SCHEMES};
+use peeklock_postgres::{DatabaseOptions, OptionsError, URL_SCHEMES};
 
 /// The kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,7 +56,11 @@ impl FromStr for Durability {
 
 /// The URL of a database. It may contain a password, so it is displayed without one.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct DatabaseUrl(Secret);
+pub(crate) struct DatabaseUrl {
+    url: Secret,
+    /// The file that contains it (`url_file`).
+    file: Option<PathBuf>,
+}
 
 const EXAMPLE: &str = "\"postgres://peeklock@pg-1,pg-2,pg-3/peeklock?target_session_attrs=read-write\"";
 
@@ -66,7 +72,27 @@ impl DatabaseUrl {
 
     /// The URL with the password, for the connection.
     pub(crate) fn expose(&self) -> &str {
-        self.0.expose()
+        self.url.expose()
+    }
+
+    /// Sets the file that contains it.
+    pub(super) fn in_file(self, path: PathBuf) -> Self {
+        Self { file: Some(path), ..self }
+    }
+
+    /// The options of the connection.
+    ///
+    /// # Errors
+    /// [`OptionsError`], without the URL in it.
+    pub(crate) fn options(&self) -> Result<DatabaseOptions, OptionsError> {
+        let options = DatabaseOptions::parse(self.expose())?;
+        Ok(match &self.file {
+            Some(path) => {
+                let path = path.clone();
+                options.with_url_source(move || fs::read_to_string(&path))
+            }
+            None => options,
+        })
     }
 }
 
@@ -78,13 +104,8 @@ impl FromStr for DatabaseUrl {
         if !Self::is_like(text) {
             return Err(format!("is not the URL of a database; write {EXAMPLE} or the like"));
         }
-        if text.chars().any(|char| char.is_control() || char.is_whitespace()) {
-            return Err(
-                "has spaces, line ends or control characters; write them with %, as in %20".to_owned()
-            );
-        }
         DatabaseOptions::parse(text).map_err(|error| format!("can't be used: {error}"))?;
-        Ok(Self(Secret::new(text)))
+        Ok(Self { url: Secret::new(text), file: None })
     }
 }
 
@@ -126,7 +147,8 @@ mod tests {
             assert_eq!(url.expose(), text);
         }
         for unescaped in ["postgres://u:se@cr/et@a/d", "postgres://u:se?cr@et@a/d"] {
-            assert_eq!(DatabaseUrl(Secret::new(unescaped)).to_string(), "postgres://u@a/d");
+            let url = DatabaseUrl { url: Secret::new(unescaped), file: None };
+            assert_eq!(url.to_string(), "postgres://u@a/d");
         }
     }
 

@@ -134,7 +134,10 @@ fn read_url(table: &mut Table<'_, '_>, engine: StorageEngine) -> Option<Database
     let url = table.secret("url", optional).flatten();
     let path = table.text("url_file", "\"/run/secrets/database-url\"", |path| Ok(path.to_owned()));
     let path = path.filter(|path| !path.is_empty());
-    let file = path.and_then(|path| table.contents("url_file", &path, |text| text.trim_end().parse()));
+    let file = path.and_then(|path| {
+        let url: DatabaseUrl = table.contents("url_file", &path, |text| text.trim_end().parse())?;
+        Some(url.in_file(path.into()))
+    });
     let key = if url.is_some() { "url" } else { "url_file" };
     let is_double = url.is_some() && file.is_some();
     let url = url.or(file);

@@ -34,7 +34,7 @@ impl Authority {
     }
 }
 
-/// A server that admits `app` by password and `shown` by certificate, both with TLS only.
+/// A server that admits `app` and `rotated` by password and `shown` by certificate, both with TLS only.
 fn server() -> Option<&'static (Authority, Server)> {
     static SERVER: OnceLock<Option<(Authority, Server)>> = OnceLock::new();
     SERVER.get_or_init(start).as_ref()
@@ -51,6 +51,7 @@ fn start() -> Option<(Authority, Server)> {
         "pg_hba.conf",
         "host all root 127.0.0.1/32 trust
          hostssl app app 127.0.0.1/32 scram-sha-256
+         hostssl app rotated 127.0.0.1/32 scram-sha-256
          hostssl app shown 127.0.0.1/32 cert
          local app app scram-sha-256",
     );
@@ -145,6 +146,28 @@ async fn renewed_certificates_are_used_by_the_next_connection() {
     // Files that are being written.
     file(folder.path(), "client.key", "-----BEGIN");
     database.connect("test").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rotated_password_in_the_file_is_used_by_the_next_connection() {
+    let Some((_, server)) = server() else { return };
+    server.sql("create role rotated login in role app password 'first'");
+    server.sql("alter role rotated in database app set role app");
+    let folder = tempfile::tempdir().unwrap();
+    let url = |password: &str| format!("postgres://rotated:{password}@127.0.0.1:{}/app", server.port);
+    let path = file(folder.path(), "url", &url("first"));
+    let options = DatabaseOptions::parse(&url("first")).unwrap().with_durability(Durability::Service);
+    let options = options.with_url_source(move || fs::read_to_string(&path));
+    let database = Database::new(options, PostgresMetrics::default()).unwrap();
+    let open = database.connect("test").await.unwrap();
+    server.sql("alter role rotated password 'second'");
+    assert!(database.connect("test").await.unwrap_err().to_string().contains("authentication failed"));
+    file(folder.path(), "url", &url("second"));
+    database.connect("test").await.unwrap();
+    // A file that is being written.
+    file(folder.path(), "url", "postgres:");
+    database.connect("test").await.unwrap();
+    open.query_one("select 1", &[]).await.unwrap();
 }
 
 #[tokio::test]
