@@ -37,7 +37,7 @@ use peeklock_errors::ErrorKind;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::{Admin, Admission};
+use crate::{Admin, Admission, Departure};
 use operation::Verb;
 use place::Place;
 
@@ -111,6 +111,9 @@ async fn receive(
         biased;
         response = received => response,
         // Messages delivered from now on are released.
+        () = Departure::wait(&head.extensions) => {
+            Err(Error::bad_request("The client closed the connection before the answer."))
+        }
         denied = ended(&admin.access, grant) => Err(denied.into()),
     }
 }
