@@ -73,7 +73,7 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     let (head, unused) = request.into_parts();
     // A connection with an unread body is closed after the answer, and its end is not noticed before: a message could be
     // taken for a client that has gone, or that fails because it is still sending.
-    body::read(unused, UNUSED_BODY_BYTES_MAX).await?;
+    body::read(unused, UNUSED_BODY_BYTES_MAX, || false).await?;
     match &operation.verb {
         Verb::Send => Err(Error::internal()),
         Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, &head).await,
