@@ -7,9 +7,11 @@ use std::task::{Context, Poll};
 
 use axum::http::Extensions;
 
+type PollEnd = dyn Fn(&mut Context<'_>) -> Poll<()> + Send + Sync;
+
 /// Watches the connection of a request; an extension of the request. Optional.
 #[derive(Clone)]
-pub struct Departure(Arc<dyn Fn(&mut Context<'_>) -> Poll<()> + Send + Sync>);
+pub struct Departure(Arc<PollEnd>);
 
 impl Departure {
     /// `poll` is ready once the client has closed the connection.
