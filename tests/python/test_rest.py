@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 import email.utils
+import http.client
 import json
 import re
 import time
@@ -16,7 +17,7 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from bus import body, one
 from daemon import entities_text
-from rest import BATCH, DEAD_LETTERS, Rest, path
+from rest import BATCH, DEAD_LETTERS, Rest, path, signature
 
 HOUR = datetime.timedelta(hours=1)
 PATIENCE_SECS = 40
@@ -378,6 +379,39 @@ def test_a_client_that_hangs_up_receives_no_more(rest, queue):
         if rest.take(queue, timeout=0).status == 200:
             break
         assert time.monotonic() < deadline, "somebody who is gone takes all"
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+@pytest.mark.parametrize(
+    ("length", "rest_of_request"), [("2", b"{}"), ("0", b"\r\n"), ("0", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")]
+)
+def test_a_client_that_sends_more_after_the_head_and_hangs_up_receives_no_more(
+    rest, queue, method, length, rest_of_request
+):
+    """A body of its own packet, which a receive does not need; the line end that some clients add; another request."""
+    deadline = time.monotonic() + PATIENCE_SECS
+    while True:
+        with rest.socket(method, f"/{queue}/messages/head?timeout=60", {"Content-Length": length}) as peer:
+            assert rest.request("GET", "/nowhere").status == 200
+            peer.sendall(rest_of_request)
+        assert rest.request("GET", "/nowhere").status == 200
+        rest.send(queue, b"x")
+        if rest.take(queue, timeout=0).status == 200:
+            break
+        assert time.monotonic() < deadline, "somebody who is gone takes all"
+
+
+def test_a_connection_stays_open_after_a_receive_with_a_body(rest, queue):
+    rest.send(queue, b"x")
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", rest.port, timeout=60)) as connection:
+        authorization = {"Authorization": signature(f"http://localhost:{rest.port}/")}
+        for status in [200, 204]:
+            # `http.client` sends the body after the head.
+            connection.request("DELETE", f"/{queue}/messages/head?timeout=0", b"{}", authorization)
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["Connection"]) == (status, None)
+            answer.read()
+    assert rest.request("DELETE", f"/{queue}/messages/head?timeout=0", b"x" * 5000).status == 413
 
 
 # --- what is refused ---

@@ -3,6 +3,7 @@
 mod admission;
 mod atom;
 mod authorize;
+mod departure;
 mod error;
 pub mod exercise;
 mod limits;
@@ -25,6 +26,7 @@ pub use admission::Admission;
 pub use atom::description;
 pub use atom::{OptionText, RuleText, Typed, correlation_fields, options_of, typed, untyped};
 pub use authorize::token_header;
+pub use departure::Departure;
 pub use error::Error;
 pub use limits::Limits;
 

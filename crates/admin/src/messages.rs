@@ -32,7 +32,7 @@ impl Admin {
     pub async fn body(&self, body: Body, bytes_max: u64) -> Result<(Bytes, Room), Error> {
         let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(bytes_max);
         let room = self.limits.body(announced_bytes).await?;
-        Ok((rest::body::read(body, bytes_max).await?, room))
+        Ok((rest::body::read(body, bytes_max, || room.is_wanted()).await?, room))
     }
 
     /// Checks that the rate limits of an entity and of an identity allow one more request.

@@ -1,6 +1,7 @@
 //! Limits of all requests together.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use peeklock_access::{Grant, Resource};
@@ -18,6 +19,9 @@ const BODIES_KIB: u32 = 256 * 1024;
 /// Divisor: bodies may use at most this part of the process's memory budget.
 const BODIES_PART_OF_BUDGET: usize = 4;
 
+/// How long a request waits for memory of other bodies before it is refused: a large one takes seconds to arrive.
+const BODIES_PATIENCE: Duration = Duration::from_secs(30);
+
 /// How long a request waits for memory held by others before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -33,6 +37,8 @@ pub(crate) struct Limits {
     receives: Slots,
     bodies_kib: Arc<Semaphore>,
     bodies_kib_max: u32,
+    /// Number of requests that wait for memory of other bodies.
+    waiting: Arc<AtomicUsize>,
     budget: Budget,
 }
 
@@ -41,6 +47,30 @@ pub(crate) struct Limits {
 pub struct Room {
     permit: OwnedSemaphorePermit,
     _share: Share,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Room {
+    /// Whether other requests wait for memory of bodies.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A request that waits for memory, counted until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Limits {
@@ -52,6 +82,7 @@ impl Limits {
             receives: Slots::default(),
             bodies_kib: Arc::new(Semaphore::new(bodies_kib_max as usize)),
             bodies_kib_max,
+            waiting: Arc::default(),
             budget,
         }
     }
@@ -73,21 +104,19 @@ impl Limits {
         self.budget.try_share(Owner::HttpAnswers, bytes).ok_or_else(memory_short)
     }
 
-    /// Reserves memory for a body. Waits for other bodies as long as necessary, and a few seconds for memory held by
-    /// others.
+    /// Reserves memory for a body. Waits for other bodies, and a few seconds for memory held by others.
     ///
     /// # Errors
     /// 503 if memory is short.
     pub(crate) async fn body(&self, bytes: u64) -> Result<Room, Error> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_kib_max);
-        let permit = Arc::clone(&self.bodies_kib).acquire_many_owned(kib).await;
-        let permit = permit.map_err(|_| Error::internal())?;
+        let permit = self.bodies_permit(kib).await?;
         let bytes = kib as usize * 1024;
         let deadline = Instant::now() + MEMORY_PATIENCE;
         let mut waiting = None;
         loop {
             if let Some(share) = self.budget.try_share(Owner::HttpRequests, bytes) {
-                return Ok(Room { permit, _share: share });
+                return Ok(Room { permit, _share: share, waiting: Arc::clone(&self.waiting) });
             }
             if Instant::now() >= deadline {
                 return Err(memory_short());
@@ -95,6 +124,13 @@ impl Limits {
             waiting.get_or_insert_with(|| self.budget.wait());
             sleep(MEMORY_LOOK).await;
         }
+    }
+
+    /// A part of the memory for bodies. While a request waits for it, slow bodies end ([`Room::is_wanted`]).
+    async fn bodies_permit(&self, kib: u32) -> Result<OwnedSemaphorePermit, Error> {
+        let _waiting = Waiting::begin(&self.waiting);
+        let permit = timeout(BODIES_PATIENCE, Arc::clone(&self.bodies_kib).acquire_many_owned(kib)).await;
+        permit.map_err(|_| memory_short())?.map_err(|_| Error::internal())
     }
 
     /// Reserves memory for what a body becomes when it is read, besides the room that the body has. Waits a few seconds

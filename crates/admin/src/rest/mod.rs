@@ -29,6 +29,7 @@ mod user_properties;
 use std::time::Duration;
 
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::{Access, Denied, Grant};
 use peeklock_engine::{ReceiveMode, Settlement};
@@ -36,7 +37,7 @@ use peeklock_errors::ErrorKind;
 use tokio::time::sleep;
 
 use crate::error::Error;
-use crate::{Admin, Admission};
+use crate::{Admin, Admission, Departure};
 use operation::Verb;
 use place::Place;
 
@@ -46,6 +47,9 @@ pub(crate) use operation::Operation;
 
 /// The broker's time may be corrected, so expiry of a grant is checked again after this, in milliseconds.
 const GRANT_LOOK_MS_MAX: u64 = 60_000;
+
+/// Largest body of a request that needs none; clients send an empty object or form at most.
+const UNUSED_BODY_BYTES_MAX: u64 = 4096;
 
 /// Carries an operation out.
 pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request) -> Response {
@@ -63,13 +67,18 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete | Verb::Purge) {
         check_rates(&admin, &operation.entity.name, &grant.principal)?;
     }
+    if operation.verb == Verb::Send {
+        return sending::send(namespace, limits, &place, request).await;
+    }
+    let (head, unused) = request.into_parts();
+    // A connection with an unread body is closed after the answer, and its end is not noticed before: a message could be
+    // taken for a client that has gone, or that fails because it is still sending.
+    body::read(unused, UNUSED_BODY_BYTES_MAX, || false).await?;
     match &operation.verb {
-        Verb::Send => sending::send(namespace, limits, &place, request).await,
-        Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, request).await,
-        Verb::ReceiveAndDelete => {
-            receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, request).await
-        }
-        Verb::Purge => purging::purge(namespace, &place, &request.into_parts().0).await,
+        Verb::Send => Err(Error::internal()),
+        Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, &head).await,
+        Verb::ReceiveAndDelete => receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, &head).await,
+        Verb::Purge => purging::purge(namespace, &place, &head).await,
         Verb::Complete(lock) => locks::settle(&place, lock, Settlement::Complete).await,
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,
@@ -94,15 +103,17 @@ async fn receive(
     grant: &Grant,
     place: Place,
     mode: ReceiveMode,
-    request: Request,
+    head: &Parts,
 ) -> Result<Response, Error> {
-    let (head, _) = request.into_parts();
     let slot = admin.limits.receive(place.entity.resource(), grant)?;
-    let received = receiving::receive(&admin.namespace, (&admin.limits, slot), place, mode, &head);
+    let received = receiving::receive(&admin.namespace, (&admin.limits, slot), place, mode, head);
     tokio::select! {
         biased;
         response = received => response,
         // Messages delivered from now on are released.
+        () = Departure::wait(&head.extensions) => {
+            Err(Error::bad_request("The client closed the connection before the answer."))
+        }
         denied = ended(&admin.access, grant) => Err(denied.into()),
     }
 }

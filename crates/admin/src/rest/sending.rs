@@ -49,7 +49,7 @@ pub(super) async fn send(
     };
     let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
     let room = Arc::new(limits.body(announced_bytes).await?);
-    let body = body::read(body, body_bytes_max).await?;
+    let body = body::read(body, body_bytes_max, || room.is_wanted()).await?;
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let (messages, _more) = match single {
         Some(single) => (read_single(&room, Draft { body, ..single }, wanted, now_ms).await?, None),

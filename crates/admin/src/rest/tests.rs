@@ -181,6 +181,72 @@ async fn receives_of_one_queue_leave_slots_to_others() {
     assert_eq!(receive().await, 503, "as many as are free");
 }
 
+/// A body with a known length of which a part arrives every second.
+struct SlowBody {
+    left_bytes: usize,
+    part_bytes: usize,
+    pause: std::pin::Pin<Box<tokio::time::Sleep>>,
+}
+
+impl SlowBody {
+    fn new(left_bytes: usize, part_bytes: usize) -> Self {
+        Self { left_bytes, part_bytes, pause: Box::pin(tokio::time::sleep(Duration::from_secs(1))) }
+    }
+}
+
+impl http_body::Body for SlowBody {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        std::task::ready!(self.pause.as_mut().poll(context));
+        self.pause = Box::pin(tokio::time::sleep(Duration::from_secs(1)));
+        let part_bytes = self.part_bytes.min(self.left_bytes);
+        self.left_bytes -= part_bytes;
+        let part = (part_bytes > 0).then(|| http_body::Frame::data(vec![0; part_bytes].into()));
+        std::task::Poll::Ready(part.map(Ok))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.left_bytes as u64)
+    }
+}
+
+/// Sends a message; returns the status of the answer.
+async fn send(broker: &Broker, body: Body) -> u16 {
+    let token = token(NOW_S + 3_600, "SAS_KEY_VALUE");
+    let request = Request::post("/q/messages").header("authorization", token).body(body).unwrap();
+    broker.router.clone().oneshot(request).await.unwrap().status().as_u16()
+}
+
+/// Sends a large message, which takes almost all memory for bodies and arrives with this pace, and a small one after it.
+async fn send_large_and_small(part_bytes: usize) -> (u16, u16) {
+    let broker = broker_within(Budget::new(16 << 20)).await;
+    let large = send(&broker, Body::new(SlowBody::new((4 << 20) - 1024, part_bytes)));
+    tokio::join!(biased; large, send(&broker, Body::from("small".repeat(1024))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_body_ends_when_others_wait_for_its_memory() {
+    let sent = tokio::time::timeout(Duration::from_secs(3_600), send_large_and_small(1)).await;
+    assert_eq!(sent.expect("the small message waits for the slow one"), (503, 201));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_a_body_that_arrives_but_not_for_ever() {
+    assert_eq!(send_large_and_small(256 << 10).await, (201, 201));
+    assert_eq!(send_large_and_small(64 << 10).await, (201, 503));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_is_read_while_nobody_waits() {
+    let broker = broker().await;
+    assert_eq!(send(&broker, Body::new(SlowBody::new(100, 1))).await, 201);
+}
+
 /// Polls once.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))

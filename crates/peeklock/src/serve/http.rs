@@ -21,7 +21,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use peeklock_access::{Access, Attempts, Denied, Failures};
-use peeklock_admin::{Admission, token_header};
+use peeklock_admin::{Admission, Departure, token_header};
 use peeklock_net::websocket::{self, WebSocket};
 use peeklock_net::{ByteStream, Pass, Peer, Rewind, UnauthenticatedConnection};
 use peeklock_wire::loggable;
@@ -32,6 +32,7 @@ use tower::ServiceExt;
 use super::metrics::{ConnectionMetrics, HttpMetrics, Monitoring, Spoken, route};
 use super::pages::{self, Pages};
 use super::stall_timeout::{StallTimeoutBody, StallTimeoutStream};
+use super::watched_stream::WatchedStream;
 
 /// Deadline for the head of the first request.
 const FIRST_HEAD_WITHIN: Duration = Duration::from_secs(10);
@@ -77,6 +78,7 @@ struct ConnectionState {
     pages: Arc<Pages>,
     peer: Peer,
     pass: Pass,
+    departure: Departure,
     authenticated: Arc<Semaphore>,
     /// Held while the connection is protected from eviction as an authenticated one.
     regular: OnceLock<OwnedSemaphorePermit>,
@@ -113,11 +115,13 @@ impl Http {
         peer: Peer,
         mut unauthenticated: UnauthenticatedConnection,
     ) -> Option<WebSocketAsked<S>> {
+        let stream = WatchedStream::new(StallTimeoutStream::new(Rewind::new(first_bytes, stream)));
         let state = Arc::new(ConnectionState {
             router: self.router.clone(),
             pages: Arc::clone(&self.pages),
             peer: peer.clone(),
             pass: unauthenticated.pass(),
+            departure: stream.departure(),
             authenticated: Arc::clone(&self.authenticated),
             regular: OnceLock::new(),
             failed_attempts: Arc::clone(&self.failed_attempts),
@@ -127,12 +131,14 @@ impl Http {
             metrics: self.metrics.clone(),
         });
         let open = self.connections.open(Spoken::Http, peer.encrypted);
-        let io = TokioIo::new(StallTimeoutStream::new(Rewind::new(first_bytes, stream)));
-        self.converse(io, &state, &mut unauthenticated).await?;
+        self.converse(TokioIo::new(stream), &state, &mut unauthenticated).await?;
         drop(open);
         let upgrade = state.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let parts = upgrade.await.ok()?.downcast::<TokioIo<StallTimeoutStream<Rewind<S>>>>().ok()?;
-        let socket = WebSocket::new(parts.io.into_inner(), BytesMut::from(parts.read_buf));
+        let parts = upgrade.await.ok()?.downcast::<TokioIo<WatchedStream<_>>>().ok()?;
+        let (stream, ahead) = parts.io.into_inner().into_parts()?;
+        let mut read = BytesMut::from(parts.read_buf);
+        read.extend_from_slice(&ahead);
+        let socket = WebSocket::new(stream, read);
         Some(WebSocketAsked { socket, peer, unauthenticated })
     }
 
@@ -248,6 +254,7 @@ impl ConnectionState {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
+        request.extensions_mut().insert(self.departure.clone());
         let asked = Asked::of(&request);
         let has_token = asked.token.is_some();
         if has_token {

@@ -41,6 +41,7 @@ mod telemetry;
 #[path = "telemetry_absent.rs"]
 mod telemetry;
 mod term;
+mod watched_stream;
 
 use std::time::Duration;
 use std::{io, panic, thread};
