@@ -140,19 +140,16 @@ pub(crate) fn load_for(path: &Path, tier: Tier) -> Result<FileConfig, Problems> 
     }
 }
 
-/// Parses a file's text; `file` names it in messages.
-///
-/// # Errors
-/// [`Problems`] with every error.
+/// As [`parse_for`], for the default tier.
 #[cfg(test)]
 pub(crate) fn parse(file: &str, text: &str) -> Result<FileConfig, Problems> {
     parse_for(file, text, Tier::default())
 }
 
-/// As [`parse`], for a namespace of this tier unless the text names one.
+/// Parses a file's text, for a namespace of this tier unless the text names one; `file` names it in messages.
 ///
 /// # Errors
-/// As [`parse`].
+/// [`Problems`] with every error.
 pub(crate) fn parse_for(file: &str, text: &str, tier: Tier) -> Result<FileConfig, Problems> {
     let problems = Collector::new(text);
     let (document, errors) = DeTable::parse_recoverable(text);
