@@ -129,7 +129,8 @@ impl Admin {
         Ok(entry.and_then(|entry| description::read_tier(&entry.description)))
     }
 
-    /// Creates an entity in a namespace of this tier; a subscription gets `rule` as its first one, otherwise the rule that matches everything.
+    /// Creates an entity in a namespace of this tier; a subscription gets `rule` as its first one, otherwise the rule that
+    /// matches everything.
     ///
     /// # Errors
     /// The entity exists, or the namespace refuses.

@@ -14,9 +14,10 @@
 //! A lease has a version, which every renewal changes. A node may take another's lease once it has seen the same
 //! version for [`Settings::silent_after`] of its own elapsed time, and the table accepts that only if the version is
 //! still the same. The holder measures the same time from before it sent the renewal that made the version, so it stops
-//! first, by [`Settings::margin`]. If the table was out of reach meanwhile, the other node waits for one [`Settings::tenure`]
-//! more, so that a holder that lives renews first; after [`Settings::give_up_after`] it does not. This holds for any setting of the table's clock and any duration of a request; it
-//! only requires that elapsed time passes equally fast on both nodes. The table's times are for people.
+//! first, by [`Settings::margin`]. If the table was out of reach meanwhile, the other node waits for one
+//! [`Settings::tenure`] more, so that a holder that lives renews first; after [`Settings::give_up_after`] it does not.
+//! This holds for any setting of the table's clock and any duration of a request; it only requires that elapsed time
+//! passes equally fast on both nodes. The table's times are for people.
 
 mod member;
 mod node;

@@ -28,8 +28,8 @@ mod user_properties;
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::{Access, Denied, Grant};
 use peeklock_engine::{ReceiveMode, Settlement};
@@ -67,22 +67,32 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete | Verb::Purge) {
         check_rates(&admin, &operation.entity.name, &grant.principal)?;
     }
-    if operation.verb == Verb::Send {
-        return sending::send(namespace, limits, &place, request).await;
-    }
-    let (head, unused) = request.into_parts();
-    // A connection with an unread body is closed after the answer, and its end is not noticed before: a message could be
-    // taken for a client that has gone, or that fails because it is still sending.
-    body::read(unused, UNUSED_BODY_BYTES_MAX, || false).await?;
+    let request = match &operation.verb {
+        Verb::Send => request,
+        _ => without_body(request).await?,
+    };
     match &operation.verb {
-        Verb::Send => Err(Error::internal()),
-        Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, &head).await,
-        Verb::ReceiveAndDelete => receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, &head).await,
-        Verb::Purge => purging::purge(namespace, &place, &head).await,
+        Verb::Send => sending::send(namespace, limits, &place, request).await,
+        Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, request).await,
+        Verb::ReceiveAndDelete => {
+            receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, request).await
+        }
+        Verb::Purge => purging::purge(namespace, &place, &request.into_parts().0).await,
         Verb::Complete(lock) => locks::settle(&place, lock, Settlement::Complete).await,
         Verb::Unlock(lock) => locks::settle(&place, lock, Settlement::Abandon { modify: Vec::new() }).await,
         Verb::Renew(lock) => locks::renew(&place, lock).await,
     }
+}
+
+/// Reads the body of a request that needs none. A connection with an unread body is closed after the answer, and its end is
+/// not noticed before: a message could be taken for a client that has gone, or that fails because it is still sending.
+///
+/// # Errors
+/// Those of [`body::read`].
+async fn without_body(request: Request) -> Result<Request, Error> {
+    let (head, unused) = request.into_parts();
+    body::read(unused, UNUSED_BODY_BYTES_MAX, || false).await?;
+    Ok(Request::from_parts(head, Body::empty()))
 }
 
 /// Each request counts as one message, including a batch.
@@ -103,10 +113,11 @@ async fn receive(
     grant: &Grant,
     place: Place,
     mode: ReceiveMode,
-    head: &Parts,
+    request: Request,
 ) -> Result<Response, Error> {
+    let (head, _) = request.into_parts();
     let slot = admin.limits.receive(place.entity.resource(), grant)?;
-    let received = receiving::receive(&admin.namespace, (&admin.limits, slot), place, mode, head);
+    let received = receiving::receive(&admin.namespace, (&admin.limits, slot), place, mode, &head);
     tokio::select! {
         biased;
         response = received => response,
