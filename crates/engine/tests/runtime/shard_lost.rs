@@ -300,8 +300,9 @@ impl Subscriber for Errors {
     fn exit(&self, _: &Id) {}
 }
 
+/// Whoever waits for the loss logs it; a line of the engine would be the same failure again.
 #[tokio::test]
-async fn a_loss_is_logged_once_with_its_reason() {
+async fn a_loss_is_reported_with_its_reason_and_not_logged_as_well() {
     let errors = Errors::default();
     // With a single subscriber, `tracing` lets the thread that first logs at a place decide whether that place is ever logged.
     let _other = tracing::Dispatch::new(Errors::default());
@@ -319,6 +320,6 @@ async fn a_loss_is_logged_once_with_its_reason() {
         quiet().await;
         assert!(deletion.await.unwrap().is_err());
         let logged = std::mem::take(&mut *errors.0.lock().unwrap());
-        assert!(logged.len() == 1 && logged[0].contains(&loss.to_string()), "{loss}: {logged:#?}");
+        assert!(logged.is_empty(), "{loss}: {logged:#?}");
     }
 }
