@@ -2,9 +2,9 @@
 //!
 //! Musl's versions copy by `rep movsq` and then the remaining bytes one by one. The start of `rep movsq` takes longer
 //! than most of a broker's copies of 10 to 400 bytes: copying took a quarter of the CPU time of sends
-//! (docs/performance-internals.md). The linker takes the symbols defined here and ignores musl's. On other systems and processors
-//! this crate is empty, since their versions are fast. No maintained library with these symbols was found; others
-//! replaced them in the same way (microsoft/openvmm, pull request 2297; astral-sh/uv, issue 10610).
+//! (docs/performance-internals.md). The linker takes the symbols defined here and ignores musl's. On other systems and
+//! processors this crate is empty, since their versions are fast. No maintained library with these symbols was found;
+//! others replaced them in the same way (microsoft/openvmm, pull request 2297; astral-sh/uv, issue 10610).
 
 // The compiler must not turn the code of `memcpy` into a call of `memcpy`.
 #![no_builtins]

@@ -1,7 +1,8 @@
 //! Whether a server still executes a request whose answer is late.
 
-use futures_util::future::{Either, select};
 use std::pin::pin;
+
+use futures_util::future::{Either, select};
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::database::Database;
@@ -24,7 +25,7 @@ impl Backend {
     /// The server process of `session`.
     pub(crate) async fn of(session: &Session) -> Result<Self, Failure> {
         let query = "select pid, extract(epoch from backend_start)::text from pg_stat_activity
-      where pid = pg_backend_pid()";
+            where pid = pg_backend_pid()";
         let row = session.query_one(query, &[]).await?;
         Ok(Self { process: row.try_get(0)?, started_at: row.try_get(1)? })
     }

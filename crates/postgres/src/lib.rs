@@ -34,6 +34,7 @@ mod leases;
 mod log;
 mod login;
 mod metrics;
+mod noted;
 mod observer;
 mod options;
 mod reach;

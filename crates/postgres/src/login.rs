@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio_postgres::Config;
 
+use crate::noted::Noted;
 use crate::options::{DatabaseOptions, UrlSource};
 
 /// Why a changed URL is not used as a whole. Connections to two databases at once would be a split store.
@@ -16,13 +17,12 @@ pub(crate) struct Login(Mutex<State>);
 struct State {
     /// With the last usable user and password.
     config: Config,
-    /// What was last wrong with the URL; logged when it changes.
-    problem: Option<String>,
+    problem: Noted,
 }
 
 impl Login {
     pub(crate) fn new(options: &DatabaseOptions) -> Self {
-        Self(Mutex::new(State { config: options.config.clone(), problem: None }))
+        Self(Mutex::new(State { config: options.config.clone(), problem: Noted::default() }))
     }
 
     /// The options of the next connection: those of the start with the present user and password, or with the last
@@ -38,20 +38,11 @@ impl Login {
                 }
                 Err(problem) => Some(problem),
             };
-            state.note(problem);
+            if let Some(problem) = state.problem.note(problem) {
+                tracing::warn!(problem, "the changed URL of the database can't be used as a whole");
+            }
         }
         state.config.clone()
-    }
-}
-
-impl State {
-    fn note(&mut self, problem: Option<String>) {
-        if let Some(problem) = &problem
-            && self.problem.as_ref() != Some(problem)
-        {
-            tracing::warn!(problem, "the changed URL of the database can't be used as a whole");
-        }
-        self.problem = problem;
     }
 }
 
@@ -92,7 +83,7 @@ mod tests {
             assert_eq!(config.get_user(), Some(user), "{url:?}");
             assert_eq!(config.get_password(), Some(password.as_bytes()), "{url:?}");
             assert_eq!((config.get_dbname(), config.get_hosts()), (Some("d"), options.config.get_hosts()));
-            let found = login.0.lock().unwrap().problem.clone().unwrap_or_default();
+            let found = login.0.lock().unwrap().problem.0.clone().unwrap_or_default();
             assert!(found.contains(problem) && found.is_empty() == problem.is_empty(), "{url:?}: {found}");
             assert!(!found.contains("secret"), "{found}");
         };

@@ -13,6 +13,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls;
 
+use crate::noted::Noted;
 use crate::options::{OptionsError, TlsOptions, Verification};
 
 /// Certificates and key in files. Like libpq, each connection uses the files as they are then: a client certificate may
@@ -25,8 +26,7 @@ pub(crate) struct TlsFiles {
 struct State {
     /// With the last usable contents.
     connector: MakeRustlsConnect,
-    /// What was last wrong with the files; logged when it changes.
-    problem: Option<String>,
+    problem: Noted,
 }
 
 impl fmt::Debug for TlsFiles {
@@ -41,7 +41,7 @@ impl TlsFiles {
     /// # Errors
     /// [`OptionsError::File`].
     pub(crate) fn read(options: TlsOptions) -> Result<Self, OptionsError> {
-        let state = Mutex::new(State { connector: connector(&options)?, problem: None });
+        let state = Mutex::new(State { connector: connector(&options)?, problem: Noted::default() });
         Ok(Self { options, state })
     }
 
@@ -49,15 +49,15 @@ impl TlsFiles {
     pub(crate) fn connector(&self) -> MakeRustlsConnect {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if self.options.root_certificate.is_some() || self.options.identity.is_some() {
-            match connector(&self.options) {
-                Ok(read) => *state = State { connector: read, problem: None },
-                Err(error) => {
-                    let problem = Some(error.to_string());
-                    if state.problem != problem {
-                        tracing::warn!(%error, "the previous certificates for the database stay in use");
-                    }
-                    state.problem = problem;
+            let problem = match connector(&self.options) {
+                Ok(read) => {
+                    state.connector = read;
+                    None
                 }
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(error) = state.problem.note(problem) {
+                tracing::warn!(%error, "the previous certificates for the database stay in use");
             }
         }
         state.connector.clone()

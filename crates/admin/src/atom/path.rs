@@ -169,8 +169,9 @@ pub(crate) fn forward_url(host: &str, target: &ForwardingTarget) -> String {
 pub(crate) fn forwarding_target(text: &str) -> Option<ForwardingTarget> {
     let name = peeklock_access::forwarding_target(text)?;
     // Java 7.17.20 prepends a URL to the one that it was given: the last one counts.
-    let is_https = text.rsplit_once("://").is_some_and(|(before, _)| {
-        before.get(before.len().saturating_sub(5)..).is_some_and(|last| last.eq_ignore_ascii_case("https"))
-    });
-    Some(ForwardingTarget::new(name, if is_https { TargetScheme::Https } else { TargetScheme::Sb }))
+    let scheme = match text.rsplit_once("://") {
+        Some((before, _)) if before.to_ascii_lowercase().ends_with("https") => TargetScheme::Https,
+        _ => TargetScheme::Sb,
+    };
+    Some(ForwardingTarget::new(name, scheme))
 }

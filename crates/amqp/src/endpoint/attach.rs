@@ -35,7 +35,7 @@ impl Connection {
             Some(reply) => self.attached(key, &reply, credit),
             None => {
                 let reason = "the answer to the attach is larger than the peer's max-frame-size";
-                self.detach_link(key, Some(condition::error(condition::FRAME_SIZE_TOO_SMALL, reason)), true);
+                self.detach_link(key, Some(condition::error(condition::FRAME_SIZE_TOO_SMALL, reason)));
             }
         }
     }
@@ -77,8 +77,9 @@ impl Connection {
     /// Refuses an attach: attach with a null terminus and a closing detach with the error, back to back.
     pub fn refuse_attach(&mut self, link: LinkId, error: Error) {
         let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
-        if self.links.get(key).is_some_and(|state| state.phase == LinkPhase::Requested) {
-            self.detach_link(key, Some(error), false);
+        if let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) {
+            state.announced = false;
+            self.detach_link(key, Some(error));
         }
     }
 
@@ -123,7 +124,7 @@ impl Connection {
             }
             // Part 2.6.1: a name is used once per direction; the newer attach takes the link over.
             let reason = "the link was attached again with the same name";
-            self.detach_link(key, Some(condition::error(condition::LINK_STOLEN, reason)), true);
+            self.detach_link(key, Some(condition::error(condition::LINK_STOLEN, reason)));
         }
         let key = self.add_link(session, role, &attach)?;
         self.admit(key, session, attach)
@@ -255,8 +256,8 @@ impl Connection {
         Some(link)
     }
 
-    /// Detaches a link from our side; `announce` reports it to the upper layer.
-    pub(super) fn detach_link(&mut self, key: usize, error: Option<Error>, announce: bool) {
+    /// Detaches a link from our side, and reports it to the upper layer if it knows the link.
+    pub(super) fn detach_link(&mut self, key: usize, error: Option<Error>) {
         let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
         if link.phase == LinkPhase::Detaching {
             return;
@@ -270,7 +271,7 @@ impl Connection {
         } else {
             self.await_detach(key);
         }
-        self.announce_detached(id, announce && announced, true, error);
+        self.announce_detached(id, announced, true, error);
     }
 
     /// Keeps a link that we have detached until the peer's detach.

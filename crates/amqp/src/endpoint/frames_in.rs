@@ -140,7 +140,7 @@ impl Connection {
         match fault {
             Fault::Connection(error) => self.fail(error),
             Fault::Session(key, error) => self.end_session(key, Some(error), true),
-            Fault::Link(key, error) => self.detach_link(key, Some(error), true),
+            Fault::Link(key, error) => self.detach_link(key, Some(error)),
         }
     }
 

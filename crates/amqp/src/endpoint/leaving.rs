@@ -197,7 +197,7 @@ impl Connection {
     /// Detaches a link from our side once its leaving deliveries are sent.
     pub(super) fn detach_after_leaving(&mut self, key: usize, error: Option<Error>) {
         if !self.postpone_end(key, End::Ours(error.clone())) {
-            self.detach_link(key, error, true);
+            self.detach_link(key, error);
         }
     }
 
@@ -249,7 +249,7 @@ impl Connection {
         match side.and_then(|side| side.end.take()).map(|end| *end) {
             None => {}
             Some(End::Peer(detach)) => self.answer_detach(key, detach),
-            Some(End::Ours(error)) => self.detach_link(key, error, true),
+            Some(End::Ours(error)) => self.detach_link(key, error),
         }
     }
 

@@ -267,14 +267,14 @@ impl Connection {
     /// the delivery was sent settled, the link is detached. The upper layer learns that a transaction has lost work.
     pub(super) fn refuse_given_up(&mut self, key: usize) -> Result<(), Fault> {
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
-        let (id, session) = (link.id, link.session);
+        let session = link.session;
         let Some(side) = link.as_in() else { return Ok(()) };
         let Some(partial) = side.take_partial() else { return Ok(()) };
         let error = partial.given_up().cloned().unwrap_or_else(|| too_large(side.max_message_size));
         let mut state = DeliveryState::Rejected(Some(error.clone()));
         if let Some(txn_id) = partial.txn_id() {
             state = DeliveryState::Transactional { txn_id: txn_id.clone(), outcome: Some(Box::new(state)) };
-            self.emit(Event::Refused { link: id, txn_id: txn_id.clone(), error: error.clone() });
+            self.emit(Event::Refused { txn_id: txn_id.clone(), error: error.clone() });
         }
         if partial.is_settled() {
             return Err(Fault::Link(key, error));

@@ -158,8 +158,6 @@ pub enum Event {
     },
     /// The endpoint refused a delivery of a transaction: it was too large, or memory was short. Its outcome is sent.
     Refused {
-        /// The link.
-        link: LinkId,
         /// The id of the transaction.
         txn_id: Bytes,
         /// The reason.

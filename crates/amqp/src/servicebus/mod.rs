@@ -275,7 +275,7 @@ impl ConnectionHandler {
                 let delivery = (!settled).then_some(id);
                 self.message(id.link, delivery, message_format, state, payload, connection);
             }
-            Event::Refused { txn_id, error, .. } => self.lost_work(&txn_id, error),
+            Event::Refused { txn_id, error } => self.lost_work(&txn_id, error),
             Event::Credit { link, limit, drain } => self.credit(link, limit, drain, connection),
             Event::Disposition { link, first, tags, state, settled } => {
                 self.disposition(link, first, tags, state, settled, connection);

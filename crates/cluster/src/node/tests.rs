@@ -258,14 +258,20 @@ fn standby(rows: &mut Rows, now: Duration) -> Node {
     node
 }
 
+/// A node that released its lease at 300 ms, and a standby.
+fn released(rows: &mut Rows) -> (Node, Node) {
+    let mut node = holder(rows);
+    let other = standby(rows, ms(100));
+    exchange(&mut node, rows, ms(200));
+    node.release(ShardId(0), ms(300));
+    assert_eq!(exchange(&mut node, rows, ms(300)), [News::Released(ShardId(0))]);
+    (node, other)
+}
+
 #[test]
 fn a_node_that_released_a_lease_stands_back_for_a_standby_and_not_for_ever() {
     let mut rows = Rows::default();
-    let mut node = holder(&mut rows);
-    let mut other = standby(&mut rows, ms(100));
-    exchange(&mut node, &mut rows, ms(200));
-    node.release(ShardId(0), ms(300));
-    assert_eq!(exchange(&mut node, &mut rows, ms(300)), [News::Released(ShardId(0))]);
+    let (mut node, mut other) = released(&mut rows);
     for at in (400..6_300).step_by(100) {
         assert_eq!(
             exchange(&mut node, &mut rows, ms(at)),
@@ -287,11 +293,7 @@ fn a_node_that_released_a_lease_stands_back_for_a_standby_and_not_for_ever() {
 #[test]
 fn a_standby_takes_a_released_lease_with_its_next_request() {
     let mut rows = Rows::default();
-    let mut node = holder(&mut rows);
-    let mut other = standby(&mut rows, ms(100));
-    exchange(&mut node, &mut rows, ms(200));
-    node.release(ShardId(0), ms(300));
-    assert_eq!(exchange(&mut node, &mut rows, ms(300)), [News::Released(ShardId(0))]);
+    let (mut node, mut other) = released(&mut rows);
     let gained = exchange(&mut other, &mut rows, ms(400));
     assert!(matches!(gained[..], [News::Gained(ShardId(0), _)]), "{gained:?}");
     assert!(node.ask(ms(500)).takes_free.is_empty(), "the one that released it stands back");

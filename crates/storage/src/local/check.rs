@@ -100,7 +100,6 @@ pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Resu
 /// The report for a survey.
 pub(super) fn survey_report(directory: &Directory, survey: &Survey) -> Report {
     let may_return = survey.may_return(Space::Head).into_iter();
-    survey.close_files();
     Report {
         damage: survey.damage.clone(),
         may_return: may_return

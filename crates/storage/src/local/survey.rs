@@ -143,12 +143,9 @@ impl Survey {
         };
         let files = survey.open_all(directory)?;
         survey.read_all(directory, &files)?;
+        // They are opened again when values are read.
+        survey.descriptors.clear();
         Ok(Some(survey))
-    }
-
-    /// Closes the files, which are opened again when they are read.
-    pub(super) fn close_files(&self) {
-        self.descriptors.clear();
     }
 
     /// The value of a live key, or the error if it is damaged.

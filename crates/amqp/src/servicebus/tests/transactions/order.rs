@@ -24,6 +24,13 @@ fn contents(commands: Vec<(Option<u64>, Command)>) -> Vec<bytes::Bytes> {
     sends.collect()
 }
 
+/// Begins a commit with a message for the sender's entity; returns its tag.
+fn commit_in_progress(harness: &mut Harness, coordinator: LinkId, sender: LinkId) -> u64 {
+    let txn_id = harness.declare(coordinator);
+    harness.sent_work(sender, &txn_id, "work");
+    harness.commit(coordinator, &txn_id).0
+}
+
 #[test]
 fn point_2_frames_after_a_roll_back_see_it_done() {
     let mut harness = Harness::new();
@@ -141,9 +148,7 @@ fn credit_does_not_wait_but_a_drain_does() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let (link, _) = harness.receiver("q");
-    let txn_id = harness.declare(coordinator);
-    harness.sent_work(sender, &txn_id, "work");
-    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let tag = commit_in_progress(&mut harness, coordinator, sender);
     harness.client.set_credit(link, 5, false);
     assert!(matches!(harness.command().1, Command::Credit { drain: false, .. }));
     harness.client.set_credit(link, 5, true);
@@ -157,9 +162,7 @@ fn credit_that_replaces_a_waiting_drain_waits_with_it() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
     let (link, _) = harness.receiver("q");
-    let txn_id = harness.declare(coordinator);
-    harness.sent_work(sender, &txn_id, "work");
-    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let tag = commit_in_progress(&mut harness, coordinator, sender);
     harness.client.set_credit(link, 5, true);
     harness.client_speaks();
     harness.client.set_credit(link, 7, false);
@@ -177,9 +180,7 @@ fn credit_that_replaces_a_waiting_drain_waits_with_it() {
 fn a_coordinator_is_attached_after_the_end_of_the_former_session_on_its_channel() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
-    let txn_id = harness.declare(coordinator);
-    harness.sent_work(sender, &txn_id, "work");
-    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let tag = commit_in_progress(&mut harness, coordinator, sender);
     harness.client.send(sender, outgoing(message("waits"))).unwrap();
     harness.client_speaks();
     harness.client.end(harness.session, None);
@@ -198,9 +199,7 @@ fn a_coordinator_is_attached_after_the_end_of_the_former_session_on_its_channel(
 fn links_are_attached_after_the_commit_and_receive_then() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
-    let txn_id = harness.declare(coordinator);
-    harness.sent_work(sender, &txn_id, "work");
-    let (tag, _) = harness.commit(coordinator, &txn_id);
+    let tag = commit_in_progress(&mut harness, coordinator, sender);
     let attach = harness.receiver_attach("q");
     harness.attach(attach);
     assert_eq!(harness.commands(), []);
@@ -212,9 +211,7 @@ fn links_are_attached_after_the_commit_and_receive_then() {
 fn waiting_requests_count_and_continue_when_the_connection_ends() {
     let mut harness = Harness::new();
     let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
-    let txn_id = harness.declare(coordinator);
-    harness.sent_work(sender, &txn_id, "work");
-    harness.commit(coordinator, &txn_id);
+    commit_in_progress(&mut harness, coordinator, sender);
     let settled = Outgoing { settled: true, ..outgoing(message("after it")) };
     harness.client.send(sender, settled).unwrap();
     harness.pump();
