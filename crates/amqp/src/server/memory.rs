@@ -165,6 +165,11 @@ impl Memory {
         }
     }
 
+    /// Whether the connection held its allowance at the last report, so that it waits for room.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     fn held_bytes(&self) -> usize {
         let HeldMemory { partial, frame, buffer, unanswered, kept, outgoing } = self.held;
         partial + frame + buffer + unanswered + kept + outgoing

@@ -94,8 +94,11 @@ impl Output {
             *place = IoSlice::new(slice);
             used += 1;
         }
-        let vector = vector.get(..used).unwrap_or_default();
-        let written = ready!(Pin::new(socket).poll_write_vectored(context, vector))?;
+        let written = match vector.get(..used).unwrap_or_default() {
+            // The kernel needs less for one slice that is not in a list.
+            [slice] => ready!(Pin::new(socket).poll_write(context, slice))?,
+            slices => ready!(Pin::new(socket).poll_write_vectored(context, slices))?,
+        };
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use peeklock_budget::Budget;
+use peeklock_budget::{Budget, UNREPORTED_BYTES_MAX};
 use peeklock_engine::runtime::{Account, Clock, MailboxReceiver};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
@@ -192,7 +192,7 @@ where
         if self.output.is_unfinished()
             && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
         {
-            woken.any = true;
+            woken.any = result.is_err() || self.needs_turn_after_write(unwritten);
             woken.failure = result.err();
             self.last_write = self.timer.now();
             self.memory.moved(unwritten - self.output.len());
@@ -220,6 +220,12 @@ where
             self.poll_rarely_ready(context, &mut woken);
         }
         if woken.any { Poll::Ready(woken) } else { Poll::Pending }
+    }
+
+    /// Whether a write changed anything that a turn looks at; `unwritten` bytes waited before it. The end of little output
+    /// lets nothing go on that was held up: each answer would take a second turn.
+    fn needs_turn_after_write(&self, unwritten: usize) -> bool {
+        unwritten >= UNREPORTED_BYTES_MAX || self.output.is_unfinished() || self.memory.is_waiting()
     }
 
     /// Polls what is rarely ready, if it may be: time, the application's own wake-up, and the signal to stop.

@@ -159,6 +159,11 @@ impl Requests {
         }
     }
 
+    /// The least number of requests that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.opened.as_ref().map_or(0, |parcel| parcel.asked.len()) + self.parcels.len()
+    }
+
     /// The next request; `None` when the channel is closed and empty.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Request>> {
         loop {

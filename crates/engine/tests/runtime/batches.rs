@@ -5,15 +5,26 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use peeklock_engine::{SubscriptionOptions, TopicOptions};
-use peeklock_storage::{Batch, Commit, Error, MemoryStore, Shard, ShardId, Space, Store};
+use peeklock_storage::{Batch, Commit, Error, Lease, MemoryStore, Shard, ShardId, Space, Store};
 
 use crate::broker::{Broker, START, TestClock, quiet, send};
 use crate::wrapped::forward;
 
 /// A shard that records the sizes of the batches.
-struct Sizes {
+pub(crate) struct Sizes {
     shard: Arc<dyn Shard>,
     value_bytes: Mutex<Vec<usize>>,
+}
+
+impl Sizes {
+    pub(crate) fn of(lease: &Lease) -> Arc<Self> {
+        Arc::new(Self { shard: Arc::clone(lease.shard()), value_bytes: Mutex::default() })
+    }
+
+    /// Number of batches so far.
+    pub(crate) fn batches(&self) -> usize {
+        self.value_bytes.lock().unwrap().len()
+    }
 }
 
 impl Shard for Sizes {
@@ -29,7 +40,7 @@ impl Shard for Sizes {
 async fn large_messages_of_one_turn_are_several_batches() {
     let store = MemoryStore::new();
     let lease = store.acquire(ShardId(0)).await.unwrap();
-    let sizes = Arc::new(Sizes { shard: Arc::clone(lease.shard()), value_bytes: Mutex::default() });
+    let sizes = Sizes::of(&lease);
     let broker = Broker::over(store, lease.over(sizes.clone()), TestClock::new(START), 0, 1).await;
     let mut client = broker.client();
     for _ in 0..12 {

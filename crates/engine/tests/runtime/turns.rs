@@ -12,7 +12,8 @@ use peeklock_engine::{
 };
 use peeklock_storage::{Error, MemoryStore, ShardId, Store};
 
-use crate::broker::{Broker, Client, START, TestClock, peek};
+use crate::batches::Sizes;
+use crate::broker::{Broker, Client, START, TestClock, peek, send};
 use crate::forwarding::client_of;
 
 /// More than one call visits.
@@ -161,4 +162,29 @@ async fn a_long_publication_does_not_hold_up_other_tasks() {
     client.submit(Command::Send { messages });
     assert!(matches!(client.response().await, (_, Response::Sent(Ok(_)))));
     assert!(other.has_run.load(Ordering::Relaxed), "another task waited for the publication");
+}
+
+/// Each of many tasks that are ready has one request: the runtime runs the actor after the first of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn requests_of_tasks_that_are_ready_share_turns() {
+    const TASKS: usize = 50;
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let sizes = Sizes::of(&lease);
+    let broker = Broker::over(store, lease.over(sizes.clone()), TestClock::new(START), 0, 1).await;
+    let start = Arc::new(tokio::sync::Barrier::new(TASKS));
+    let before = sizes.batches();
+    let clients = (0..TASKS).map(|_| {
+        let (mut client, start) = (broker.client(), Arc::clone(&start));
+        tokio::spawn(async move {
+            start.wait().await;
+            client.submit(send("x"));
+            assert!(matches!(client.response().await, (_, Response::Sent(Ok(_)))));
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.unwrap();
+    }
+    let batches = sizes.batches() - before;
+    assert!(batches <= TASKS / 10, "{batches} batches");
 }

@@ -217,3 +217,36 @@ async fn a_connection_whose_peer_does_not_read_has_no_turns() {
     server.abort();
     flood.sending.abort();
 }
+
+/// Most answers are written at once: a second turn of each would have nothing to do.
+#[tokio::test]
+async fn a_short_answer_takes_one_turn() {
+    const IDLE_MS: u32 = 60_000;
+    let (near, far) = duplex(1 << 14);
+    let (turns, clock) = (Arc::new(AtomicUsize::new(0)), StillClock::new());
+    let parts = (Turns(Arc::clone(&turns)), Mailbox::new().1);
+    let connection = Connection::server(Config { idle_time_out_ms: None, ..Config::default() }, 0);
+    let server = Transport::new(far, BytesMut::new(), connection, parts, clock.clone(), never());
+    let server = tokio::spawn(server.run());
+    let config = Config { idle_time_out_ms: Some(IDLE_MS), ..Config::default() };
+    let connection = Connection::client(config, "host", 0);
+    let (_, (application, outputs)) = client(0);
+    let parts = (application, outputs);
+    let peer = Transport::new(near, BytesMut::new(), connection, parts, clock.clone(), never());
+    let peer = tokio::spawn(peer.run());
+    for _ in 0..3 {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let before = turns.load(Ordering::SeqCst);
+        // A heartbeat is due.
+        clock.advance(u64::from(IDLE_MS) / 2);
+        until(|| turns.load(Ordering::SeqCst) > before).await;
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(turns.load(Ordering::SeqCst) - before, 1);
+    }
+    server.abort();
+    peer.abort();
+}

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::limits::FEW_REQUESTS_MAX;
 use super::{Actor, Control};
 use crate::Command;
 
 impl Actor {
+    /// Whether a turn would begin with requests, but few.
+    pub(super) fn has_few_requests(&self) -> bool {
+        !self.requests.is_empty() && self.requests.len() + self.inbox.waiting() <= FEW_REQUESTS_MAX
+    }
+
     /// Receives requests of the namespace; true if a turn has to process them.
     pub(super) fn poll_control(&mut self, context: &mut Context<'_>) -> bool {
         let mut work = false;

@@ -3,6 +3,10 @@
 /// Requests handled in one turn, and approximately the number handled before other tasks may run.
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
 
+/// Requests up to which a turn lets other tasks run before it begins. They may have more: one after the other, 500
+/// connections with a message each would have a turn each.
+pub(super) const FEW_REQUESTS_MAX: usize = 16;
+
 /// Events of one turn after which the remaining requests wait for the next turn: each request may first expire a thousand
 /// messages, and the events of a turn are one batch.
 pub(in crate::runtime) const TURN_EVENTS_MAX: usize = 8 * 1024;

@@ -281,7 +281,7 @@ impl Actor {
         self.alarm.arm(&*self.shared.clock, self.owned.partition.next_deadline());
         self.update_forwarders();
         while !self.is_done() {
-            let outcome = match std::future::poll_fn(|context| self.poll_wake(context)).await {
+            let outcome = match self.wake().await {
                 Wake::Lost => {
                     // Durable results must not be refused: a client whose request is refused may repeat it.
                     self.release_before_refusing();
@@ -326,6 +326,22 @@ impl Actor {
             && self.replies.is_empty()
             && (self.lane.is_empty() || !self.tenancy.delivers())
             && self.browses.is_empty()
+    }
+
+    /// Waits for something to do. The first of many tasks that are ready ends the wait: if it left few requests, the others
+    /// run before the turn, so that their requests join it and its batch.
+    async fn wake(&mut self) -> Wake {
+        let mut was_idle = false;
+        let wake = std::future::poll_fn(|context| {
+            let wake = self.poll_wake(context);
+            was_idle |= wake.is_pending();
+            wake
+        });
+        let wake = wake.await;
+        if was_idle && self.has_few_requests() {
+            tokio::task::yield_now().await;
+        }
+        wake
     }
 
     /// Ready when there is something to do. All sources are polled, so that each has registered the waker.
