@@ -31,6 +31,21 @@ pub fn is_asked_for(path: &str) -> bool {
     path.replace("%24", "$").trim_end_matches('/').eq_ignore_ascii_case(PATH)
 }
 
+impl Refused {
+    /// The headers of the answer: with 426, the protocol to switch to (RFC 9110, §15.5.22) and its version (RFC 6455,
+    /// §4.2.2).
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.status == StatusCode::UPGRADE_REQUIRED {
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
+        }
+        headers
+    }
+}
+
 /// Answers a request for a WebSocket: `101`, with the first known subprotocol in the client's order.
 ///
 /// # Errors
