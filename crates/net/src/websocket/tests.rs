@@ -63,6 +63,11 @@ fn a_client_without_the_protocol_or_with_another_version_learns_which_to_send() 
     let mut without_key = GOOD;
     without_key[3].1 = "short";
     assert!(ask(&without_key).unwrap_err().headers().is_empty());
+    let posted = shake_hands(&Method::POST, &HeaderMap::new()).unwrap_err();
+    assert_eq!(
+        (posted.status, &posted.headers()["allow"]),
+        (StatusCode::METHOD_NOT_ALLOWED, &"GET".parse().unwrap())
+    );
 }
 
 #[test]
