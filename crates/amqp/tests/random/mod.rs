@@ -3,7 +3,7 @@
 use proptest::test_runner::Config;
 
 /// Few conversations on every run, `cases_default` of them; `PROPTEST_CASES` sets more.
-pub fn config(cases_default: u32) -> Config {
+pub(crate) fn config(cases_default: u32) -> Config {
     let asked = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { cases_default };
     Config { cases, failure_persistence: None, ..asked }
