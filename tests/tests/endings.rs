@@ -18,42 +18,26 @@ const CONFIG: &str = "[[queues]]\nname = \"plain\"\nlock_duration = \"PT5S\"\nma
                       [[queues]]\nname = \"none\"\nrequires_session = true\n";
 const SESSION: &str = "s";
 
-/// A state of links when the client ends them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    DeliveriesUnderWay,
-    DrainRequested,
-    CreditReducedAndDrainRequested,
-    AttachRequested,
-    NextSessionAwaited,
-    SessionRequested,
-    SessionHeld,
-    DeletionUnderWay,
-    SettlementUnderWay,
-    InTransaction,
-    CommitRequested,
-    RequestsUnderWay,
-    RequestsWithoutLinkForAnswers,
-    SendsUnderWay,
-    DeliveryUnfinished,
-}
+/// Brings links into a state; returns their handles.
+type Enter = fn(&mut Client) -> Vec<u32>;
 
-const STATES: [State; 15] = [
-    State::DeliveriesUnderWay,
-    State::DrainRequested,
-    State::CreditReducedAndDrainRequested,
-    State::AttachRequested,
-    State::NextSessionAwaited,
-    State::SessionRequested,
-    State::SessionHeld,
-    State::DeletionUnderWay,
-    State::SettlementUnderWay,
-    State::InTransaction,
-    State::CommitRequested,
-    State::RequestsUnderWay,
-    State::RequestsWithoutLinkForAnswers,
-    State::SendsUnderWay,
-    State::DeliveryUnfinished,
+/// The states of links when the client ends them.
+const STATES: [(&str, Enter); 15] = [
+    ("deliveries under way", deliveries_under_way),
+    ("drain requested", drain_requested),
+    ("credit reduced and drain requested", credit_reduced_and_drain_requested),
+    ("attach requested", attach_requested),
+    ("next session awaited", next_session_awaited),
+    ("session requested", session_requested),
+    ("session held", session_held),
+    ("deletion under way", deletion_under_way),
+    ("settlement under way", settlement_under_way),
+    ("in transaction", |client| in_transaction(client).0),
+    ("commit requested", commit_requested),
+    ("requests under way", requests_under_way),
+    ("requests without a link for answers", requests_without_link_for_answers),
+    ("sends under way", sends_under_way),
+    ("delivery unfinished", delivery_unfinished),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,72 +61,67 @@ fn next_session(address: &str) -> Value {
     Value::composite(code::SOURCE, fields)
 }
 
-/// Brings links into a state; returns their handles.
-fn enter(client: &mut Client, state: State) -> Vec<u32> {
-    let plain = terminus(code::SOURCE, "plain");
-    match state {
-        State::DeliveriesUnderWay => {
-            client.say(&receiver(0, plain)).unwrap();
-            client.say(&flow(0, 0, 100, false, false)).unwrap();
-        }
-        State::DrainRequested => {
-            client.say(&receiver(0, plain)).unwrap();
-            client.say(&flow(0, 0, 100, true, false)).unwrap();
-        }
-        State::CreditReducedAndDrainRequested => {
-            client.attach_receiver(0, "plain", 100).unwrap().unwrap();
-            client.say(&flow(0, 0, 1, false, false)).unwrap();
-            client.say(&flow(0, 0, 1, true, false)).unwrap();
-        }
-        State::AttachRequested => client.say(&receiver(0, plain)).unwrap(),
-        State::NextSessionAwaited => client.say(&receiver(0, next_session("none"))).unwrap(),
-        State::SessionRequested => {
-            client.say(&receiver(0, session_source("sessions", SESSION))).unwrap();
-            client.say(&flow(0, 0, 10, false, false)).unwrap();
-        }
-        State::SessionHeld => {
-            client.attach_session(0, "sessions", SESSION, 1).unwrap().unwrap();
-            client.receive(0).unwrap();
-        }
-        State::DeletionUnderWay => {
-            client.say(&unlocked(receiver(0, terminus(code::SOURCE, "deleting")))).unwrap();
-            client.say(&flow(0, 0, 100, false, false)).unwrap();
-        }
-        State::SettlementUnderWay => {
-            client.attach_receiver(0, "plain", 1).unwrap().unwrap();
-            let id = client.receive(0).unwrap().id;
-            client
-                .say(&disposition(true, id, id, false, Value::composite(code::RELEASED, Vec::new())))
-                .unwrap();
-        }
-        State::InTransaction | State::CommitRequested => return enter_transaction(client, state),
-        State::RequestsUnderWay => {
-            client.attach_management(0, "plain").unwrap();
-            for _ in 0..100 {
-                client.transfer(0, &peek(), 0).unwrap();
-            }
-            return vec![0, 1];
-        }
-        State::RequestsWithoutLinkForAnswers => {
-            client.attach_sender(0, "plain/$management").unwrap().unwrap();
-            client.transfer(0, &peek(), 0).unwrap();
-        }
-        State::SendsUnderWay => {
-            client.attach_sender(0, "empty").unwrap().unwrap();
-            for _ in 0..50 {
-                client.transfer(0, &data_message(b"sent"), 0).unwrap();
-            }
-        }
-        State::DeliveryUnfinished => {
-            client.attach_sender(0, "empty").unwrap().unwrap();
-            client.transfer_in(0, &data_message(b"part"), 0, true, Value::Null).unwrap();
-        }
-    }
+fn plain() -> Value {
+    terminus(code::SOURCE, "plain")
+}
+
+fn deliveries_under_way(client: &mut Client) -> Vec<u32> {
+    client.say(&receiver(0, plain())).unwrap();
+    client.say(&flow(0, 0, 100, false, false)).unwrap();
     vec![0]
 }
 
-/// Links with a message sent and one settled in a transaction.
-fn enter_transaction(client: &mut Client, state: State) -> Vec<u32> {
+fn drain_requested(client: &mut Client) -> Vec<u32> {
+    client.say(&receiver(0, plain())).unwrap();
+    client.say(&flow(0, 0, 100, true, false)).unwrap();
+    vec![0]
+}
+
+fn credit_reduced_and_drain_requested(client: &mut Client) -> Vec<u32> {
+    client.attach_receiver(0, "plain", 100).unwrap().unwrap();
+    client.say(&flow(0, 0, 1, false, false)).unwrap();
+    client.say(&flow(0, 0, 1, true, false)).unwrap();
+    vec![0]
+}
+
+fn attach_requested(client: &mut Client) -> Vec<u32> {
+    client.say(&receiver(0, plain())).unwrap();
+    vec![0]
+}
+
+fn next_session_awaited(client: &mut Client) -> Vec<u32> {
+    client.say(&receiver(0, next_session("none"))).unwrap();
+    vec![0]
+}
+
+fn session_requested(client: &mut Client) -> Vec<u32> {
+    client.say(&receiver(0, session_source("sessions", SESSION))).unwrap();
+    client.say(&flow(0, 0, 10, false, false)).unwrap();
+    vec![0]
+}
+
+fn session_held(client: &mut Client) -> Vec<u32> {
+    client.attach_session(0, "sessions", SESSION, 1).unwrap().unwrap();
+    client.receive(0).unwrap();
+    vec![0]
+}
+
+fn deletion_under_way(client: &mut Client) -> Vec<u32> {
+    client.say(&unlocked(receiver(0, terminus(code::SOURCE, "deleting")))).unwrap();
+    client.say(&flow(0, 0, 100, false, false)).unwrap();
+    vec![0]
+}
+
+fn settlement_under_way(client: &mut Client) -> Vec<u32> {
+    client.attach_receiver(0, "plain", 1).unwrap().unwrap();
+    let id = client.receive(0).unwrap().id;
+    let release = Value::composite(code::RELEASED, Vec::new());
+    client.say(&disposition(true, id, id, false, release)).unwrap();
+    vec![0]
+}
+
+/// Links with a message sent and one settled in a transaction, and its id.
+fn in_transaction(client: &mut Client) -> (Vec<u32>, Vec<u8>) {
     client.attach_coordinator(0).unwrap().unwrap();
     client.attach_sender(1, "plain").unwrap().unwrap();
     client.attach_receiver(2, "plain", 1).unwrap().unwrap();
@@ -150,10 +129,41 @@ fn enter_transaction(client: &mut Client, state: State) -> Vec<u32> {
     client.transfer_in(1, &data_message(b"more"), 0, false, transactional(&transaction, None)).unwrap();
     let release = Value::composite(code::RELEASED, Vec::new());
     client.say(&disposition(true, id, id, false, transactional(&transaction, Some(release)))).unwrap();
-    if state == State::CommitRequested {
-        client.discharge_later(0, &transaction, false).unwrap();
+    (vec![0, 1, 2], transaction)
+}
+
+fn commit_requested(client: &mut Client) -> Vec<u32> {
+    let (handles, transaction) = in_transaction(client);
+    client.discharge_later(0, &transaction, false).unwrap();
+    handles
+}
+
+fn requests_under_way(client: &mut Client) -> Vec<u32> {
+    client.attach_management(0, "plain").unwrap();
+    for _ in 0..100 {
+        client.transfer(0, &peek(), 0).unwrap();
     }
-    vec![0, 1, 2]
+    vec![0, 1]
+}
+
+fn requests_without_link_for_answers(client: &mut Client) -> Vec<u32> {
+    client.attach_sender(0, "plain/$management").unwrap().unwrap();
+    client.transfer(0, &peek(), 0).unwrap();
+    vec![0]
+}
+
+fn sends_under_way(client: &mut Client) -> Vec<u32> {
+    client.attach_sender(0, "empty").unwrap().unwrap();
+    for _ in 0..50 {
+        client.transfer(0, &data_message(b"sent"), 0).unwrap();
+    }
+    vec![0]
+}
+
+fn delivery_unfinished(client: &mut Client) -> Vec<u32> {
+    client.attach_sender(0, "empty").unwrap().unwrap();
+    client.transfer_in(0, &data_message(b"part"), 0, true, Value::Null).unwrap();
+    vec![0]
 }
 
 fn peek() -> Vec<u8> {
@@ -214,11 +224,11 @@ fn connections(daemon: &Daemon) -> String {
 fn every_ending_is_answered_in_every_state_and_nothing_is_left() {
     let mut daemon = Daemon::with_config(CONFIG);
     fill(&daemon);
-    for state in STATES {
+    for (state, enter) in STATES {
         for ending in [Ending::Detach, Ending::End, Ending::Close, Ending::Disappear] {
-            eprintln!("{ending:?} in {state:?}");
+            eprintln!("{ending:?}: {state}");
             let mut client = Client::connect(daemon.amqp()).unwrap();
-            let handles = enter(&mut client, state);
+            let handles = enter(&mut client);
             end(&mut client, &handles, ending);
             if matches!(ending, Ending::Detach | Ending::End) {
                 until("links or locks are left", || {

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use hyper::ext::ReasonPhrase;
 use peeklock_access::Denied;
 use peeklock_errors::{ErrorKind, Http, NO_SUB_CODE};
 use peeklock_wire::loggable;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use uuid::Uuid;
 
 /// The response for an error without an HTTP status of its own.
@@ -27,6 +29,8 @@ pub struct Error {
     pub text: Cow<'static, str>,
     /// Why credentials were refused; also among the extensions of a response.
     pub denied: Option<Denied>,
+    /// Whether the text is also in the status line, where some clients look for it.
+    pub in_status_line: bool,
 }
 
 impl Error {
@@ -34,7 +38,7 @@ impl Error {
     pub fn of(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         let Http { status, sub_code } = kind.row().http.unwrap_or(INTERNAL);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { kind, status, sub_code, text: text.into(), denied: None }
+        Self { kind, status, sub_code, text: text.into(), denied: None, in_status_line: false }
     }
 
     /// The request is invalid.
@@ -74,6 +78,15 @@ impl Error {
             escaped(text),
         )
     }
+
+    /// The reason in the status line, in the form of the service; `None` for the standard one. Percent-encoded where it is
+    /// not printable ASCII, so that no name can end the line.
+    fn reason(&self, tracking: Uuid) -> Option<ReasonPhrase> {
+        let Self { status, sub_code, text, .. } = self;
+        let standard = status.canonical_reason().filter(|_| self.in_status_line)?;
+        let reason = format!("SubCode={sub_code}: {standard} : {text} Tracking Id: {tracking}_G0");
+        ReasonPhrase::try_from(utf8_percent_encode(&reason, CONTROLS).to_string().into_bytes()).ok()
+    }
 }
 
 impl From<Denied> for Error {
@@ -87,8 +100,12 @@ impl IntoResponse for Error {
         let tracking = Uuid::new_v4();
         tracing::debug!(status = self.status.as_u16(), sub_code = self.sub_code, %tracking, "{}", loggable(&self.text));
         let body = self.body(tracking);
+        let reason = self.reason(tracking);
         let typed = [(CONTENT_TYPE, "application/xml; charset=utf-8")];
         let mut response = (self.status, typed, body).into_response();
+        if let Some(reason) = reason {
+            response.extensions_mut().insert(reason);
+        }
         if let Some(denied) = self.denied {
             response.extensions_mut().insert(denied);
         }
@@ -126,6 +143,16 @@ mod tests {
                      TrackingId:00000000-0000-0000-0000-000000000000_G0, SystemTracker:peeklock, Timestamp:";
         assert!(body.starts_with(start), "{body}");
         assert!(body.ends_with("</Detail></Error>"), "{body}");
+    }
+
+    #[test]
+    fn no_name_ends_the_status_line() {
+        let error = Error { text: "No 'a\r\nb: ü'.".into(), ..Denied::Right { right: "Manage" }.into() };
+        assert_eq!(error.reason(Uuid::nil()), None);
+        let reason = Error { in_status_line: true, ..error }.reason(Uuid::nil()).unwrap();
+        let wanted = "SubCode=40100: Unauthorized : No 'a%0D%0Ab: %C3%BC'. Tracking Id: \
+                      00000000-0000-0000-0000-000000000000_G0";
+        assert_eq!(reason.as_bytes(), wanted.as_bytes());
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod link;
 mod messages;
 #[path = "model/pipe.rs"]
 mod pipe;
+mod random;
 #[path = "model/sending.rs"]
 mod sending;
 #[path = "model/settling.rs"]
@@ -62,15 +63,8 @@ fn run(setup: Setup, steps: &[Step]) {
     runtime.block_on(converse(setup, steps));
 }
 
-/// Few conversations on every run; `PROPTEST_CASES` sets more.
-fn config() -> ProptestConfig {
-    let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 128 };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random::config(128))]
 
     #[test]
     fn any_conversation_keeps_the_rules(

@@ -12,6 +12,7 @@
 mod content;
 #[path = "sequences/conversation.rs"]
 mod conversation;
+mod random;
 #[path = "sequences/script.rs"]
 mod script;
 
@@ -57,15 +58,8 @@ fn every_conversation_of_the_corpus_ends_as_it_should() {
     assert!(inputs > 0, "the corpus is there");
 }
 
-/// Few conversations on every run; `PROPTEST_CASES` sets more.
-fn config() -> ProptestConfig {
-    let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 64 };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random::config(64))]
 
     #[test]
     fn any_conversation_ends_as_it_should(

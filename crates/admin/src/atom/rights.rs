@@ -46,12 +46,13 @@ fn refusal(call: &Call) -> Error {
         Method::DELETE => "Manage,EntityDelete",
         _ => return denied.into(),
     };
-    let text = if let Some(operation) = operation(call) {
+    if let Some(operation) = operation(call) {
         let (host, path) = (&call.host, call.target.display());
-        format!(
-            "401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation on endpoint 'sb://{host}/{path}'."
-        )
-    } else if call.method == Method::GET {
+        let text =
+            format!("Unauthorized access for '{operation}' operation on endpoint 'sb://{host}/{path}'.");
+        return Error { text: text.into(), in_status_line: true, ..denied.into() };
+    }
+    let text = if call.method == Method::GET {
         format!("{claims} claims required for this operation.")
     } else {
         format!("Authorization failed for specified action: {claims}.")

@@ -1,7 +1,7 @@
 //! The server side of RFC 6455's opening handshake, and its AMQP binding.
 
 use http::header::{
-    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    ALLOW, CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -29,6 +29,22 @@ pub struct Refused {
 #[must_use]
 pub fn is_asked_for(path: &str) -> bool {
     path.replace("%24", "$").trim_end_matches('/').eq_ignore_ascii_case(PATH)
+}
+
+impl Refused {
+    /// The headers that the status requires: the protocol to switch to (RFC 9110, §15.5.22) and its version (RFC 6455,
+    /// §4.2.2), or the method (RFC 9110, §15.5.6).
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
+        let headers: &[(HeaderName, &str)] = match self.status {
+            StatusCode::UPGRADE_REQUIRED => {
+                &[(CONNECTION, "Upgrade"), (UPGRADE, "websocket"), (SEC_WEBSOCKET_VERSION, VERSION)]
+            }
+            StatusCode::METHOD_NOT_ALLOWED => &[(ALLOW, "GET")],
+            _ => &[],
+        };
+        headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
 }
 
 /// Answers a request for a WebSocket: `101`, with the first known subprotocol in the client's order.

@@ -4,7 +4,7 @@ use std::io::{self, Cursor};
 
 use bytes::{Buf, BytesMut};
 use tungstenite::protocol::frame::FrameHeader;
-use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 /// Maximum payload of a control frame (RFC 6455, §5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
@@ -18,8 +18,8 @@ pub(super) enum Next {
     Payload(u64),
     /// A ping with the payload to return.
     Ping(BytesMut),
-    /// A close with its payload, which begins with a code unless it is empty.
-    Close(BytesMut),
+    /// A close with its code, if it has one.
+    Close(Option<CloseCode>),
 }
 
 /// Position in the sequence of frames.
@@ -65,7 +65,7 @@ impl Input {
             let mut content = bytes.split_to(length);
             unmask(&mut content, &mut { mask });
             match control {
-                Control::Close => return Ok(Next::Close(content)),
+                Control::Close => return Ok(Next::Close(close_code(&content)?)),
                 Control::Ping => return Ok(Next::Ping(content)),
                 Control::Pong | Control::Reserved(_) => {}
             }
@@ -94,6 +94,22 @@ impl Input {
         self.unfinished = !is_final;
         Ok(())
     }
+}
+
+/// The code in the payload of a close; the reason behind it is not needed.
+///
+/// # Errors
+/// Half a code, one that no frame may have, a reason that is not UTF-8 (RFC 6455, §5.5.1 and §7.4).
+fn close_code(content: &[u8]) -> io::Result<Option<CloseCode>> {
+    if content.is_empty() {
+        return Ok(None);
+    }
+    let (code, reason) = content.split_first_chunk().ok_or_else(|| wrong("a close with half a code"))?;
+    let code = CloseCode::from(u16::from_be_bytes(*code));
+    if !code.is_allowed() || std::str::from_utf8(reason).is_err() {
+        return Err(wrong("a close with an invalid code or reason"));
+    }
+    Ok(Some(code))
 }
 
 /// Returns the mask of a frame, which is required of clients.

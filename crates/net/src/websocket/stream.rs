@@ -5,11 +5,11 @@ use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tungstenite::protocol::frame::FrameHeader;
-use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 
 use super::input::{Input, Next};
 
@@ -19,10 +19,6 @@ const READ_BYTES: usize = 16 << 10;
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// Slices written at once, one of them the header.
 const SLICES_MAX: usize = 64;
-/// The code of a normal close.
-const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
-/// The code of a close after a protocol error (RFC 6455, §7.4.1).
-const PROTOCOL_ERROR: [u8; 2] = 1002_u16.to_be_bytes();
 
 /// Reads the payload of binary frames and writes binary frames. Answers pings and closes while it is being read.
 #[derive(Debug)]
@@ -38,7 +34,8 @@ pub struct WebSocket<S> {
     pong: Option<BytesMut>,
     /// The peer closed, or violated the protocol.
     ended: bool,
-    close: Option<Bytes>,
+    /// The payload of a close frame to be sent.
+    close: Option<SmallVec<[u8; 2]>>,
     /// A close frame is being written: nothing may follow.
     closed: bool,
 }
@@ -83,10 +80,10 @@ impl<S> WebSocket<S> {
         let _ = header.format(length as u64, &mut (&mut self.head).writer());
     }
 
-    /// Ends the input: the peer closed, or violated the protocol.
-    fn end(&mut self, code: Bytes) {
+    /// Ends the input: the peer closed, or violated the protocol. A close with this code answers.
+    fn end(&mut self, code: Option<CloseCode>) {
         self.ended = true;
-        self.close = Some(code);
+        self.close = Some(payload(code));
     }
 }
 
@@ -174,14 +171,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                     }
                 }
                 Ok(Next::Ping(content)) => this.pong = Some(content),
-                Ok(Next::Close(content)) => {
-                    // The code is sent back, the reason is not needed.
-                    let code = content.get(..2).map(Bytes::copy_from_slice);
-                    this.end(code.unwrap_or_default());
+                Ok(Next::Close(code)) => {
+                    this.end(code);
                     this.answer(context);
                 }
                 Err(failure) => {
-                    this.end(Bytes::from_static(&PROTOCOL_ERROR));
+                    this.end(Some(CloseCode::Protocol));
                     this.answer(context);
                     return Poll::Ready(Err(failure));
                 }
@@ -248,7 +243,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         let this = &mut *self;
         if this.promised == 0 && !this.closed {
             // If the peer has closed, the answer to its close is queued already.
-            this.close.get_or_insert_with(|| Bytes::from_static(&NORMAL_CLOSURE));
+            this.close.get_or_insert_with(|| payload(Some(CloseCode::Normal)));
         }
         if this.promised == 0 {
             ready!(this.poll_head(context))?;
@@ -256,6 +251,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         }
         Pin::new(&mut this.stream).poll_shutdown(context)
     }
+}
+
+/// The payload of a close with this code.
+fn payload(code: Option<CloseCode>) -> SmallVec<[u8; 2]> {
+    code.map(|code| u16::from(code).to_be_bytes().into()).unwrap_or_default()
 }
 
 /// The rest of the header, and as much of `slices` as it announces.

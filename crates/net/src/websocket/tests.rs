@@ -50,6 +50,27 @@ fn a_handshake_that_lacks_something_is_refused() {
 }
 
 #[test]
+fn a_client_without_the_protocol_or_with_another_version_learns_which_to_send() {
+    let wanted = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
+    for (place, value) in [(0, "keep-alive"), (1, "h2c"), (2, "8")] {
+        let mut headers = GOOD;
+        headers[place].1 = value;
+        let refused = ask(&headers).unwrap_err();
+        assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED, "{value}");
+        let answered = refused.headers();
+        assert!(wanted.iter().all(|(name, value)| answered[*name] == *value), "{answered:?}");
+    }
+    let mut without_key = GOOD;
+    without_key[3].1 = "short";
+    assert!(ask(&without_key).unwrap_err().headers().is_empty());
+    let posted = shake_hands(&Method::POST, &HeaderMap::new()).unwrap_err();
+    assert_eq!(
+        (posted.status, &posted.headers()["allow"]),
+        (StatusCode::METHOD_NOT_ALLOWED, &"GET".parse().unwrap())
+    );
+}
+
+#[test]
 fn the_path_matches_in_any_case_and_with_an_escaped_dollar_sign() {
     for path in ["/$servicebus/websocket", "/$ServiceBus/WebSocket/", "/%24servicebus/websocket"] {
         assert!(is_asked_for(path), "{path}");
@@ -211,7 +232,11 @@ async fn protocol_violations_end_the_stream_with_a_close() {
     let mut unmasked = Vec::new();
     Frame::message(b"?".to_vec(), OpCode::Data(Data::Binary), true).format(&mut unmasked).unwrap();
     let compressed = vec![0xc2, 0x81, 1, 2, 3, 4, 5];
-    for wrong in [long_ping, text, continued, interleaved, unmasked, compressed, b"\xf3AMQP".to_vec()] {
+    // Half a code, codes that no frame may have (RFC 6455, §7.4), a reason that is not UTF-8.
+    let closes = [&[3][..], &[0, 0], &[3, 0xed], &[3, 0xee], &[3, 0xf7], &[0x13, 0x88], &[3, 0xe8, 0xff]];
+    let closes = closes.map(|content| frame(OpCode::Control(Control::Close), true, mask, content));
+    let frames = [long_ping, text, continued, interleaved, unmasked, compressed, b"\xf3AMQP".to_vec()];
+    for wrong in frames.into_iter().chain(closes) {
         let (mut near, far) = duplex(1 << 12);
         let mut socket = WebSocket::new(far, BytesMut::new());
         near.write_all(&wrong).await.unwrap();

@@ -311,7 +311,7 @@ impl ConnectionState {
                 *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
                 response.map(|()| Body::empty())
             }
-            Err(websocket::Refused { status, reason }) => (status, reason).into_response(),
+            Err(refused) => (refused.status, refused.headers(), refused.reason).into_response(),
         }
     }
 }
