@@ -54,6 +54,18 @@ def test_a_start_that_is_refused_a_thread_ends_with_the_reason(failing, first):
     daemon.close()
 
 
+@pytest.mark.skipif(is_on_postgres(), reason="data directories only")
+def test_a_copy_that_is_refused_a_thread_fails_with_the_reason(failing, tmp_path):
+    daemon = Daemon("# nothing declared").start()
+    assert daemon.stop() == 0
+    failing("clone,clone3", "EAGAIN", "1+")
+    command = [binary(), "store", "copy", "--from", daemon.path / "data", "--to", tmp_path / "copied"]
+    copied = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECS)
+    assert copied.returncode == 1
+    assert "Resource temporarily unavailable" in copied.stderr
+    daemon.close()
+
+
 async def test_a_connection_that_is_aborted_before_it_is_accepted_closes_no_other(failing):
     failing("accept4", "ECONNABORTED", "1+2")
     daemon = Daemon("# nothing declared").start()

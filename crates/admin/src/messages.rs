@@ -1,6 +1,6 @@
 //! Messages over HTTP, for other front ends: places, drafts, bodies, and memory for requests and answers.
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use bytes::Bytes;
 use peeklock_budget::Share;
 
@@ -30,9 +30,7 @@ impl Admin {
     /// # Errors
     /// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early, 503 if memory is short.
     pub async fn body(&self, body: Body, bytes_max: u64) -> Result<(Bytes, Room), Error> {
-        let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(bytes_max);
-        let room = self.limits.body(announced_bytes).await?;
-        Ok((rest::body::read(body, bytes_max, || room.is_wanted()).await?, room))
+        rest::body::read(&self.limits, body, bytes_max).await
     }
 
     /// Checks that the rate limits of an entity and of an identity allow one more request.

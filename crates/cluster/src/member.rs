@@ -19,7 +19,7 @@ use crate::{
 
 pub use self::membership::{Contact, Ended, Membership};
 
-/// How long the record of a release is awaited while the table does not answer, and the lease has expired by itself.
+/// How long the record of a release or departure is awaited while the table does not answer, and the lease has expired by itself.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running node: it renews its leases, takes free ones, and reports both. Dropping it stops that; other nodes can
@@ -140,8 +140,8 @@ impl Member {
     }
 
     /// The time after which the node's leases have certainly expired by themselves; a short time if they have already.
-    /// A table that is slow needs a part of it: the record of a release waits for the commit of a pending renewal, and
-    /// then for its own.
+    /// A table that is slow needs a part of it: the record of a release or departure waits for the commit of a pending
+    /// renewal, and then for its own.
     fn lease_lasts(&self) -> Duration {
         let is_recent = |at| self.elapsed.now().saturating_sub(at) < self.silent_after;
         if self.contact().answered_at.is_some_and(is_recent) { self.silent_after } else { RELEASE_WITHIN }
@@ -153,12 +153,12 @@ impl Member {
         let _ = self.commands.send(Command::StopAccepting);
     }
 
-    /// Releases everything and removes the node from the table. Resolves when the table has recorded it.
-    pub async fn leave(&self) {
+    /// Releases everything and removes the node from the table. Returns true when the table has recorded it, and false when
+    /// the leases have expired by themselves meanwhile.
+    pub async fn leave(&self) -> bool {
         let (done, left) = oneshot::channel();
-        if self.commands.send(Command::Leave(done)).is_ok() {
-            let _ = left.await;
-        }
+        // An error means that the task has ended.
+        self.commands.send(Command::Leave(done)).is_err() || timeout(self.lease_lasts(), left).await.is_ok()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod details;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -227,6 +228,8 @@ pub enum Event {
         queue: QueueId,
         /// Bodies without remaining references.
         bodies: Box<[BodyRef]>,
+        /// Numbers of bodies that no record refers to. Bodies of its unreadable messages may have them.
+        unnamed: Box<[RangeInclusive<u64>]>,
     },
     /// An entity or subscription was used: [`crate::QueueOptions::auto_delete_on_idle_ms`] counts from here.
     Used {

@@ -1,7 +1,7 @@
 //! Exit codes, as `peeklock --help` documents them.
 
-use std::io;
 use std::process::ExitCode;
+use std::{io, panic, thread};
 
 /// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,4 +39,16 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
     }
+}
+
+/// Ends the process with [`Exit::Failure`] if the main thread panics, as tokio does when the system refuses it a thread:
+/// unwinding would wait for the threads that it has started.
+pub(crate) fn on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        if thread::current().name() == Some("main") {
+            std::process::exit(Exit::Failure as i32);
+        }
+    }));
 }

@@ -7,6 +7,7 @@ mod config;
 mod control;
 mod database;
 mod exit;
+mod file_size_limit;
 mod logging;
 mod serve;
 mod store_damage;
@@ -18,5 +19,8 @@ use peeklock_memcopy as _;
 
 fn main() -> ExitCode {
     allocator::forgo_huge_pages();
+    exit::on_panic();
+    // Without descriptors for this, the command fails as well, and says so.
+    let _ = file_size_limit::fail_writes();
     cli::run().into()
 }

@@ -1,27 +1,20 @@
 //! A database of several servers, of which one is the primary.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::iter;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Failure;
 use crate::login::Login;
 use crate::metrics::PostgresMetrics;
 use crate::options::{DatabaseOptions, OptionsError};
-use crate::reach::{ConnectionContext, reach, resolve};
+use crate::reach::ConnectionContext;
 use crate::schema;
+use crate::search::Search;
 use crate::session::Session;
 use crate::stream::SilenceTolerance;
 use crate::tls::TlsFiles;
-
-/// After one server that accepts writes is found, the time left for the others to prove that they do as well.
-const OTHERS: Duration = Duration::from_millis(250);
 
 /// A database of several servers; cheap to clone. It connects on request, within a tokio runtime.
 #[derive(Clone)]
@@ -86,40 +79,15 @@ impl Database {
     }
 
     async fn primary(&self, purpose: &str) -> Result<Session, Failure> {
-        let context = &self.0.context;
-        let endpoints = context.options.endpoints();
-        let most = endpoints.len().max(1);
-        let resolved = iter(endpoints).map(resolve).buffer_unordered(most);
-        let attempts = resolved.flat_map_unordered(None, |targets| {
-            let (targets, failure) = match targets {
-                Ok(targets) => (targets, None),
-                Err(failure) => (Vec::new(), Some(Err(failure))),
-            };
-            let attempt = move |target| Box::pin(async move { reach(&target, context, purpose).await });
-            Box::pin(iter(targets).map(attempt).buffer_unordered(16).chain(iter(failure)))
-        });
-        let mut attempts = pin!(attempts);
-        let (mut found, mut failures) = (Vec::new(), Vec::new());
-        let mut until = Instant::now() + context.options.connect_timeout * 2;
-        while let Ok(Some(attempt)) = timeout_at(until, attempts.next()).await {
-            match attempt {
-                Ok(session) => {
-                    if found.is_empty() {
-                        until = Instant::now() + OTHERS;
-                    }
-                    found.push(session);
-                }
-                Err(failure) => failures.push(failure),
-            }
-        }
+        let (found, mut refusals) = Search::new(&self.0.context, purpose).run().await;
         if let Some(session) = newest(found).await {
             match self.check_timeline(session.timeline()) {
                 Ok(()) => return Ok(session),
-                Err(reason) => failures.push(format!("{}: {reason}", session.server())),
+                Err(reason) => refusals.push(format!("{}: {reason}", session.server())),
             }
         }
-        failures.sort();
-        Err(Failure::Unfit { reason: format!("no server can be used: {}", failures.join("; ")) })
+        refusals.sort();
+        Err(Failure::Unfit { reason: format!("no server can be used: {}", refusals.join("; ")) })
     }
 
     /// Whether a fail-over has left the session's server behind, as far as later connections have shown.

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! PostgresLogs ─▶ log       appends, reads, removals: a session for each            (log/)
-//! Database ─────▶ database  finds the primary among the hosts                       (database.rs, reach.rs)
+//! Database ─────▶ database  uses the primary, never an earlier one                  (database.rs)
+//!                 search    asks all hosts which one accepts writes                 (search.rs, reach.rs)
 //!                 login     user and password, read again for each connection    (login.rs)
 //!                 settings  refuses servers that would lose data                    (settings.rs)
 //!                 schema    creates the tables under a lock                         (schema.rs)
@@ -39,6 +40,7 @@ mod observer;
 mod options;
 mod reach;
 mod schema;
+mod search;
 mod session;
 mod settings;
 mod standbys;

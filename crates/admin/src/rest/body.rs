@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use peeklock_errors::ErrorKind;
 use tokio::time::{Instant, timeout_at};
 
-use super::limits::SILENCE_MAX;
+use super::limits::{Limits, Room, SILENCE_MAX};
 use crate::error::Error;
 
 /// How often the pace of a body is checked.
@@ -18,35 +18,60 @@ const PACE_WINDOW: Duration = Duration::from_secs(2);
 /// A body of which fewer bytes arrive in a window ends if others wait for its memory; the same pace as over AMQP.
 const PACE_BYTES_MIN: usize = 64 * 1024;
 
-/// Reads a body of at most `bytes_max`. If its declared length is larger, it is not read at all. `is_wanted` is whether
-/// others wait for the memory reserved for it.
+/// Reads a body of at most `bytes_max` that is not needed.
 ///
 /// # Errors
-/// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early, 503 if it is slow while others
-/// wait.
-pub(crate) async fn read(
-    mut body: Body,
-    bytes_max: u64,
-    is_wanted: impl Fn() -> bool,
-) -> Result<Bytes, Error> {
-    let too_long = || {
-        let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
-        Error::of(ErrorKind::BodyTooLarge, text)
-    };
+/// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early.
+pub(crate) async fn skip(mut body: Body, bytes_max: u64) -> Result<(), Error> {
+    if body.size_hint().lower() > bytes_max {
+        return Err(too_long(bytes_max));
+    }
+    let (mut pace, mut skipped_bytes) = (Pace::new(), 0);
+    while let Some(frame) = pace.next_frame(&mut body, || false).await? {
+        skipped_bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+        if skipped_bytes > bytes_max {
+            return Err(too_long(bytes_max));
+        }
+    }
+    Ok(())
+}
+
+fn too_long(bytes_max: u64) -> Error {
+    let text = format!("The body is longer than the {bytes_max} bytes that can be accepted here.");
+    Error::of(ErrorKind::BodyTooLarge, text)
+}
+
+/// Reads a body of at most `bytes_max`, with memory reserved for it. If its declared length is larger, it is not read at
+/// all. A body that does not declare its length counts as a small one until it is larger.
+///
+/// # Errors
+/// 413 for a longer one, 408 when no data arrives for too long, 400 when it ends early, 503 if memory is short, or if it
+/// is slow while others wait.
+pub(crate) async fn read(limits: &Limits, mut body: Body, bytes_max: u64) -> Result<(Bytes, Room), Error> {
     let declared_bytes = body.size_hint().lower();
     if declared_bytes > bytes_max {
-        return Err(too_long());
+        return Err(too_long(bytes_max));
     }
+    let announced_bytes = body.size_hint().upper().unwrap_or_else(|| limits.small_body_bytes_max());
+    let mut room_bytes = announced_bytes.min(bytes_max);
+    let mut room = limits.body(room_bytes).await?;
     // Growing by doubling would copy a large body again and again. Pages that are never written take no memory.
     let mut read = BytesMut::with_capacity(usize::try_from(declared_bytes).unwrap_or(0));
     let mut pace = Pace::new();
     loop {
-        let Some(frame) = pace.next_frame(&mut body, &is_wanted).await? else { return Ok(read.freeze()) };
+        let frame = pace.next_frame(&mut body, || room.is_wanted()).await?;
+        let Some(frame) = frame else { return Ok((read.freeze(), room)) };
         let Ok(data) = frame.into_data() else { continue };
-        pace.window_bytes += data.len();
-        if (read.len() + data.len()) as u64 > bytes_max {
-            return Err(too_long());
+        let read_bytes = (read.len() + data.len()) as u64;
+        if read_bytes > bytes_max {
+            return Err(too_long(bytes_max));
         }
+        if read_bytes > room_bytes {
+            room.join(limits.body(bytes_max - room_bytes).await?);
+            room_bytes = bytes_max;
+            pace = Pace::new();
+        }
+        pace.window_bytes += data.len();
         read.extend_from_slice(&data);
     }
 }

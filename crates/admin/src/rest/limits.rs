@@ -19,6 +19,13 @@ const BODIES_KIB: u32 = 256 * 1024;
 /// Divisor: bodies may use at most this part of the process's memory budget.
 const BODIES_PART_OF_BUDGET: usize = 4;
 
+/// Divisor: this part of the memory for bodies is left to small ones, so that large ones, which take long to arrive, can't
+/// hold them up.
+const SMALL_PART_OF_BODIES: u32 = 8;
+
+/// A larger body is large: the default maximum message size of the premium tier.
+const SMALL_BODY_KIB_MAX: u32 = 1024;
+
 /// How long a request waits for memory of other bodies before it is refused: a large one takes seconds to arrive.
 const BODIES_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,25 +42,73 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     receives: Slots,
-    bodies_kib: Arc<Semaphore>,
-    bodies_kib_max: u32,
-    /// Number of requests that wait for memory of other bodies.
-    waiting: Arc<AtomicUsize>,
+    /// Memory for all bodies.
+    bodies: Pool,
+    /// The part of it that large bodies may use together.
+    large_bodies: Pool,
     budget: Budget,
+}
+
+/// Memory that requests share, in KiB.
+#[derive(Debug, Clone)]
+struct Pool {
+    free_kib: Arc<Semaphore>,
+    kib_max: u32,
+    /// Number of requests that wait for it.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A part of a [`Pool`], returned when dropped.
+#[derive(Debug)]
+struct Part {
+    permit: OwnedSemaphorePermit,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Pool {
+    fn new(kib_max: u32) -> Self {
+        Self { free_kib: Arc::new(Semaphore::new(kib_max as usize)), kib_max, waiting: Arc::default() }
+    }
+
+    /// Takes a part, in order of the requests.
+    async fn take(&self, kib: u32) -> Result<Part, Error> {
+        let _waiting = Waiting::begin(&self.waiting);
+        let permit = Arc::clone(&self.free_kib).acquire_many_owned(kib.min(self.kib_max)).await;
+        let permit = permit.map_err(|_| Error::internal())?;
+        Ok(Part { permit, waiting: Arc::clone(&self.waiting) })
+    }
+}
+
+impl Part {
+    fn kib(&self) -> u32 {
+        u32::try_from(self.permit.num_permits()).unwrap_or(u32::MAX)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// Memory reserved for a body, released when dropped.
 #[derive(Debug)]
 pub struct Room {
-    permit: OwnedSemaphorePermit,
-    _share: Share,
-    waiting: Arc<AtomicUsize>,
+    parts: Vec<Part>,
+    /// For a large body.
+    large_parts: Vec<Part>,
+    shares: Vec<Share>,
 }
 
 impl Room {
-    /// Whether other requests wait for memory of bodies.
+    /// Whether other requests wait for memory that this body holds.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.parts.iter().chain(&self.large_parts).any(Part::is_wanted)
+    }
+
+    /// Adds the memory of another room.
+    pub(super) fn join(&mut self, mut other: Self) {
+        self.parts.append(&mut other.parts);
+        self.large_parts.append(&mut other.large_parts);
+        self.shares.append(&mut other.shares);
     }
 }
 
@@ -77,12 +132,11 @@ impl Limits {
     /// Limits within the memory budget of the process.
     pub(crate) fn new(budget: Budget) -> Self {
         let part_kib = budget.limit_bytes() / BODIES_PART_OF_BUDGET / 1024;
-        let bodies_kib_max = u32::try_from(part_kib).unwrap_or(u32::MAX).min(BODIES_KIB);
+        let kib_max = u32::try_from(part_kib).unwrap_or(u32::MAX).min(BODIES_KIB);
         Self {
             receives: Slots::default(),
-            bodies_kib: Arc::new(Semaphore::new(bodies_kib_max as usize)),
-            bodies_kib_max,
-            waiting: Arc::default(),
+            bodies: Pool::new(kib_max),
+            large_bodies: Pool::new(kib_max - kib_max / SMALL_PART_OF_BODIES),
             budget,
         }
     }
@@ -109,14 +163,15 @@ impl Limits {
     /// # Errors
     /// 503 if memory is short.
     pub(crate) async fn body(&self, bytes: u64) -> Result<Room, Error> {
-        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies_kib_max);
-        let permit = self.bodies_permit(kib).await?;
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).min(self.bodies.kib_max);
+        let parts = timeout(BODIES_PATIENCE, self.parts(kib)).await;
+        let (parts, large_parts) = parts.unwrap_or_else(|_| Err(memory_short()))?;
         let bytes = kib as usize * 1024;
         let deadline = Instant::now() + MEMORY_PATIENCE;
         let mut waiting = None;
         loop {
             if let Some(share) = self.budget.try_share(Owner::HttpRequests, bytes) {
-                return Ok(Room { permit, _share: share, waiting: Arc::clone(&self.waiting) });
+                return Ok(Room { parts, large_parts, shares: vec![share] });
             }
             if Instant::now() >= deadline {
                 return Err(memory_short());
@@ -126,11 +181,27 @@ impl Limits {
         }
     }
 
-    /// A part of the memory for bodies. While a request waits for it, slow bodies end ([`Room::is_wanted`]).
-    async fn bodies_permit(&self, kib: u32) -> Result<OwnedSemaphorePermit, Error> {
-        let _waiting = Waiting::begin(&self.waiting);
-        let permit = timeout(BODIES_PATIENCE, Arc::clone(&self.bodies_kib).acquire_many_owned(kib)).await;
-        permit.map_err(|_| memory_short())?.map_err(|_| Error::internal())
+    /// Parts of the memory for bodies, in this order: holders of the first never wait for the second. While a request waits,
+    /// slow bodies end ([`Room::is_wanted`]).
+    async fn parts(&self, kib: u32) -> Result<(Vec<Part>, Vec<Part>), Error> {
+        if !self.is_large(kib) {
+            return Ok((vec![self.bodies.take(kib).await?], Vec::new()));
+        }
+        let large_part = self.large_bodies.take(kib).await?;
+        Ok((vec![self.bodies.take(large_part.kib()).await?], vec![large_part]))
+    }
+
+    /// The largest size of a small body, in bytes.
+    pub(super) fn small_body_bytes_max(&self) -> u64 {
+        u64::from(self.small_body_kib_max()) * 1024
+    }
+
+    fn small_body_kib_max(&self) -> u32 {
+        SMALL_BODY_KIB_MAX.min(self.bodies.kib_max / SMALL_PART_OF_BODIES)
+    }
+
+    fn is_large(&self, kib: u32) -> bool {
+        kib > self.small_body_kib_max()
     }
 
     /// Reserves memory for what a body becomes when it is read, besides the room that the body has. Waits a few seconds
@@ -139,9 +210,13 @@ impl Limits {
     /// # Errors
     /// 413 if all memory for bodies would not suffice, 503 if memory is short.
     pub(super) async fn more(&self, room: &Room, bytes: u64) -> Result<Room, Error> {
-        let bytes_max =
-            (self.bodies_kib_max as usize).saturating_sub(room.permit.num_permits()) as u64 * 1024;
-        if bytes > bytes_max {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        let (pool, held) = match self.is_large(kib) {
+            true => (&self.large_bodies, &room.large_parts),
+            false => (&self.bodies, &room.parts),
+        };
+        let held_kib: u32 = held.iter().map(Part::kib).sum();
+        if kib > pool.kib_max.saturating_sub(held_kib) {
             let text =
                 format!("The batch has too many messages or properties: they take {bytes} bytes of memory.");
             return Err(Error::of(ErrorKind::BodyTooLarge, text));

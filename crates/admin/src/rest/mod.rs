@@ -88,10 +88,10 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
 /// not noticed before: a message could be taken for a client that has gone, or that fails because it is still sending.
 ///
 /// # Errors
-/// Those of [`body::read`].
+/// Those of [`body::skip`].
 async fn without_body(request: Request) -> Result<Request, Error> {
     let (head, unused) = request.into_parts();
-    body::read(unused, UNUSED_BODY_BYTES_MAX, || false).await?;
+    body::skip(unused, UNUSED_BODY_BYTES_MAX).await?;
     Ok(Request::from_parts(head, Body::empty()))
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -47,9 +46,8 @@ pub(super) async fn send(
         true => place.message_bytes_max.saturating_mul(2).saturating_add(BATCH_MARGIN_BYTES),
         false => place.message_bytes_max,
     };
-    let announced_bytes = body.size_hint().upper().unwrap_or(u64::MAX).min(body_bytes_max);
-    let room = Arc::new(limits.body(announced_bytes).await?);
-    let body = body::read(body, body_bytes_max, || room.is_wanted()).await?;
+    let (body, room) = body::read(limits, body, body_bytes_max).await?;
+    let room = Arc::new(room);
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let (messages, _more) = match single {
         Some(single) => (read_single(&room, Draft { body, ..single }, wanted, now_ms).await?, None),

@@ -222,23 +222,82 @@ async fn send(broker: &Broker, body: Body) -> u16 {
     broker.router.clone().oneshot(request).await.unwrap().status().as_u16()
 }
 
-/// Sends a large message, which takes almost all memory for bodies and arrives with this pace, and a small one after it.
-async fn send_large_and_small(part_bytes: usize) -> (u16, u16) {
+/// Sends a large message, which takes almost all memory for large bodies and arrives with this pace, and another after it.
+async fn send_large_and(part_bytes: usize, other_bytes: usize) -> (u16, u16) {
     let broker = broker_within(Budget::new(16 << 20)).await;
-    let large = send(&broker, Body::new(SlowBody::new((4 << 20) - 1024, part_bytes)));
-    tokio::join!(biased; large, send(&broker, Body::from("small".repeat(1024))))
+    let large = send(&broker, Body::new(SlowBody::new(3 << 20, part_bytes)));
+    tokio::join!(biased; large, send(&broker, Body::from("x".repeat(other_bytes))))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stalled_body_ends_when_others_wait_for_its_memory() {
-    let sent = tokio::time::timeout(Duration::from_secs(3_600), send_large_and_small(1)).await;
-    assert_eq!(sent.expect("the small message waits for the slow one"), (503, 201));
+    let sent = tokio::time::timeout(Duration::from_secs(3_600), send_large_and(1, 1 << 20)).await;
+    assert_eq!(sent.expect("the other message waits for the slow one"), (503, 201));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_for_a_body_that_arrives_but_not_for_ever() {
-    assert_eq!(send_large_and_small(256 << 10).await, (201, 201));
-    assert_eq!(send_large_and_small(64 << 10).await, (201, 503));
+    assert_eq!(send_large_and(256 << 10, 1 << 20).await, (201, 201));
+    assert_eq!(send_large_and(64 << 10, 1 << 20).await, (201, 503));
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_bodies_do_not_wait_for_large_ones() {
+    let broker = broker_within(Budget::new(16 << 20)).await;
+    let large = || send(&broker, Body::new(SlowBody::new(3 << 20, 128 << 10)));
+    let mut all_large = Box::pin(async { tokio::join!(biased; large(), large()) });
+    assert!(poll_once(&mut all_large).is_pending());
+    let small = async {
+        for _ in 0..100 {
+            assert_eq!(send(&broker, Body::from("x".repeat(100 << 10))).await, 201);
+        }
+    };
+    tokio::select! {
+        biased;
+        sent = &mut all_large => panic!("sent before the small ones: {sent:?}"),
+        () = small => {}
+    }
+    assert_eq!(all_large.await, (201, 201));
+}
+
+/// A body as of a client that does not know its length in advance.
+struct Chunked {
+    left_bytes: usize,
+}
+
+impl http_body::Body for Chunked {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        let part_bytes = self.left_bytes.min(16 << 10);
+        self.left_bytes -= part_bytes;
+        let part = (part_bytes > 0).then(|| http_body::Frame::data(vec![0; part_bytes].into()));
+        std::task::Poll::Ready(part.map(Ok))
+    }
+}
+
+fn chunked(bytes: usize) -> Body {
+    Body::new(Chunked { left_bytes: bytes })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_unknown_length_is_small_until_it_is_large() {
+    let broker = broker_within(Budget::new(16 << 20)).await;
+    let mut large = Box::pin(send(&broker, Body::new(SlowBody::new(3 << 20, 128 << 10))));
+    assert!(poll_once(&mut large).is_pending());
+    tokio::select! {
+        biased;
+        sent = &mut large => panic!("sent before the small one: {sent}"),
+        sent = send(&broker, chunked(100 << 10)) => assert_eq!(sent, 201),
+    }
+    let mut other = Box::pin(send(&broker, chunked(2 << 20)));
+    assert!(poll_once(&mut other).is_pending(), "it waits for the memory of the first large one");
+    assert_eq!(tokio::join!(large, other), (201, 201));
+    assert_eq!(send(&broker, chunked(5 << 20)).await, 413);
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,6 +86,18 @@ async fn a_release_that_can_not_be_recorded_is_not_awaited_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_departure_is_awaited_for_as_long_as_the_lease_lasts() {
+    let (slow, silent) = (Duration::from_millis(2_900), Duration::from_secs(3_600));
+    for (delay, is_recorded) in [(slow, true), (silent, false)] {
+        let way = Arc::new(SimulatedTable::default());
+        let member = member(Arc::clone(&way), "a", 1);
+        member.gained(SHARD).await;
+        way.set(Faults { delay, is_slow: true, ..Faults::default() });
+        assert_eq!(member.leave().await, is_recorded, "{delay:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_leaves_is_off_the_table() {
     let (table, first, second, _membership) = pair().await;
     first.leave().await;

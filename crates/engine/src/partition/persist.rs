@@ -141,7 +141,10 @@ impl<'a> TurnChanges<'a> {
             Event::SubscriptionSet(subscription) => {
                 self.subscriptions.insert(subscription.queue, Some(subscription));
             }
-            Event::SubscriptionRemoved { queue, bodies } => self.subscription_gone(*queue, bodies),
+            Event::SubscriptionRemoved { queue, bodies, unnamed } => {
+                self.subscription_gone(*queue, bodies);
+                self.body_runs.extend_from_slice(unnamed);
+            }
             Event::Locked { .. }
             | Event::Renewed { .. }
             | Event::Released { .. }

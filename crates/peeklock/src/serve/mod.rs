@@ -43,8 +43,8 @@ mod telemetry;
 mod term;
 mod watched_stream;
 
+use std::io;
 use std::time::Duration;
-use std::{io, panic, thread};
 
 use peeklock_engine::runtime::LostShard;
 use tokio::runtime::{Builder, Runtime};
@@ -71,7 +71,6 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(1);
 /// Serves until a signal, or until serving is no longer possible. `args` is the source of the configuration, which is
 /// resolved again on SIGHUP. `notes` are logged in addition to those about the configuration file.
 pub(crate) fn run(args: ServeArgs, notes: &[String]) -> Exit {
-    exit_on_panic();
     let runtime = match start_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -130,18 +129,6 @@ fn run_configured(
     };
     logging::flush();
     exit
-}
-
-/// Ends the process if the main thread panics, as the runtime does when the system refuses it a thread: unwinding would
-/// wait for the threads that it has started.
-fn exit_on_panic() {
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |panic| {
-        report(panic);
-        if thread::current().name() == Some("main") {
-            std::process::exit(Exit::Failure as i32);
-        }
-    }));
 }
 
 fn start_runtime() -> io::Result<Runtime> {

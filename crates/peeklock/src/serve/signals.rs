@@ -1,5 +1,5 @@
 //! SIGTERM and SIGINT: the first requests a graceful stop, the second ends the process at once. SIGHUP requests a
-//! reload of the configuration. SIGXFSZ (a write beyond the limit of a file's size) has no effect.
+//! reload of the configuration.
 
 use std::io;
 
@@ -19,8 +19,6 @@ impl Signals {
     /// # Errors
     /// The system's error.
     pub(super) fn install() -> io::Result<(Self, Signal)> {
-        // Its default action would end the process without a reason; handled, the write fails.
-        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);

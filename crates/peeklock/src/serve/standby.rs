@@ -8,14 +8,10 @@ use std::time::Duration;
 
 use peeklock_cluster::{Ended, Member, Membership};
 use peeklock_engine::runtime::Tenure;
-use tokio::time::timeout;
 
 use super::metrics::LeaseFigures;
 use super::store::{Cluster, SHARD};
 use crate::database::elapsed;
-
-/// Time-out for the removal from the table; without success the node is shown as silent.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a stopping node waits for the state of the other nodes.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
@@ -69,9 +65,9 @@ impl Standby {
         !self.0.stop_accepting_and_list_candidates(LOOK_WITHIN).await.is_empty()
     }
 
-    /// Removes the node from the table.
+    /// Removes the node from the table; without success it is shown as silent.
     pub(super) async fn leave(&self) {
-        if timeout(LEAVE_WITHIN, self.0.leave()).await.is_err() {
+        if !self.0.leave().await {
             tracing::warn!("the departure of this node could not be recorded in the table of leases");
         }
     }

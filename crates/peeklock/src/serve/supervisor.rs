@@ -1,14 +1,28 @@
 //! Notifications for a service manager as in sd_notify(3): ready, reloading, stopping, and watchdog pings. Without
 //! `NOTIFY_SOCKET` nothing is sent.
+//!
+//! Sending blocks while the service manager's socket is full. So a thread of its own sends, in order.
 
-use std::thread;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
+use std::{env, thread};
 
 use peeklock_storage::{Batch, Lease};
 use sd_notify::NotifyState;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
+
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+
+/// How long the sending of a notification is awaited: at the end of the process it might not be sent otherwise.
+const SENT_WITHIN: Duration = Duration::from_millis(100);
+
+/// A text to be sent, and what is called then.
+type Notification = (String, Box<dyn FnOnce() + Send>);
+
+/// The queue of the thread that sends; `None` if there is nobody to send to, or no thread.
+static NOTIFIER: OnceLock<Option<mpsc::Sender<Notification>>> = OnceLock::new();
 
 /// Pings per watchdog interval: one or two late pings must not end the process.
 const SIGNS_OF_LIFE: u32 = 3;
@@ -62,15 +76,11 @@ pub(super) fn stopping(reason: &str) {
 pub(super) fn keep_alive(lease: Option<Lease>) -> Option<JoinHandle<()>> {
     let patience = sd_notify::watchdog_enabled()?;
     let sign = || async {
-        // Sending blocks while the service manager's socket is full, and must not block this thread at shutdown.
         let (sent, done) = oneshot::channel();
-        let send = move || {
-            notify(&[NotifyState::Watchdog]);
+        send(&[NotifyState::Watchdog], || {
             let _ = sent.send(());
-        };
-        if thread::Builder::new().name("notify".to_owned()).spawn(send).is_ok() {
-            let _ = done.await;
-        }
+        });
+        let _ = done.await;
     };
     Some(tokio::spawn(async move { signs_of_life(lease.as_ref(), patience / SIGNS_OF_LIFE, sign).await }))
 }
@@ -94,9 +104,41 @@ async fn signs_of_life<F: Future<Output = ()>>(lease: Option<&Lease>, pause: Dur
     }
 }
 
+/// Sends a notification. If the service manager does not read, it is sent later.
 fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "the service manager can't be notified (NOTIFY_SOCKET)");
+    let (sent, done) = mpsc::channel();
+    send(states, move || {
+        let _ = sent.send(());
+    });
+    // Without a thread, `sent` is dropped at once.
+    let _ = done.recv_timeout(SENT_WITHIN);
+}
+
+fn send(states: &[NotifyState<'_>], sent: impl FnOnce() + Send + 'static) {
+    if let Some(notifier) = NOTIFIER.get_or_init(start_notifier) {
+        let text = states.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        // An error means that the thread has ended.
+        let _ = notifier.send((text, Box::new(sent)));
+    }
+}
+
+fn start_notifier() -> Option<mpsc::Sender<Notification>> {
+    env::var_os(NOTIFY_SOCKET)?;
+    let (notifier, notifications) = mpsc::channel::<Notification>();
+    let run = move || {
+        for (text, sent) in notifications {
+            if let Err(error) = sd_notify::notify(&[NotifyState::Custom(&text)]) {
+                tracing::warn!(%error, "the service manager can't be notified (NOTIFY_SOCKET)");
+            }
+            sent();
+        }
+    };
+    match thread::Builder::new().name("notify".to_owned()).spawn(run) {
+        Ok(_) => Some(notifier),
+        Err(error) => {
+            tracing::warn!(%error, "the service manager can't be notified (NOTIFY_SOCKET)");
+            None
+        }
     }
 }
 

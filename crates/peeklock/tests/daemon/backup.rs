@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -197,4 +197,23 @@ fn nonsense_on_the_control_socket_ends_that_connection_only() {
     let report = backed_up(&home.path("data"), &home.path("backup"));
     assert_eq!(report["running"], true);
     send(&broker, 1);
+}
+
+/// `ulimit -f`: the signal for a write beyond it would end the command without a reason.
+#[test]
+fn a_backup_beyond_the_limit_of_the_size_of_files_fails_and_leaves_nothing() {
+    let home = Home::new();
+    let broker = home.start(&OPEN);
+    send(&broker, 20);
+    drop(broker);
+    let script = format!(
+        "ulimit -f 1; exec {} store backup --copy --data-dir {} {}",
+        peeklock().get_program().display(),
+        text(&home.path("data")),
+        text(&home.path("backup"))
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    assert!(errors(&output).contains("File too large"), "{}", errors(&output));
+    assert!(!home.path("backup").exists());
 }

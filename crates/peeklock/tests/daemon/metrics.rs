@@ -163,9 +163,12 @@ fn the_text_format_has_the_same_series_and_promtool_has_nothing_to_say_about_the
 }
 
 #[test]
-fn promtool_takes_the_alert_rules() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus/alerts.yml");
-    if let Some((is_ok, said)) = promtool(&["check", "rules", file], "") {
-        assert!(is_ok, "{said}");
+fn promtool_takes_the_alert_rules_and_they_fire_as_expected() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus/alerts.yml");
+    let expected = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/alerts_test.yml");
+    for arguments in [["check", "rules", rules], ["test", "rules", expected]] {
+        if let Some((is_ok, said)) = promtool(&arguments, "") {
+            assert!(is_ok, "{said}");
+        }
     }
 }

@@ -98,3 +98,16 @@ fn a_watchdog_gets_signs_of_life_while_the_store_answers() {
     manager.next_with("STOPPING=1");
     assert_eq!(broker.finish().0.code(), Some(0));
 }
+
+#[test]
+fn a_service_manager_that_reads_nothing_delays_neither_start_nor_stop() {
+    let home = Home::new();
+    write(&home.path("p.toml"), "");
+    let _manager = Manager::listen(&home);
+    let sender = UnixDatagram::unbound().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while sender.send_to(b"WATCHDOG=1", home.path("notify")).is_ok() {}
+    let broker = start(&home, Some("300000"));
+    broker.signal(Signal::TERM);
+    assert_eq!(broker.finish().0.code(), Some(0));
+}

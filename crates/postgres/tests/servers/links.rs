@@ -5,7 +5,9 @@ use std::time::Duration;
 use peeklock_postgres::DatabaseOptions;
 use peeklock_storage::cluster::RecordKind;
 use peeklock_storage::{Epoch, Error};
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use crate::harness::{
     Link, Proxy, Trio, acquire, all, database, eventually, log, messages, options, own, record, send, store,
@@ -119,4 +121,26 @@ async fn a_store_whose_link_is_cut_again_and_again_keeps_its_lease_and_loses_not
     assert_eq!(messages(&lease).await, expected);
     let reader = store(trio.database("nemesis"));
     assert_eq!(messages(&acquire(&reader).await).await, expected);
+}
+
+/// As at a fail-over: the link to the old primary is dead, and the next one is promoted after it was asked first.
+#[tokio::test]
+async fn a_server_that_refuses_is_asked_again_while_another_says_nothing() {
+    let Some(trio) = Trio::shared() else { return };
+    let listen = || TcpListener::bind("127.0.0.1:0");
+    let (silent, promoted) = (listen().await.unwrap(), listen().await.unwrap());
+    let ports = [&silent, &promoted].map(|listener| listener.local_addr().unwrap().port());
+    let primary_port = trio.primary.port;
+    let promote = tokio::spawn(async move {
+        drop(promoted.accept().await.unwrap());
+        let (mut client, _) = promoted.accept().await.unwrap();
+        let mut server = TcpStream::connect(("127.0.0.1", primary_port)).await.unwrap();
+        let _ = copy_bidirectional(&mut client, &mut server).await;
+    });
+    let hosts = ports.map(|port| format!("127.0.0.1:{port}"));
+    let url = format!("postgres://app:secret@{}/app?connect_timeout=600", hosts.join(","));
+    let searching = database(options(&url, "asked_again"));
+    let found = timeout(Duration::from_secs(120), searching.connect("test")).await;
+    assert_eq!(found.expect("it waits for the silent one").unwrap().server(), hosts[1]);
+    promote.abort();
 }

@@ -104,8 +104,9 @@ impl Step<'_> {
     pub(in crate::partition) fn end_subscription(&mut self, queue: QueueId) {
         self.refuse_session_waiters(queue, &Refusal::EntityDeleted);
         let bodies = self.state().bodies_only_in(queue);
+        let unnamed = self.state().unnamed_bodies(queue);
         let attached = self.state().attached_to(queue);
-        self.emit(Event::SubscriptionRemoved { queue, bodies });
+        self.emit(Event::SubscriptionRemoved { queue, bodies, unnamed });
         for receiver in attached {
             self.effect(Effect::ReceiverClosed { receiver, refusal: Refusal::EntityDeleted });
         }

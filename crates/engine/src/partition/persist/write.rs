@@ -1,6 +1,6 @@
 //! Writes a turn's changes as store operations.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use bytes::Bytes;
 use peeklock_storage::{Batch, Key, PartitionId, Space};
@@ -40,6 +40,10 @@ impl TurnChanges<'_> {
         self.write_ids(&mut records, batch);
         self.write_heads(&mut records, batch);
         records.put(batch);
+        // Before the bodies: a reserved number in a run may be used later in the turn.
+        for run in self.body_runs {
+            batch.delete_range(Space::Body, entity, run);
+        }
         self.bodies.sort_by_key(|change| (change.queue, change.number));
         outcomes(&self.bodies, |partition, number, content| {
             let key = layout::body_key(partition, BodyRef(number));
@@ -48,7 +52,9 @@ impl TurnChanges<'_> {
                 None => batch.delete(key),
             }
         });
-        delete_runs(entity, self.head_runs, self.body_runs, batch);
+        for (queue, run) in self.head_runs {
+            batch.delete_range(Space::Head, PartitionId(queue.0), run);
+        }
     }
 
     /// Writes created, changed and removed subscriptions, and times of last use.
@@ -135,21 +141,6 @@ impl Records {
         for (key, place) in self.places {
             batch.put(key, buffer.slice(place));
         }
-    }
-}
-
-/// Deletes the long runs.
-fn delete_runs(
-    entity: PartitionId,
-    heads: Vec<(QueueId, RangeInclusive<u64>)>,
-    bodies: Vec<RangeInclusive<u64>>,
-    batch: &mut Batch,
-) {
-    for (queue, run) in heads {
-        batch.delete_range(Space::Head, PartitionId(queue.0), run);
-    }
-    for run in bodies {
-        batch.delete_range(Space::Body, entity, run);
     }
 }
 

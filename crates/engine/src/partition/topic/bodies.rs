@@ -15,7 +15,7 @@ const SPARSE_RATIO: usize = 8;
 /// Reference counts by body.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Bodies {
-    /// Used for lookups only; no iteration order is visible. Numbers are assigned consecutively by the topic itself, so a
+    /// No iteration order is visible. Numbers are assigned consecutively by the topic itself, so a
     /// client can't choose colliding ones.
     counts: HashMap<u64, u32, FxBuildHasher>,
 }
@@ -55,6 +55,13 @@ impl Bodies {
             self.counts.shrink_to(self.counts.len() * 2);
         }
         true
+    }
+
+    /// The numbers of all referenced bodies, in order.
+    pub(in crate::partition) fn numbers(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self.counts.keys().copied().collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Number of referenced bodies.

@@ -4,8 +4,12 @@
 //! that it may name is not deleted with its last readable copy. In place of the copies, the topic's partition then stores a
 //! *tombstone* at the number of the body (no other head has this number: it was the topic's own). So a start that can read
 //! all heads finds the bodies that nothing refers to, and deletes them.
+//!
+//! If the other copies were gone before the damage was found, nothing names the body of an unreadable head. The numbers of
+//! such bodies are found when the last subscription with unreadable heads is deleted: no record refers to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::RangeInclusive;
 
 use rustc_hash::FxBuildHasher;
 
@@ -97,6 +101,23 @@ impl State {
         }
     }
 
+    /// The numbers that no record refers to, if `deleted` is the only subscription with unreadable heads. Later messages
+    /// get other numbers.
+    pub(in crate::partition) fn unnamed_bodies(&self, deleted: QueueId) -> Box<[RangeInclusive<u64>]> {
+        let (Some(topic), Some(doubts)) = (self.topic.as_deref(), self.doubts()) else {
+            return Box::default();
+        };
+        if !doubts.suspects.keys().eq([&deleted]) {
+            return Box::default();
+        }
+        // The body of a scheduled message has the message's number.
+        let scheduled = self.entity.quarantined.keys().map(|number| number.0);
+        let mut named = topic.bodies.numbers();
+        named.extend(scheduled);
+        named.sort_unstable();
+        gaps(&named, self.entity.next_number.0)
+    }
+
     /// Applies the storing of a tombstone.
     pub(in crate::partition) fn tombstone_stored(&mut self, body: BodyRef) {
         if let Some(doubts) = self.topic.as_mut().and_then(|topic| topic.doubts.as_mut()) {
@@ -112,6 +133,14 @@ impl State {
     fn doubts(&self) -> Option<&Doubts> {
         self.topic.as_ref()?.doubts.as_deref()
     }
+}
+
+/// The ranges of numbers from 1 to below `end` between these, which are sorted.
+fn gaps(numbers: &[u64], end: u64) -> Box<[RangeInclusive<u64>]> {
+    let before = std::iter::once(0).chain(numbers.iter().copied());
+    let after = numbers.iter().copied().chain([end]);
+    let between = before.zip(after).map(|(before, after)| before.saturating_add(1)..=after.saturating_sub(1));
+    between.filter(|gap| !gap.is_empty()).collect()
 }
 
 /// The bodies that no unreadable head of a subscription refers to: those of its readable messages. The exceptions are the

@@ -149,18 +149,15 @@ impl World {
     }
 
     /// The bodies that readable messages need have been read. Others are kept while attributes can't be read that may refer
-    /// to them; one body of each such message stays if its subscription is deleted then, because nothing names it.
+    /// to them.
     fn tolerate_kept_bodies(
         &self,
         topic: QueueId,
         heads: &mut BTreeMap<QueueId, usize>,
         bodies: &mut BTreeMap<QueueId, usize>,
     ) {
-        let may_keep = self.may_keep_bodies();
-        let extra_max = if may_keep { usize::MAX } else { self.rotten_copies };
-        for (space, needed, extra_max) in
-            [(Space::Head, heads, if may_keep { usize::MAX } else { 0 }), (Space::Body, bodies, extra_max)]
-        {
+        let extra_max = if self.may_keep_bodies() { usize::MAX } else { 0 };
+        for (space, needed) in [(Space::Head, heads), (Space::Body, bodies)] {
             let stored = self.stored(space, topic);
             let needed = needed.entry(topic).or_default();
             let extra = stored.checked_sub(*needed);

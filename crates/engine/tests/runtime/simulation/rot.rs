@@ -49,7 +49,6 @@ impl World {
             let is_there = |place: &Place| self.find(*place).is_some_and(|address| address.queue == queue);
             let place = queues_and_subscriptions().find(is_there).expect("one of these");
             self.rotten.insert((name_of(place), number.0));
-            self.rotten_copies += usize::from(matches!(place, Place::Subscription(_)));
         }
     }
 

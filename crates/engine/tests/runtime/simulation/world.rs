@@ -144,8 +144,6 @@ pub(super) struct World {
     pub(super) doubtful: Vec<Work>,
     /// Messages whose stored attributes were corrupted, by the name of their queue or subscription and their number.
     pub(super) rotten: BTreeSet<(String, u64)>,
-    /// How often attributes of messages in subscriptions were corrupted.
-    pub(super) rotten_copies: usize,
     /// Number of messages sent so far.
     pub(super) sent: u64,
 }
@@ -197,7 +195,6 @@ impl World {
             time: Time::default(),
             doubtful: Vec::new(),
             rotten: BTreeSet::new(),
-            rotten_copies: 0,
             sent: 0,
         };
         world.declare_temporary();

@@ -130,6 +130,30 @@ fn a_deleted_subscription_is_in_doubt_no_longer() {
     assert_eq!((rig.bodies(), tombstones(&rig).len()), (0, 0));
 }
 
+/// Nothing names the body of an unreadable copy that was the last one.
+#[test]
+fn the_last_subscription_in_doubt_takes_the_bodies_that_nothing_names() {
+    let (mut rig, one, other) = filled(5);
+    for _ in 0..3 {
+        rig.complete_one(other);
+    }
+    let third = rig.subscribe("third");
+    let later = Some(rig.now.plus_ms(1000));
+    rig.send(crate::NewMessage { scheduled_enqueue_time: later, ..message("later") });
+    rig.send(message("content"));
+    restart_damaged(&mut rig, &[head(one, 2), head(other, 5)]);
+    rig.done(Command::DeleteSubscription { queue: one }).unwrap();
+    assert_eq!(stored_bodies(&rig), [1, 2, 3, 4, 5, 6, 7], "the other may have any of them");
+    rig.done(Command::DeleteSubscription { queue: other }).unwrap();
+    // Those that were kept are deleted by the timers.
+    rig.checks = true;
+    rig.advance(1);
+    assert_eq!(stored_bodies(&rig), [6, 7]);
+    rig.advance(1000);
+    assert_eq!(stored_bodies(&rig), [6, 7]);
+    assert_eq!([rig.complete_one(third).body.0, rig.complete_one(third).body.0], [7, 6]);
+}
+
 /// As many as there may be: tombstones are stored a bounded number at a time.
 #[test]
 fn the_deletion_of_a_large_subscription_keeps_bodies_in_doubt() {

@@ -31,7 +31,8 @@ fn nothing_is_remembered_of_a_subscription_that_is_deleted() {
     let options = ReceiverOptions { source: QueuePath::main(SUBSCRIPTION), mode: ReceiveMode::PeekLock };
     tallies.note(Timestamp(0), Cause::Other, &[Event::ReceiverOpened { receiver, options }], &[]);
     assert_eq!(tallies.links.len(), 1);
-    let removed = Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default() };
+    let removed =
+        Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default(), unnamed: Box::default() };
     tallies.note(Timestamp(1), Cause::Other, &[removed], &[]);
     assert!(tallies.held.is_empty() && tallies.links.is_empty() && tallies.subscriptions.is_empty());
     // The subscription's client may close its receiver after the deletion.
@@ -52,7 +53,8 @@ fn links_of_a_deleted_subscription_leave_the_sum_of_those_without_series() {
     tallies.note(Timestamp(0), Cause::Other, &[opened, watched], &[]);
     tallies.publish(find);
     assert_eq!(pool.others().links(), (1, 1));
-    let removed = Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default() };
+    let removed =
+        Event::SubscriptionRemoved { queue: SUBSCRIPTION, bodies: Box::default(), unnamed: Box::default() };
     tallies.note(Timestamp(1), Cause::Other, &[removed], &[]);
     tallies.publish(|_| None);
     assert_eq!(pool.others().links(), (0, 0));
