@@ -17,7 +17,8 @@ impl ConnectionHandler {
     pub(super) fn withdraw_at(&mut self, lock: Lock) -> NowMs {
         let now = self.entities_now();
         let half_ms = lock.locked_until.0.saturating_sub(now.0) / 2;
-        let at = self.now.saturating_add(half_ms);
+        // Not in this turn, at whose end it can be sent: it would be delivered and withdrawn again until the lock ends.
+        let at = self.now.saturating_add(half_ms.max(1));
         self.withdrawal_due = Some(self.withdrawal_due.map_or(at, |due| due.min(at)));
         at
     }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{LockToken, Refusal, SettleFailure, Settlement};
+use peeklock_engine::{Delivery, Lock, LockToken, Received, Refusal, SettleFailure, Settlement};
 
-use super::harness::{Harness, LOCK_MS, QUEUE};
+use super::harness::{Harness, LOCK_MS, NOW, QUEUE, message, view};
 use crate::endpoint::Event;
 use crate::servicebus::envelope::lookup;
 use crate::servicebus::*;
@@ -145,6 +145,20 @@ fn deliveries_waiting_half_of_their_lock_are_returned() {
     harness.deliver(receiver, 3);
     assert_eq!(harness.messages().len(), 3, "the window is open again");
     assert_eq!(in_short(harness.commands()), [("credit", vec![9])], "and grows");
+}
+
+/// A message of a session has the end of the session's lock, which may be near.
+#[test]
+fn a_message_whose_lock_is_about_to_end_is_sent() {
+    let mut harness = Harness::new();
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 1, false);
+    harness.commands();
+    let lock = Some(Lock { token: LockToken(1), locked_until: NOW.plus_ms(1) });
+    let message = Received { view: view(1), content: message("late"), lock };
+    harness.output(Output::Delivery(Box::new(Delivery { receiver, message, departing: None, share: None })));
+    assert_eq!(in_short(harness.turn_unread(0)), []);
+    assert_eq!(harness.messages().len(), 1);
 }
 
 #[test]

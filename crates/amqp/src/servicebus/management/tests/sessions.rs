@@ -172,6 +172,15 @@ fn sessions_are_listed_in_pages() {
     assert_eq!(status(prepare("com.microsoft:get-message-sessions", "sessions", &negative)), 400);
 }
 
+/// Dead letters have no sessions, although the engine, which gets only the token, says that the session's lock is lost.
+#[test]
+fn a_dead_letter_whose_lock_is_lost_has_lost_its_own() {
+    let body = [("lock-tokens", Value::Array(vec![Value::Uuid([1; 16])]))];
+    let prepared = prepare("com.microsoft:renew-lock", "sessions/$DeadLetterQueue", &body).unwrap();
+    let fault = finish(&prepared, Response::Renewed(Err(Refusal::SessionLockLost))).unwrap_err();
+    assert_eq!(fault.condition_and_status().0, condition::MESSAGE_LOCK_LOST);
+}
+
 #[test]
 fn session_ids_are_strings() {
     let body = [("session-id", Value::Int(1))];

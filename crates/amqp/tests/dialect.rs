@@ -1,0 +1,76 @@
+//! Random histories of several clients of a broker with queues, sessions, a topic, forwarding, duplicates, expiry and
+//! transactions, compared with a model: every answer, every delivery, and at every rest all messages, counts and locks.
+//! A failure prints its seed and shrinks; `PROPTEST_CASES` sets the number of histories.
+//!
+//! - `step`: the possible steps; `world` carries them out: `acting` on links, `administration`, `requests` to management nodes,
+//!   which `preparing` makes, `choosing` where they act.
+//! - `bus`: the model. `hearing` compares answers with it, `compare` the engine's state.
+//! - `peer`: a client's connection, on the endpoint of this crate. tests/model has one that knows frames.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "in a test crate a panic is a failure"
+)]
+
+#[path = "dialect/acting.rs"]
+mod acting;
+#[path = "dialect/administration.rs"]
+mod administration;
+#[path = "dialect/broker.rs"]
+mod broker;
+#[path = "dialect/bus/mod.rs"]
+mod bus;
+#[path = "dialect/choosing.rs"]
+mod choosing;
+#[path = "dialect/compare.rs"]
+mod compare;
+#[path = "dialect/hearing.rs"]
+mod hearing;
+#[path = "dialect/message.rs"]
+mod message;
+#[path = "dialect/outcome.rs"]
+mod outcome;
+#[path = "dialect/peer.rs"]
+mod peer;
+#[path = "dialect/preparing.rs"]
+mod preparing;
+#[path = "dialect/requests.rs"]
+mod requests;
+#[path = "dialect/step.rs"]
+mod step;
+#[path = "dialect/world.rs"]
+mod world;
+
+use proptest::prelude::*;
+use step::{Setup, Step};
+use world::World;
+
+fn run(setup: Setup, steps: &[Step]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut world = World::start(setup).await;
+        world.follow(steps).await;
+        world.end().await;
+    });
+}
+
+/// Few histories on every run; `PROPTEST_CASES` sets more.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 40 };
+    ProptestConfig { cases, failure_persistence: None, ..asked }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_history_agrees_with_the_model(
+        setup in step::setup(),
+        steps in proptest::collection::vec(step::step(), 1..150),
+    ) {
+        run(setup, &steps);
+    }
+}

@@ -1,0 +1,347 @@
+//! What clients do on their links.
+
+use peeklock_amqp::endpoint::{Event, LinkId};
+use peeklock_amqp::wire::Value;
+use peeklock_amqp::wire::message::encode_body_data;
+use peeklock_amqp::wire::performative::{Attach, DeliveryState};
+use peeklock_amqp::wire::transaction::Control;
+
+use super::bus::{Hold, Path, Place, Verdict, Wanted};
+use super::message::{Draft, SESSIONS};
+use super::outcome::Outcome;
+use super::peer::{Asked, Purpose};
+use super::step::{Act, DraftStep, SessionStep};
+use super::world::World;
+
+const SESSION_FILTER: &str = "com.microsoft:session-filter";
+const SHARED_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
+/// The descriptor of the latter.
+const SHARED_CODE: u64 = 0x13_7000_000E;
+/// The message-format of batches.
+const BATCH: u32 = 0x8001_3700;
+/// Links of one client at a time, without those to nodes.
+const LINKS_MAX: usize = 10;
+
+pub(crate) fn pick<T: Clone>(from: &[T], number: u8) -> Option<T> {
+    (!from.is_empty()).then(|| from[usize::from(number) % from.len()].clone())
+}
+
+impl World {
+    pub(crate) async fn act(&mut self, peer: usize, act: &Act) {
+        match act {
+            Act::AttachReceiver { entity, dead, deletes, session, credit } => {
+                let place = if *dead { Place::Dead } else { Place::Main };
+                self.attach_receiver(peer, (self.entity(*entity), place, *deletes), *session, *credit);
+            }
+            Act::AttachSender { entity } => self.attach_sender(peer, self.entity(*entity)),
+            Act::Detach { link } => {
+                let links = self.peers[peer].links_where(|_| true);
+                if let Some(link) = pick(&links, *link) {
+                    self.peers[peer].leave(link);
+                    self.close_in_model(peer, link);
+                }
+            }
+            Act::Credit { link, credit, drain } => self.credit(peer, *link, *credit, *drain),
+            Act::Send { link, drafts, settled, work } => self.send(peer, *link, drafts, *settled, *work),
+            Act::Settle { delivery, verdict, settled, work } => {
+                self.settle(peer, *delivery, *verdict, *settled, *work);
+            }
+            Act::Request { entity, dead, copy, ask, work } => {
+                let place = if *dead { Place::Dead } else { Place::Main };
+                let (path, place) = self.place_of(peer, *entity, (self.entity(*entity), place), ask);
+                self.request(peer, (path, place, *copy), ask, *work);
+            }
+            Act::Declare => self.declare(peer),
+            Act::Discharge { transaction, fail } => self.discharge(peer, *transaction, *fail),
+            Act::EndCoordinator => {
+                let control = self.peers[peer].control;
+                self.end_session(peer, control, |purpose| *purpose == Purpose::Coordinates);
+                self.peers[peer].control = self.peers[peer].connection.begin().expect("a session");
+            }
+            Act::EndSession => {
+                let session = self.peers[peer].session;
+                self.end_session(peer, session, |purpose| *purpose != Purpose::Coordinates);
+                self.peers[peer].session = self.peers[peer].connection.begin().expect("a session");
+            }
+            Act::HangUp => self.hang_up(peer),
+            Act::Pass { ms } => self.pass(*ms).await,
+            Act::Suspend { entity, sends, receives } => {
+                self.suspend(self.entity(*entity), *sends, *receives).await;
+            }
+            Act::Toggle { entity } => self.toggle(self.entity(*entity)).await,
+        }
+        self.apply_notes();
+    }
+
+    fn attach_receiver(
+        &mut self,
+        peer: usize,
+        (path, place, deletes): (Path, Place, bool),
+        session: SessionStep,
+        credit: u32,
+    ) {
+        if self.is_busy(peer) {
+            return;
+        }
+        let in_session = path.starts_with('s') || path.ends_with("/b");
+        let in_session = in_session && place == Place::Main;
+        let wanted = match session {
+            SessionStep::Wrong if in_session => None,
+            SessionStep::Wrong => Some(Wanted { id: Some("one"), hold: Hold::Exclusive, wait_ms: 0 }),
+            _ if !in_session => None,
+            SessionStep::Right { id, shared, wait_ms } => {
+                let hold = if shared { Hold::Shared } else { Hold::Exclusive };
+                Some(Wanted { id: id.map(|id| SESSIONS[usize::from(id) % 4]), hold, wait_ms })
+            }
+            SessionStep::TakeOver { pick: number, right } => self.take_over(path, number, right),
+        };
+        let purpose = Purpose::Receives { path, place, deletes };
+        let link = self.peers[peer].attach(purpose, |attach| ask_for_session(attach, wanted));
+        self.peers[peer].connection.set_credit(link, credit, false);
+        let answer = self.bus.receive(path, (peer, link), (place, deletes), wanted);
+        self.set_credit_in_model(path, (peer, link), credit);
+        if let Some(outcome) = answer {
+            self.peers[peer].expect(Asked::Attach(link), outcome);
+        }
+    }
+
+    fn take_over(&self, path: Path, number: u8, right: bool) -> Option<Wanted> {
+        let sessions = &self.bus.queues.get(path)?.sessions;
+        let shared = SESSIONS.iter().filter_map(|id| {
+            let session = sessions.get(&id.to_ascii_lowercase())?;
+            Some((*id, session.token.filter(|_| session.holder.is_some())?))
+        });
+        let shared: Vec<_> = shared.collect();
+        let (id, token) = pick(&shared, number).unwrap_or(("one", [7; 16]));
+        let token = if right { token } else { [8; 16] };
+        Some(Wanted { id: Some(id), hold: Hold::TakeOver(token), wait_ms: 0 })
+    }
+
+    fn set_credit_in_model(&mut self, path: Path, link: (usize, LinkId), credit: u32) {
+        let receiver = self.bus.queues.get_mut(path).and_then(|queue| queue.receivers.get_mut(&link));
+        if let Some(receiver) = receiver {
+            receiver.credit = credit;
+        }
+        self.bus.look_after();
+    }
+
+    fn is_busy(&self, peer: usize) -> bool {
+        let is_plain = |purpose: &Purpose| matches!(purpose, Purpose::Receives { .. } | Purpose::Sends(_));
+        self.peers[peer].links_where(is_plain).len() >= LINKS_MAX
+    }
+
+    /// Receives where messages are available.
+    fn seek(&mut self, peer: usize, number: u8) {
+        let Some((path, place)) = self.available(number) else { return };
+        let session = SessionStep::Right { id: None, shared: number.is_multiple_of(2), wait_ms: 0 };
+        self.attach_receiver(peer, (path, place, false), session, 2);
+    }
+
+    fn attach_sender(&mut self, peer: usize, path: Path) {
+        if self.is_busy(peer) {
+            return;
+        }
+        let link = self.peers[peer].attach(Purpose::Sends(path), |_| {});
+        let outcome = match path.contains('/') && self.bus.exists(path) {
+            true => Outcome::Refused(super::outcome::NOT_ALLOWED),
+            false => self.bus.watch((peer, link), path, true),
+        };
+        self.peers[peer].expect(Asked::Attach(link), outcome);
+    }
+
+    fn credit(&mut self, peer: usize, number: u8, credit: u32, drain: bool) {
+        let links = self.peers[peer].links_where(|purpose| matches!(purpose, Purpose::Receives { .. }));
+        let Some(link) = pick(&links, number) else { return };
+        let Purpose::Receives { path, .. } = self.peers[peer].links[&link] else { return };
+        let queue = self.bus.queues.get(path).expect("a link to what exists");
+        let waits = queue.receivers[&(peer, link)].waits;
+        let drain = drain && !waits && credit > 0;
+        self.peers[peer].connection.set_credit(link, credit, drain);
+        if drain {
+            self.draining.insert((peer, link));
+        }
+        self.set_credit_in_model(path, (peer, link), credit);
+    }
+
+    /// A message as a step describes it.
+    pub(crate) fn draft(&mut self, step: &DraftStep) -> Draft {
+        self.messages += 1;
+        Draft {
+            id: self.messages,
+            session: step.session.map(|session| SESSIONS[usize::from(session) % 4]),
+            life_ms: step.life_ms,
+            due_ms: step.delay_ms.map(|delay| self.bus.now_ms + delay),
+            key: step.key,
+            color: step.color,
+        }
+    }
+
+    fn send(&mut self, peer: usize, number: u8, steps: &[DraftStep], settled: bool, work: Option<u8>) {
+        let links = self.peers[peer].links_where(|purpose| matches!(purpose, Purpose::Sends(_)));
+        let is_attached = |link: &LinkId| !self.peers[peer].expected.contains_key(&Asked::Attach(*link));
+        let links: Vec<LinkId> = links.into_iter().filter(is_attached).collect();
+        let Some(link) = pick(&links, number) else {
+            return self.attach_sender(peer, self.entity(number));
+        };
+        let Purpose::Sends(path) = self.peers[peer].links[&link] else { return };
+        let work = work.and_then(|number| self.pick_transaction(peer, number));
+        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(step)).collect();
+        let encoded: Vec<_> = drafts.iter().map(Draft::encode).collect();
+        let (format, payload) = match &encoded[..] {
+            [one] => (0, one.clone()),
+            all => {
+                let mut batch = bytes::BytesMut::new();
+                all.iter().for_each(|message| encode_body_data(message, &mut batch));
+                (BATCH, batch.freeze())
+            }
+        };
+        let outcome = match work {
+            Some((transaction, _)) => self.bus.send_in(transaction, path, &drafts),
+            None => self.bus.send(path, &drafts).map(|_| Outcome::Done),
+        };
+        // A settled delivery that is refused ends its link.
+        let settled = settled && work.is_none() && outcome.is_ok();
+        let txn_id = work.map(|(_, id)| id);
+        let sent = self.peers[peer].send(link, (settled, format), payload, txn_id).expect("a link");
+        if !settled {
+            self.peers[peer].expect(Asked::Sent(link, sent), outcome.into());
+        }
+    }
+
+    fn settle(&mut self, peer: usize, number: u8, verdict: Verdict, settled: bool, work: Option<u8>) {
+        let deliveries = &self.peers[peer].deliveries;
+        let open: Vec<usize> = (0..deliveries.len())
+            .filter(|&key| deliveries[key].id.is_some() && deliveries[key].work.is_none())
+            .collect();
+        let Some(key) = pick(&open, number) else { return self.seek(peer, number) };
+        let delivery = deliveries[key].clone();
+        let Some(id) = delivery.id else { return };
+        let (path, lock) = (delivery.path, (delivery.token, delivery.place));
+        let work = work.and_then(|number| self.pick_transaction(peer, number));
+        let state = state_of(verdict);
+        if let Some((transaction, txn_id)) = work {
+            let outcome: Outcome = self.bus.settle_in(transaction, path, lock, verdict).into();
+            let state = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(state)) };
+            let peer = &mut self.peers[peer];
+            peer.connection.update_incoming(id, state);
+            peer.deliveries[key].work = (outcome == Outcome::Done).then_some(transaction);
+            if matches!(outcome, Outcome::Refused(condition) if condition.ends_with("-lost")) {
+                peer.deliveries[key].id = None;
+            }
+            return peer.expect(Asked::Settled(id.link, id.delivery_id), outcome);
+        }
+        let now_ms = self.bus.now_ms;
+        let settle = self.bus.queue(path).and_then(|queue| queue.settle(now_ms, lock, verdict));
+        let outcome: Outcome = settle.map(|()| Outcome::Done).into();
+        self.bus.look_after();
+        let peer = &mut self.peers[peer];
+        if outcome == Outcome::Done {
+            peer.deliveries.remove(key);
+        } else {
+            peer.deliveries[key].id = None;
+        }
+        if settled {
+            return peer.connection.settle_incoming(id, state);
+        }
+        peer.connection.update_incoming(id, state);
+        peer.expect(Asked::Settled(id.link, id.delivery_id), outcome);
+    }
+
+    fn declare(&mut self, peer: usize) {
+        let links = self.peers[peer].links_where(|purpose| *purpose == Purpose::Coordinates);
+        let link = links.first().copied().unwrap_or_else(|| {
+            let link = self.peers[peer].attach(Purpose::Coordinates, |_| {});
+            self.peers[peer].expect(Asked::Attach(link), Outcome::Attached(None));
+            link
+        });
+        let transaction = self.bus.declare((peer, link));
+        let payload = Control::Declare { global_id: Value::Null }.encode();
+        let sent = self.peers[peer].send(link, (false, 0), payload, None).expect("a link");
+        self.peers[peer].declared.insert((link, sent), transaction);
+        self.peers[peer].expect(Asked::Sent(link, sent), Outcome::Done);
+    }
+
+    /// An open transaction of a client, and its id.
+    pub(crate) fn pick_transaction(&self, peer: usize, number: u8) -> Option<(usize, bytes::Bytes)> {
+        let open = self.bus.transactions.iter().enumerate();
+        let open = open.filter(|(_, one)| one.is_open && one.coordinator.0 == peer);
+        let open: Vec<_> = open.filter_map(|(key, one)| Some((key, one.id.clone()?))).collect();
+        pick(&open, number)
+    }
+
+    fn discharge(&mut self, peer: usize, number: u8, fail: bool) {
+        let Some((transaction, txn_id)) = self.pick_transaction(peer, number) else { return };
+        let (_, link) = self.bus.transactions[transaction].coordinator;
+        let outcome = self.bus.discharge(transaction, fail);
+        let is_committed = !fail && outcome == Outcome::Done;
+        for delivery in &mut self.peers[peer].deliveries {
+            if delivery.work == Some(transaction) && !is_committed {
+                delivery.work = None;
+            }
+        }
+        if is_committed {
+            self.peers[peer].deliveries.retain(|delivery| delivery.work != Some(transaction));
+        }
+        let payload = Control::Discharge { txn_id, fail }.encode();
+        let sent = self.peers[peer].send(link, (false, 0), payload, None).expect("a link");
+        self.peers[peer].expect(Asked::Sent(link, sent), outcome);
+    }
+
+    /// Ends an AMQP session with its links.
+    fn end_session(&mut self, peer: usize, session: u16, is_there: impl Fn(&Purpose) -> bool) {
+        self.peers[peer].connection.end(session, None);
+        for link in self.peers[peer].links_where(is_there) {
+            self.peers[peer].left.insert(link);
+            self.peers[peer].forget(link);
+            self.close_in_model(peer, link);
+        }
+    }
+
+    fn hang_up(&mut self, peer: usize) {
+        for link in self.peers[peer].links_where(|_| true) {
+            self.close_in_model(peer, link);
+        }
+        self.apply_notes();
+        self.replace_peer(peer);
+    }
+}
+
+/// Whether an event may come for a link that its client has ended.
+pub(crate) const fn is_of_the_past(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Message { .. } | Event::Disposition { .. } | Event::Credit { .. } | Event::Drained { .. }
+    )
+}
+
+fn state_of(verdict: Verdict) -> DeliveryState {
+    let modified = |undeliverable_here| DeliveryState::Modified {
+        delivery_failed: true,
+        undeliverable_here,
+        message_annotations: Vec::new(),
+    };
+    match verdict {
+        Verdict::Complete => DeliveryState::Accepted,
+        Verdict::Release => DeliveryState::Released,
+        Verdict::Abandon => modified(false),
+        Verdict::Defer => modified(true),
+        Verdict::DeadLetter => DeliveryState::Rejected(None),
+    }
+}
+
+/// Adds the filter and the time that a receiver of a session sends.
+fn ask_for_session(attach: &mut Attach, wanted: Option<Wanted>) {
+    let Some(Wanted { id, hold, wait_ms }) = wanted else { return };
+    let id = id.map_or(Value::Null, Into::into);
+    let shared = |token| {
+        let fields = Value::List(vec![id.clone(), token]);
+        (SHARED_FILTER.into(), Value::described(Value::ULong(SHARED_CODE), fields))
+    };
+    let filter = match hold {
+        Hold::Exclusive => (SESSION_FILTER.into(), id),
+        Hold::Shared => shared(Value::Null),
+        Hold::TakeOver(token) => shared(Value::Uuid(token)),
+    };
+    attach.source.get_or_insert_default().filter = vec![filter];
+    attach.properties = vec![("com.microsoft:timeout".into(), Value::UInt(wait_ms))];
+}

@@ -1,0 +1,240 @@
+//! A model of the entities behind the dialect: what clients must see, written down as plainly as possible.
+//!
+//! - `queue`: a queue or subscription, its messages and locks; `delivering`: deliveries; `sessions`: its sessions.
+//! - `topics`: topics, their rules and copies; `forwarding`: chains of queues.
+//! - `time`: what happens by itself when time passes.
+//! - `transactions`: work that takes effect at a commit.
+//!
+//! Which receiver gets which message is not predicted: every delivery is checked when it is seen, and at rest no
+//! available message may be left where there is credit.
+
+mod delivering;
+mod forwarding;
+mod queue;
+mod sessions;
+mod time;
+mod topics;
+mod transactions;
+
+use std::collections::BTreeMap;
+
+use peeklock_amqp::endpoint::LinkId;
+
+pub(crate) use queue::{Message, Place, Queue, QueueShape, Verdict};
+pub(crate) use sessions::{Hold, Wanted};
+pub(crate) use topics::RULES;
+use topics::Topic;
+pub(crate) use transactions::Transaction;
+
+use super::message::Draft;
+use super::outcome::{DISABLED, NOT_FOUND, Outcome, Refused};
+
+/// The address of an entity.
+pub(crate) type Path = &'static str;
+/// A link of a client.
+pub(crate) type LinkKey = (usize, LinkId);
+
+/// What the broker does without being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// The attach of a receiver that waited for a session is answered.
+    Attached(LinkKey, Outcome),
+    /// A link is ended with this condition.
+    Ended(LinkKey, Refused),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Bus {
+    pub(crate) now_ms: u64,
+    /// Queues and subscriptions.
+    pub(crate) queues: BTreeMap<Path, Queue>,
+    pub(crate) topics: BTreeMap<Path, Topic>,
+    /// Links that receive nothing, by the entity that they are attached to.
+    /// They send messages or not.
+    watchers: BTreeMap<LinkKey, (Path, bool)>,
+    pub(crate) transactions: Vec<Transaction>,
+    notes: Vec<Note>,
+    /// Whether messages were forwarded since the last rest: later commands may overtake them.
+    pub(crate) has_forwarded: bool,
+    births: u64,
+}
+
+impl Bus {
+    pub(crate) fn new(now_ms: u64) -> Self {
+        Self { now_ms, ..Self::default() }
+    }
+
+    pub(crate) fn exists(&self, path: Path) -> bool {
+        self.queues.contains_key(path) || self.topics.contains_key(path)
+    }
+
+    /// Adds a queue or subscription.
+    pub(crate) fn add_queue(&mut self, path: Path, shape: QueueShape) {
+        self.births += 1;
+        let mut queue = Queue::new(shape);
+        queue.born = self.births;
+        self.queues.insert(path, queue);
+        self.look_after();
+    }
+
+    pub(crate) fn add_topic(&mut self, path: Path, life_ms: Option<u64>, window_ms: Option<u64>) {
+        self.births += 1;
+        let mut topic = Topic::new(life_ms, window_ms);
+        topic.scheduled.born = self.births;
+        self.topics.insert(path, topic);
+    }
+
+    /// Distinguishes a queue or topic from earlier ones of its name.
+    fn born(&self, root: Path) -> Option<u64> {
+        let topic = self.topics.get(root).map(|topic| topic.scheduled.born);
+        topic.or_else(|| Some(self.queues.get(root)?.born))
+    }
+
+    pub(crate) fn queue(&mut self, path: Path) -> Result<&mut Queue, Refused> {
+        self.queues.get_mut(path).ok_or(NOT_FOUND)
+    }
+
+    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(crate) fn watch(&mut self, link: LinkKey, path: Path, sends: bool) -> Outcome {
+        if !self.exists(path) {
+            return Outcome::Refused(NOT_FOUND);
+        }
+        self.watchers.insert(link, (path, sends));
+        Outcome::Attached(None)
+    }
+
+    /// Stores messages; returns their numbers.
+    pub(crate) fn send(&mut self, path: Path, drafts: &[Draft]) -> Result<Vec<u64>, Refused> {
+        self.check_send(path, drafts)?;
+        let numbers = drafts.iter().map(|draft| self.store(path, draft)).collect();
+        self.look_after();
+        Ok(numbers)
+    }
+
+    pub(crate) fn check_send(&self, path: Path, drafts: &[Draft]) -> Result<(), Refused> {
+        match self.queues.get(path) {
+            Some(queue) if queue.shape.sessions && drafts.iter().any(|draft| draft.session.is_none()) => {
+                Err(super::outcome::NOT_ALLOWED)
+            }
+            None if !self.topics.contains_key(path) => Err(NOT_FOUND),
+            _ => Ok(()),
+        }
+    }
+
+    fn store(&mut self, path: Path, draft: &Draft) -> u64 {
+        let now_ms = self.now_ms;
+        if let Some(queue) = self.queues.get_mut(path) {
+            return queue.send(now_ms, draft);
+        }
+        let topic = self.topics.get_mut(path).expect("checked");
+        if let Some(number) = topic.scheduled.original_of(draft) {
+            return number;
+        }
+        if draft.due_ms.is_some_and(|due| due > now_ms) {
+            return topic.scheduled.send(now_ms, draft);
+        }
+        let message = Message::new(draft);
+        let number = self.publish(path, message);
+        let scheduled = &mut self.topics.get_mut(path).expect("checked").scheduled;
+        scheduled.remember(now_ms, draft, number);
+        number
+    }
+
+    /// Cancels scheduled messages, all or none.
+    pub(crate) fn cancel(&mut self, path: Path, numbers: &[u64]) -> Result<Outcome, Refused> {
+        queue::check_distinct(numbers)?;
+        let queue = match self.topics.get_mut(path) {
+            Some(topic) => &mut topic.scheduled,
+            None => self.queue(path)?,
+        };
+        let is_scheduled = |number: &u64| queue.messages.get(number).is_some_and(|one| one.due_ms.is_some());
+        if !numbers.iter().all(is_scheduled) {
+            return Err(super::outcome::NO_MESSAGE);
+        }
+        for number in numbers {
+            queue.messages.remove(number);
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(crate) fn close(&mut self, link: LinkKey) {
+        self.watchers.remove(&link);
+        let now_ms = self.now_ms;
+        for queue in self.queues.values_mut() {
+            queue.close(now_ms, link);
+        }
+        self.look_after();
+    }
+
+    /// Deletes an entity; a topic with its subscriptions.
+    pub(crate) fn delete(&mut self, path: Path) {
+        let below = format!("{path}/");
+        let is_it = |one: Path| one == path || one.starts_with(&below);
+        self.topics.remove(path);
+        let gone: Vec<Path> = self.queues.keys().copied().filter(|one| is_it(one)).collect();
+        for one in gone {
+            let queue = self.queues.remove(one).expect("it is there");
+            for (link, receiver) in queue.receivers {
+                let refused = Outcome::Refused(NOT_FOUND);
+                self.notes.push(match receiver.waits {
+                    true => Note::Attached(link, refused),
+                    false => Note::Ended(link, NOT_FOUND),
+                });
+            }
+        }
+        let watchers = std::mem::take(&mut self.watchers);
+        let (gone, left): (BTreeMap<_, _>, _) = watchers.into_iter().partition(|(_, (one, _))| is_it(one));
+        self.watchers = left;
+        self.notes.extend(gone.into_keys().map(|link| Note::Ended(link, NOT_FOUND)));
+        self.look_after();
+    }
+
+    /// Ends the links that a status of the queue or topic does not allow.
+    pub(crate) fn suspend(&mut self, path: Path, sends: bool, receives: bool) {
+        let now_ms = self.now_ms;
+        let below = format!("{path}/");
+        let queues = self.queues.iter_mut().filter(|(one, _)| **one == path || one.starts_with(&below));
+        for (_, queue) in queues.filter(|_| !receives) {
+            let mut links: Vec<(LinkKey, bool)> =
+                queue.receivers.iter().map(|(link, one)| (*link, one.waits)).collect();
+            // Sessions that receivers give back are for none of those that wait.
+            links.sort_by_key(|(_, waits)| !waits);
+            for (link, waits) in links {
+                queue.close(now_ms, link);
+                self.notes.push(match waits {
+                    true => Note::Attached(link, Outcome::Refused(DISABLED)),
+                    false => Note::Ended(link, DISABLED),
+                });
+            }
+        }
+        if !sends {
+            let gone: Vec<LinkKey> = self
+                .watchers
+                .iter()
+                .filter(|(_, one)| **one == (path, true))
+                .map(|(link, _)| *link)
+                .collect();
+            for link in gone {
+                self.watchers.remove(&link);
+                self.notes.push(Note::Ended(link, DISABLED));
+            }
+        }
+        self.look_after();
+    }
+
+    /// What follows at once from every change.
+    pub(crate) fn look_after(&mut self) {
+        loop {
+            let now_ms = self.now_ms;
+            for queue in self.queues.values_mut() {
+                queue.look_after(now_ms, &mut self.notes);
+            }
+            if !self.forward() {
+                return;
+            }
+        }
+    }
+}
