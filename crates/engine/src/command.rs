@@ -182,8 +182,8 @@ pub enum Command {
     ListSessions {
         /// The queue or subscription.
         queue: QueueId,
-        /// Only those whose state changed after this time; `None` for all with active messages or a state.
-        updated_after: Option<Timestamp>,
+        /// Only those whose state changed at this time or later; `None` for all with active messages or a state.
+        updated_since: Option<Timestamp>,
         /// Number of sessions to skip.
         skip: u32,
         /// Maximum number of sessions.

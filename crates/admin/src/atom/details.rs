@@ -49,6 +49,8 @@ const DETAILS: &[(&str, Detail)] = &[
 /// send them.
 const ADDED: &[(&str, &str)] = &[
     ("CorrelationFilterCount", "2024-05"),
+    // Recordings of BasicRuleCrudOperations (2017-04, without it) and BasicSubscriptionCrudOperations (2021-05).
+    ("IsClientAffine", "2021-05"),
     ("MaxMessageSizeInKilobytes", "2021-05"),
     ("SqlFilterCount", "2024-05"),
 ];

@@ -74,6 +74,14 @@ pub(super) fn feed<T>(
     document
 }
 
+/// The media type of a document, with its kind as the service gives it (all recordings).
+pub(super) fn media_type(document: &[u8]) -> &'static str {
+    match document.starts_with(b"<feed") {
+        true => "application/atom+xml;type=feed;charset=utf-8",
+        false => "application/atom+xml;type=entry;charset=utf-8",
+    }
+}
+
 fn page_query(skip: usize, top: usize) -> String {
     format!("$skip={skip}&$top={top}")
 }

@@ -242,8 +242,9 @@ fn success(status: StatusCode, document: Option<Document>) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     if let Some(document) = document {
-        *response.body_mut() = Body::from(document.finish());
-        let content_type = HeaderValue::from_static("application/atom+xml; charset=utf-8");
+        let body = document.finish();
+        let content_type = HeaderValue::from_static(feed::media_type(&body));
+        *response.body_mut() = Body::from(body);
         response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
     response

@@ -169,9 +169,7 @@ pub(crate) fn forward_url(host: &str, target: &ForwardingTarget) -> String {
 pub(crate) fn forwarding_target(text: &str) -> Option<ForwardingTarget> {
     let name = peeklock_access::forwarding_target(text)?;
     // Java 7.17.20 prepends a URL to the one that it was given: the last one counts.
-    let scheme = match text.rsplit_once("://") {
-        Some((before, _)) if before.to_ascii_lowercase().ends_with("https") => TargetScheme::Https,
-        _ => TargetScheme::Sb,
-    };
-    Some(ForwardingTarget::new(name, scheme))
+    let before = text.rsplit_once("://").map(|(before, _)| before);
+    let scheme = before.and_then(|before| TargetScheme::of(before.rsplit('/').next()?.trim_start()));
+    Some(ForwardingTarget::new(name, scheme.unwrap_or_default()))
 }

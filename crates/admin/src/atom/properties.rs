@@ -37,6 +37,13 @@ pub(super) struct Audience<'a> {
     pub(super) api_version: &'a str,
 }
 
+impl Audience<'_> {
+    /// Whether the client's version of the protocol has an element.
+    pub(super) fn has(&self, element: &str) -> bool {
+        added_in(element).is_none_or(|version| self.api_version >= version)
+    }
+}
+
 /// Why an option can't have the requested value.
 enum Wrong {
     /// It is set at creation and never changes.
@@ -270,7 +277,7 @@ pub(super) fn write<O: OptionSet>(
 ) {
     let others = OPTIONS.iter().map(|option| option.service_name).filter(|name| !order.contains(name));
     for name in order.iter().copied().chain(others) {
-        if added_in(name).is_some_and(|version| audience.api_version < version) {
+        if !audience.has(name) {
             continue;
         }
         match EntityOption::of_service(name) {

@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// The element that describes a subscription.
 pub(super) const NAME: &str = "SubscriptionDescription";
+/// The element that tells whether the subscription belongs to a client for JMS.
+const CLIENT_AFFINE: &str = "IsClientAffine";
 
 /// Returns the description of a subscription.
 ///
@@ -121,8 +123,10 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
         entity::description(document, NAME, |document| {
             let described = (&subscription.options, &details);
             properties::write(document, orders::SUBSCRIPTION, described, &session.audience());
-            if let Some(client) = &subscription.options.client {
-                write_client(document, client);
+            match &subscription.options.client {
+                Some(client) => write_client(document, client),
+                None if session.audience().has(CLIENT_AFFINE) => document.text(CLIENT_AFFINE, "false"),
+                None => {}
             }
         });
     });
@@ -131,7 +135,7 @@ fn write_entry(document: &mut Document, session: &Session<'_>, topic: &str, foun
 /// Writes the client that owns a JMS subscription: elements that no SDK for messages reads; their names are those in
 /// the service's own library (`Microsoft.ServiceBus.Messaging.ClientAffineProperties`).
 fn write_client(document: &mut Document, client: &ClientAffinity) {
-    document.text("IsClientAffine", "true");
+    document.text(CLIENT_AFFINE, "true");
     document.element("ClientAffineProperties", &[], |document| {
         document.text("ClientId", &client.client_id);
         document.text("IsDurable", &client.is_durable.to_string());

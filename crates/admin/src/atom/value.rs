@@ -154,12 +154,14 @@ fn decimal_text(number: u128) -> Option<String> {
     (decimal::parse(&text) == Some(number)).then_some(text)
 }
 
-/// Writes a value with its type. JS removes a prefix of four letters from the type.
+/// Writes a value with its type. JS removes a prefix of four letters from the type. The types that XML Schema lacks or
+/// defines otherwise, durations among them, are those of .NET's serializer (azure-sdk-for-net's recording
+/// BasicRuleCrudOperations).
 pub(super) fn write(document: &mut Document, value: &PropertyValue) {
     let Some((kind, text)) = typed_text(value) else {
         return document.attributed_text(NAME, &[("i:nil", "true")], "");
     };
-    let namespace = if matches!(kind, "guid" | "char") { SERIALIZATION } else { SCHEMA };
+    let namespace = if matches!(kind, "guid" | "char" | "duration") { SERIALIZATION } else { SCHEMA };
     let kind = format!("d6p1:{kind}");
     document.attributed_text(NAME, &[("i:type", &kind), ("xmlns:d6p1", namespace)], &text);
 }

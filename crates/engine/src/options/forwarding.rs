@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 /// A target of forwarding: the name of a queue or topic, as which it is used, and the scheme of the URL that named it.
 /// Service Bus returns the scheme that it was given (live tests of Go `TestAdminClient_Queue_Forwarding`, of Java
-/// `createQueueWithForwarding`).
+/// `createQueueWithForwarding`; `http` in azure-sdk-for-net's recording ForwardingEntity).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardingTarget {
     name: Box<str>,
@@ -19,15 +19,27 @@ pub enum TargetScheme {
     Sb,
     /// `https://`
     Https,
+    /// `http://`
+    Http,
 }
 
 impl TargetScheme {
+    /// Every scheme.
+    const ALL: [Self; 3] = [Self::Sb, Self::Https, Self::Http];
+
+    /// The scheme as it is written; `None` for one that targets don't have.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.name().eq_ignore_ascii_case(name))
+    }
+
     /// The scheme as it is written.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sb => "sb",
             Self::Https => "https",
+            Self::Http => "http",
         }
     }
 }
@@ -46,11 +58,9 @@ impl ForwardingTarget {
 
     /// Reads the result of [`Self::stored`].
     pub(crate) fn of_stored(text: &str) -> Self {
-        match text.split_once("://") {
-            Some(("https", name)) => Self::new(name, TargetScheme::Https),
-            Some(("sb", name)) => Self::new(name, TargetScheme::Sb),
-            _ => text.into(),
-        }
+        let parts = text.split_once("://");
+        let parts = parts.and_then(|(scheme, name)| Some((name, TargetScheme::of(scheme)?)));
+        parts.map_or_else(|| text.into(), |(name, scheme)| Self::new(name, scheme))
     }
 
     /// Its form in the store: the name, behind the scheme if that is not `sb` or if the name could be taken for a URL.

@@ -159,8 +159,8 @@ impl<'a> Step<'a> {
             Command::SetSessionState { receiver, state } => {
                 self.set_session_state(request, receiver, state);
             }
-            Command::ListSessions { queue, updated_after, skip, top } => {
-                self.list_sessions(request, queue, updated_after, skip, top);
+            Command::ListSessions { queue, updated_since, skip, top } => {
+                self.list_sessions(request, queue, updated_since, skip, top);
             }
             Command::DeclareSubscription { intent, queue, name, options, rules } => {
                 let declared = self.declare_subscription(intent, queue, name, options, rules);

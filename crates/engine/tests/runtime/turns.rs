@@ -49,7 +49,7 @@ async fn with_many_sessions() -> (Broker, Client) {
 /// Visits all sessions.
 fn list(client: &mut Client) -> u64 {
     let skip = u32::try_from(SESSIONS - 1).unwrap();
-    client.submit(Command::ListSessions { queue: client.queue, updated_after: None, skip, top: 10 })
+    client.submit(Command::ListSessions { queue: client.queue, updated_since: None, skip, top: 10 })
 }
 
 /// Returns nothing.
@@ -85,8 +85,8 @@ async fn an_unfinished_listing_ends_when_the_state_is_read_back() {
         assert!(refused.contains(&response), "{response:?}");
     }
     for _ in 0..=LISTINGS {
-        let updated_after = Some(Timestamp(1));
-        client.submit(Command::ListSessions { queue: client.queue, updated_after, skip: 0, top: 10 });
+        let updated_since = Some(Timestamp(1));
+        client.submit(Command::ListSessions { queue: client.queue, updated_since, skip: 0, top: 10 });
     }
     for _ in 0..=LISTINGS {
         assert_eq!(client.response().await.1, Response::Sessions(Ok(Vec::new())));

@@ -111,13 +111,36 @@ async fn urls_in_answers_repeat_the_request() {
     }
 }
 
+/// As in recordings of azure-sdk-for-net: BasicRuleCrudOperations (2017-04), BasicSubscriptionCrudOperations (2021-05).
+#[tokio::test]
+async fn answers_tell_their_kind_and_whether_a_subscription_belongs_to_a_client() {
+    let broker = Broker::with_subscription().await;
+    for (path, kind) in [
+        ("/t", "entry"),
+        ("/t/Subscriptions/s", "entry"),
+        ("/t/Subscriptions", "feed"),
+        ("/$Resources/topics", "feed"),
+        ("/none", "feed"),
+    ] {
+        let answer = broker.get(path).await;
+        let expected = format!("application/atom+xml;type={kind};charset=utf-8");
+        assert_eq!(answer.headers["content-type"], expected, "{path}");
+    }
+    for (version, shown) in [("2017-04", None), ("2021-05", Some("false")), ("2024-05", Some("false"))] {
+        let found = broker.get(&format!("/t/Subscriptions/s?api-version={version}")).await;
+        assert_eq!(found.text_of("IsClientAffine").as_deref(), shown, "{version}");
+    }
+}
+
 #[tokio::test]
 async fn typed_values_come_back_as_js_reads_them() {
     let broker = Broker::with_subscription().await;
     let typed = |kind: &str, text: &str| {
-        format!(
-            "<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">{text}</Value>"
-        )
+        let namespace = match kind {
+            "duration" => "http://schemas.microsoft.com/2003/10/Serialization/",
+            _ => "http://www.w3.org/2001/XMLSchema",
+        };
+        format!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">{text}</Value>")
     };
     let path = "/t/subscriptions/s/rules/python";
     assert_eq!(put(&broker, path, PYTHON_RULE).await.status, 201);

@@ -54,7 +54,7 @@ fn urls_are_spelled_like_those_of_the_request() {
 #[test]
 fn a_target_of_forwarding_is_read_as_it_is_written() {
     assert_eq!(forward_url("h:1", &"a/b c".into()), "sb://h:1/a/b%20c");
-    for scheme in [TargetScheme::Sb, TargetScheme::Https] {
+    for scheme in [TargetScheme::Sb, TargetScheme::Https, TargetScheme::Http] {
         let target = ForwardingTarget::new("a%b c", scheme);
         assert_eq!(forwarding_target(&forward_url("h:1", &target)), Some(target));
     }
@@ -66,6 +66,8 @@ fn a_target_of_forwarding_keeps_its_scheme() {
         ("a", TargetScheme::Sb),
         ("sb://h/a", TargetScheme::Sb),
         ("HTTPS://h/a", TargetScheme::Https),
+        ("http://h/a", TargetScheme::Http),
+        ("https://h/http://h/a", TargetScheme::Http),
         ("sb://h/https://h/a", TargetScheme::Https),
         ("https://h/sb://h/a", TargetScheme::Sb),
         ("ü://h/a", TargetScheme::Sb),

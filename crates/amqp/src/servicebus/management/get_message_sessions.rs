@@ -17,7 +17,7 @@ const NO_MATTER_WHEN_MS: u64 = 253_402_300_799_000;
 const SESSIONS_MAX: u32 = 1000;
 
 pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared, Fault> {
-    let updated_after = match arguments.get("last-updated-time") {
+    let updated_since = match arguments.get("last-updated-time") {
         None => None,
         Some(Value::Timestamp(at_ms)) => {
             let at_ms = u64::try_from(*at_ms).unwrap_or(0);
@@ -26,7 +26,7 @@ pub(super) fn prepare(arguments: &Arguments, entity: &Entity) -> Result<Prepared
         Some(_) => return Err(arguments::wrong("last-updated-time", "a timestamp")),
     };
     let (skip, top) = arguments.page(SESSIONS_MAX)?;
-    let command = Command::ListSessions { queue: entity.queue, updated_after, skip, top };
+    let command = Command::ListSessions { queue: entity.queue, updated_since, skip, top };
     Ok(Prepared::new(command, move |response, _| finish(response, skip)))
 }
 

@@ -1,5 +1,5 @@
-//! `ListSessions`: ids in order of all sessions with active messages or a state, or of those whose state was updated after a
-//! time.
+//! `ListSessions`: ids in order of all sessions with active messages or a state, or of those whose state was updated at a
+//! time or later (azure-sdk-for-js 38323: the service's own query has `LastUpdatedTime >= @lastUpdatedTime`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{QueueId, Refusal, Reply, RequestId, Timestamp};
 #[derive(Debug)]
 pub struct SessionListing {
     queue: QueueId,
-    updated_after: Option<Timestamp>,
+    updated_since: Option<Timestamp>,
     /// The key of the last visited session.
     after: Option<Arc<str>>,
     /// Number of sessions still to be skipped.
@@ -27,12 +27,12 @@ impl Step<'_> {
         &mut self,
         request: Option<RequestId>,
         queue: QueueId,
-        updated_after: Option<Timestamp>,
+        updated_since: Option<Timestamp>,
         skip: u32,
         top: u32,
     ) {
         let (skip, top) = (skip as usize, top as usize);
-        let listing = SessionListing { queue, updated_after, after: None, skip, top, found: Vec::new() };
+        let listing = SessionListing { queue, updated_since, after: None, skip, top, found: Vec::new() };
         self.continue_listing(request, listing);
     }
 
@@ -88,9 +88,9 @@ impl SessionListing {
     }
 
     fn includes(&self, session: &Session) -> bool {
-        match self.updated_after {
+        match self.updated_since {
             None => session.is_listed(),
-            Some(instant) => session.state().is_some_and(|state| state.updated_at > instant),
+            Some(instant) => session.state().is_some_and(|state| state.updated_at >= instant),
         }
     }
 }

@@ -199,17 +199,17 @@ impl Rig {
         }
     }
 
-    pub(super) fn list(&mut self, updated_after: Option<Timestamp>) -> Vec<String> {
-        self.try_list(updated_after, 0, 1000).unwrap().iter().map(ToString::to_string).collect()
+    pub(super) fn list(&mut self, updated_since: Option<Timestamp>) -> Vec<String> {
+        self.try_list(updated_since, 0, 1000).unwrap().iter().map(ToString::to_string).collect()
     }
 
     pub(super) fn try_list(
         &mut self,
-        updated_after: Option<Timestamp>,
+        updated_since: Option<Timestamp>,
         skip: u32,
         top: u32,
     ) -> Result<Vec<Arc<str>>, Refusal> {
-        match self.ask(Command::ListSessions { queue: QUEUE, updated_after, skip, top }) {
+        match self.ask(Command::ListSessions { queue: QUEUE, updated_since, skip, top }) {
             Reply::Sessions(sessions) => sessions,
             other => panic!("{other:?}"),
         }

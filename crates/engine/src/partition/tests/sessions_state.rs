@@ -120,7 +120,7 @@ fn listed_are_sessions_with_active_messages_or_a_state() {
 }
 
 #[test]
-fn listed_by_change_are_sessions_whose_state_changed_after_an_instant() {
+fn listed_by_change_are_sessions_whose_state_changed_at_an_instant_or_later() {
     let mut rig = Rig::new(with_sessions());
     rig.send(of("without", "x"));
     let start = rig.now;
@@ -131,13 +131,15 @@ fn listed_by_change_are_sessions_whose_state_changed_after_an_instant() {
         rig.close(receiver);
     }
     assert_eq!(rig.list(Some(start)), ["a", "b", "c"]);
-    assert_eq!(rig.list(Some(start.plus_ms(10))), ["a", "b"], "after, not at");
-    assert_eq!(rig.list(Some(rig.now)), [""; 0]);
+    assert_eq!(rig.list(Some(start.plus_ms(10))), ["a", "b", "c"], "at the instant itself, too");
+    assert_eq!(rig.list(Some(start.plus_ms(11))), ["a", "b"]);
+    assert_eq!(rig.list(Some(rig.now)), ["a"]);
+    assert_eq!(rig.list(Some(rig.now.plus_ms(1))), [""; 0]);
     rig.advance(10);
     let receiver = rig.accept("c");
     rig.set_state(receiver, Some("y")).unwrap();
     rig.restart();
-    assert_eq!(rig.list(Some(start.plus_ms(20))), ["a", "c"]);
+    assert_eq!(rig.list(Some(start.plus_ms(21))), ["a", "c"]);
     let receiver = rig.accept("a");
     rig.set_state(receiver, None).unwrap();
     assert_eq!(rig.list(Some(Timestamp(0))), ["b", "c"], "a cleared state is none");
@@ -258,8 +260,8 @@ fn state_format_version_1_stays_readable() {
     rig.restart();
     let receiver = rig.accept("a");
     assert_eq!(rig.state(receiver).unwrap().unwrap(), [7, 8, 9].as_slice());
-    assert_eq!(rig.list(Some(Timestamp(299))), ["a"]);
-    assert_eq!(rig.list(Some(Timestamp(300))), [""; 0]);
+    assert_eq!(rig.list(Some(Timestamp(300))), ["a"]);
+    assert_eq!(rig.list(Some(Timestamp(301))), [""; 0]);
     let other = rig.accept("b");
     rig.set_state(other, Some("y")).unwrap();
     assert!(rig.store.0.contains_key(&(Space::Head, 1 << 63 | 6)), "a number of its own");

@@ -69,9 +69,9 @@ impl Large {
     }
 }
 
-fn list(updated_after: Option<Timestamp>, skip: usize) -> Command {
+fn list(updated_since: Option<Timestamp>, skip: usize) -> Command {
     let skip = u32::try_from(skip).unwrap();
-    Command::ListSessions { queue: QUEUE, updated_after, skip, top: 10 }
+    Command::ListSessions { queue: QUEUE, updated_since, skip, top: 10 }
 }
 
 #[test]

@@ -146,18 +146,18 @@ fn sessions_are_listed_in_pages() {
         body.extend_from_slice(more);
         prepare("com.microsoft:get-message-sessions", "sessions", &body).unwrap()
     };
-    let Command::ListSessions { queue, updated_after, skip, top } =
+    let Command::ListSessions { queue, updated_since, skip, top } =
         list(Value::Timestamp(5), &[("skip", Value::Int(3))]).command
     else {
         panic!("a list")
     };
-    assert_eq!((queue, updated_after, skip, top), (QueueId(1), Some(Timestamp(5)), 3, 100));
+    assert_eq!((queue, updated_since, skip, top), (QueueId(1), Some(Timestamp(5)), 3, 100));
     for no_matter_when in [253_402_300_800_000, 253_402_300_799_999, i64::MAX] {
-        let Command::ListSessions { updated_after, .. } = list(Value::Timestamp(no_matter_when), &[]).command
+        let Command::ListSessions { updated_since, .. } = list(Value::Timestamp(no_matter_when), &[]).command
         else {
             panic!("a list")
         };
-        assert_eq!(updated_after, None);
+        assert_eq!(updated_since, None);
     }
     let page = list(Value::Timestamp(-1), &[("skip", Value::Int(3))]);
     let answer = finish(&page, Response::Sessions(Ok(vec!["".into(), "b".into()]))).unwrap();

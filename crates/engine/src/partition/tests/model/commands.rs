@@ -86,14 +86,14 @@ impl Model {
                 Reply::SessionState(self.at(receiver).and_then(|(queue, _)| queue.state_of(receiver)))
             }
             Command::SetSessionState { receiver, state } => Reply::Done(self.set_state(receiver, state)),
-            Command::ListSessions { queue, updated_after, skip, top } => {
+            Command::ListSessions { queue, updated_since, skip, top } => {
                 let (skip, top) = page(skip, top);
                 let listed = match self.queues.get(&queue.0) {
                     None => Err(Refusal::EntityDeleted),
                     Some(queue) if !queue.options.requires_session => Err(Refusal::NotAllowed("")),
                     Some(known) => self
                         .check_receive_allowed(queue)
-                        .map(|()| known.list_sessions(&self.turn, updated_after)),
+                        .map(|()| known.list_sessions(&self.turn, updated_since)),
                 };
                 Reply::Sessions(listed.map(|all| all.into_iter().skip(skip).take(top).collect()))
             }

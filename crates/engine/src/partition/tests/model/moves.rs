@@ -123,8 +123,8 @@ impl Comparison {
                 Command::SetSessionState { receiver: self.receiver(*pick), state }
             }
             Move::ListSessions { queue, updated_before, skip, top } => {
-                let updated_after = updated_before.map(|ms| Timestamp(self.now - ms));
-                Command::ListSessions { queue: self.queue(*queue), updated_after, skip: *skip, top: *top }
+                let updated_since = updated_before.map(|ms| Timestamp(self.now - ms));
+                Command::ListSessions { queue: self.queue(*queue), updated_since, skip: *skip, top: *top }
             }
             Move::Declare { intent, name, options, rules, wrong } => {
                 let known = self.partition.subscriptions().find(|known| &*known.name == NAMES[*name]);

@@ -188,8 +188,8 @@ rules! {
         SessionStatesTakeRoom,
         /// Deferred messages alone don't make a session listed (§10.8).
         OnlyActiveMessagesListASession,
-        /// Listing by change includes states changed after the given time, not at it.
-        UpdatedMeansAfter,
+        /// Listing by change includes states changed at the given time.
+        UpdatedMeansSince,
         /// A held-back message also delays the later messages of its session.
         WhatIsHeldBackHoldsItsSession,
         /// A receiver that presents the token of a session takes it over.

@@ -334,22 +334,22 @@ impl Queue {
         states.map(|(bytes, _)| bytes.len() as u64).sum()
     }
 
-    /// Sessions with active messages or a state, or those whose state changed after a time.
-    pub(super) fn list_sessions(&self, turn: &Turn, updated_after: Option<Timestamp>) -> Vec<Arc<str>> {
+    /// Sessions with active messages or a state, or those whose state changed at a time or later.
+    pub(super) fn list_sessions(&self, turn: &Turn, updated_since: Option<Timestamp>) -> Vec<Arc<str>> {
         let deferred = turn.breaks(Rule::OnlyActiveMessagesListASession);
         let stays = self.messages.values().filter(|message| {
             message.is_active_in(SubQueue::Main)
                 || (deferred && message.view.sub_queue == SubQueue::Main && message.scheduled_for.is_none())
         });
         let with_messages = stays.filter_map(Message::session);
-        let after = |instant: Timestamp, at: u64| {
-            if turn.keeps(Rule::UpdatedMeansAfter) { at > instant.0 } else { at >= instant.0 }
+        let since = |instant: Timestamp, at: u64| {
+            if turn.keeps(Rule::UpdatedMeansSince) { at >= instant.0 } else { at > instant.0 }
         };
         let with_state = self.sessions.iter().filter(|(_, session)| {
-            session.state.as_ref().is_some_and(|(_, at)| updated_after.is_none_or(|it| after(it, *at)))
+            session.state.as_ref().is_some_and(|(_, at)| updated_since.is_none_or(|it| since(it, *at)))
         });
         let mut listed: BTreeSet<_> = with_state.map(|(id, _)| Arc::clone(id)).collect();
-        if updated_after.is_none() {
+        if updated_since.is_none() {
             listed.extend(with_messages);
         }
         listed.into_iter().collect()

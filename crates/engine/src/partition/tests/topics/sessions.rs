@@ -43,7 +43,7 @@ fn state(rig: &mut Rig, receiver: u64) -> Option<Bytes> {
 }
 
 fn list(rig: &mut Rig, queue: QueueId) -> Result<Vec<String>, Refusal> {
-    match rig.ask(Command::ListSessions { queue, updated_after: None, skip: 0, top: 9 }) {
+    match rig.ask(Command::ListSessions { queue, updated_since: None, skip: 0, top: 9 }) {
         Reply::Sessions(sessions) => sessions.map(|ids| ids.iter().map(ToString::to_string).collect()),
         other => panic!("{other:?}"),
     }
