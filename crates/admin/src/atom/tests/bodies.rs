@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 
-use super::{Answer, Broker};
+use super::{Answer, Broker, typed_value};
 
 const PYTHON_QUEUE: &str = include_str!("bodies/python-queue.xml");
 const PYTHON_RULE: &str = include_str!("bodies/python-rule.xml");
@@ -135,13 +135,6 @@ async fn answers_tell_their_kind_and_whether_a_subscription_belongs_to_a_client(
 #[tokio::test]
 async fn typed_values_come_back_as_js_reads_them() {
     let broker = Broker::with_subscription().await;
-    let typed = |kind: &str, text: &str| {
-        let namespace = match kind {
-            "duration" => "http://schemas.microsoft.com/2003/10/Serialization/",
-            _ => "http://www.w3.org/2001/XMLSchema",
-        };
-        format!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">{text}</Value>")
-    };
     let path = "/t/subscriptions/s/rules/python";
     assert_eq!(put(&broker, path, PYTHON_RULE).await.status, 201);
     let rule = broker.get(path).await.body;
@@ -154,7 +147,7 @@ async fn typed_values_come_back_as_js_reads_them() {
         ("dateTime", "2026-01-01T00:00:00"),
         ("duration", "PT5S"),
     ] {
-        assert!(rule.contains(&typed(kind, text)), "{kind}: {rule}");
+        assert!(rule.contains(&typed_value(kind, text)), "{kind}: {rule}");
     }
     let path = "/t/subscriptions/s/rules/js";
     assert_eq!(put(&broker, path, JS_RULE).await.status, 201);
@@ -162,7 +155,7 @@ async fn typed_values_come_back_as_js_reads_them() {
     for (kind, text) in
         [("double", "5"), ("double", "1.5"), ("boolean", "true"), ("dateTime", "1970-01-01T00:00:00Z")]
     {
-        assert!(rule.contains(&typed(kind, text)), "{kind}: {rule}");
+        assert!(rule.contains(&typed_value(kind, text)), "{kind}: {rule}");
     }
     let counted = broker.get("/t?api-version=2024-05").await;
     assert_eq!(counted.text_of("CorrelationFilterCount").as_deref(), Some("2"));

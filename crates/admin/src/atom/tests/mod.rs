@@ -146,6 +146,15 @@ impl Answer {
     }
 }
 
+/// A value as answers have it: durations have the type of .NET's serializer, all others one of XML Schema.
+fn typed_value(kind: &str, text: &str) -> String {
+    let namespace = match kind {
+        "duration" => "http://schemas.microsoft.com/2003/10/Serialization/",
+        _ => "http://www.w3.org/2001/XMLSchema",
+    };
+    format!("<Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"{namespace}\">{text}</Value>")
+}
+
 fn entry(description: &str) -> String {
     let description = description.replacen(
         "Description",

@@ -4,7 +4,7 @@ use axum::http::Method;
 use peeklock_engine::{Filter, Given, PropertyValue, RuleLimits, SqlAction};
 use proptest::prelude::*;
 
-use super::{Broker, entry};
+use super::{Broker, entry, typed_value};
 use crate::Limits;
 use crate::atom::xml::{Document, Element, parse};
 use crate::atom::{action, filter};
@@ -30,9 +30,8 @@ fn rule(inner: &str) -> String {
 }
 
 fn typed(key: &str, kind: &str, text: &str) -> String {
-    format!(
-        "<KeyValueOfstringanyType><Key>{key}</Key><Value i:type=\"d6p1:{kind}\" xmlns:d6p1=\"http://www.w3.org/2001/XMLSchema\">{text}</Value></KeyValueOfstringanyType>"
-    )
+    let value = typed_value(kind, text);
+    format!("<KeyValueOfstringanyType><Key>{key}</Key>{value}</KeyValueOfstringanyType>")
 }
 
 #[tokio::test]

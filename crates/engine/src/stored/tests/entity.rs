@@ -172,7 +172,8 @@ fn targets() -> impl Strategy<Value = Forwarding> {
 
 /// Also names that could be taken for URLs.
 fn target() -> impl Strategy<Value = Option<ForwardingTarget>> {
-    let name = (prop_oneof![Just(""), Just("sb://"), Just("https://"), Just("http://"), Just("x://")], texts());
+    let name =
+        (prop_oneof![Just(""), Just("sb://"), Just("https://"), Just("http://"), Just("x://")], texts());
     let scheme = prop_oneof![Just(TargetScheme::Sb), Just(TargetScheme::Https), Just(TargetScheme::Http)];
     (name, scheme).prop_map(|((start, text), scheme)| {
         text.map(|text: Box<str>| ForwardingTarget::new(format!("{start}{text}"), scheme))
