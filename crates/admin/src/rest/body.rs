@@ -52,9 +52,10 @@ pub(crate) async fn read(limits: &Limits, mut body: Body, bytes_max: u64) -> Res
     if declared_bytes > bytes_max {
         return Err(too_long(bytes_max));
     }
-    let announced_bytes = body.size_hint().upper().unwrap_or_else(|| limits.small_body_bytes_max());
-    let mut room_bytes = announced_bytes.min(bytes_max);
-    let mut room = limits.body(room_bytes).await?;
+    let (mut room, mut room_bytes) = match body.size_hint().upper() {
+        Some(bytes) => (limits.body(bytes.min(bytes_max)).await?, bytes.min(bytes_max)),
+        None => limits.unknown_body(bytes_max).await?,
+    };
     // Growing by doubling would copy a large body again and again. Pages that are never written take no memory.
     let mut read = BytesMut::with_capacity(usize::try_from(declared_bytes).unwrap_or(0));
     let mut pace = Pace::new();

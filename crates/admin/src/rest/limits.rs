@@ -23,6 +23,10 @@ const BODIES_PART_OF_BUDGET: usize = 4;
 /// hold them up.
 const SMALL_PART_OF_BODIES: u32 = 8;
 
+/// Divisor: bodies of unknown length that may become large begin in this part of the memory for bodies. They keep it while
+/// they wait for more: together with the part of large bodies it must not be all, or they could wait for one another.
+const UNKNOWN_PART_OF_BODIES: u32 = 8;
+
 /// A larger body is large: the default maximum message size of the premium tier.
 const SMALL_BODY_KIB_MAX: u32 = 1024;
 
@@ -46,6 +50,8 @@ pub(crate) struct Limits {
     bodies: Pool,
     /// The part of it that large bodies may use together.
     large_bodies: Pool,
+    /// The part of it in which bodies of unknown length begin.
+    unknown_bodies: Pool,
     budget: Budget,
 }
 
@@ -95,13 +101,15 @@ pub struct Room {
     parts: Vec<Part>,
     /// For a large body.
     large_parts: Vec<Part>,
+    /// For a body of unknown length.
+    unknown_part: Option<Part>,
     shares: Vec<Share>,
 }
 
 impl Room {
     /// Whether other requests wait for memory that this body holds.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.parts.iter().chain(&self.large_parts).any(Part::is_wanted)
+        self.parts.iter().chain(&self.large_parts).chain(&self.unknown_part).any(Part::is_wanted)
     }
 
     /// Adds the memory of another room.
@@ -136,7 +144,10 @@ impl Limits {
         Self {
             receives: Slots::default(),
             bodies: Pool::new(kib_max),
-            large_bodies: Pool::new(kib_max - kib_max / SMALL_PART_OF_BODIES),
+            large_bodies: Pool::new(
+                kib_max - kib_max / SMALL_PART_OF_BODIES - kib_max / UNKNOWN_PART_OF_BODIES,
+            ),
+            unknown_bodies: Pool::new(kib_max / UNKNOWN_PART_OF_BODIES),
             budget,
         }
     }
@@ -171,7 +182,7 @@ impl Limits {
         let mut waiting = None;
         loop {
             if let Some(share) = self.budget.try_share(Owner::HttpRequests, bytes) {
-                return Ok(Room { parts, large_parts, shares: vec![share] });
+                return Ok(Room { parts, large_parts, unknown_part: None, shares: vec![share] });
             }
             if Instant::now() >= deadline {
                 return Err(memory_short());
@@ -191,9 +202,21 @@ impl Limits {
         Ok((vec![self.bodies.take(large_part.kib()).await?], vec![large_part]))
     }
 
-    /// The largest size of a small body, in bytes.
-    pub(super) fn small_body_bytes_max(&self) -> u64 {
-        u64::from(self.small_body_kib_max()) * 1024
+    /// Reserves memory for a body of unknown length of at most `bytes_max`, which counts as a small one until it is larger;
+    /// also returns the bytes that have room.
+    ///
+    /// # Errors
+    /// 503 if memory is short.
+    pub(super) async fn unknown_body(&self, bytes_max: u64) -> Result<(Room, u64), Error> {
+        let small_kib = self.small_body_kib_max();
+        let small_bytes = u64::from(small_kib) * 1024;
+        if bytes_max <= small_bytes {
+            return Ok((self.body(bytes_max).await?, bytes_max));
+        }
+        let part = timeout(BODIES_PATIENCE, self.unknown_bodies.take(small_kib)).await;
+        let part = part.unwrap_or_else(|_| Err(memory_short()))?;
+        let room = self.body(small_bytes).await?;
+        Ok((Room { unknown_part: Some(part), ..room }, small_bytes))
     }
 
     fn small_body_kib_max(&self) -> u32 {

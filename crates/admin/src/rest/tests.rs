@@ -260,9 +260,10 @@ async fn small_bodies_do_not_wait_for_large_ones() {
     assert_eq!(all_large.await, (201, 201));
 }
 
-/// A body as of a client that does not know its length in advance.
+/// A body as of a client that does not know its length in advance; others run between its parts.
 struct Chunked {
     left_bytes: usize,
+    is_due: bool,
 }
 
 impl http_body::Body for Chunked {
@@ -271,8 +272,13 @@ impl http_body::Body for Chunked {
 
     fn poll_frame(
         mut self: std::pin::Pin<&mut Self>,
-        _context: &mut std::task::Context<'_>,
+        context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+        self.is_due = !self.is_due;
+        if self.is_due {
+            context.waker().wake_by_ref();
+            return std::task::Poll::Pending;
+        }
         let part_bytes = self.left_bytes.min(16 << 10);
         self.left_bytes -= part_bytes;
         let part = (part_bytes > 0).then(|| http_body::Frame::data(vec![0; part_bytes].into()));
@@ -281,7 +287,7 @@ impl http_body::Body for Chunked {
 }
 
 fn chunked(bytes: usize) -> Body {
-    Body::new(Chunked { left_bytes: bytes })
+    Body::new(Chunked { left_bytes: bytes, is_due: false })
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,6 +304,20 @@ async fn a_body_of_unknown_length_is_small_until_it_is_large() {
     assert!(poll_once(&mut other).is_pending(), "it waits for the memory of the first large one");
     assert_eq!(tokio::join!(large, other), (201, 201));
     assert_eq!(send(&broker, chunked(5 << 20)).await, 413);
+}
+
+/// Each keeps what it has while it waits for more.
+#[tokio::test(start_paused = true)]
+async fn bodies_of_unknown_length_do_not_wait_for_one_another() {
+    let broker = broker_within(Budget::new(16 << 20)).await;
+    let broker = Arc::new(broker);
+    let send_one = |_| {
+        let broker = Arc::clone(&broker);
+        tokio::spawn(async move { send(&broker, chunked(1 << 20)).await })
+    };
+    for sent in (0..20).map(send_one).collect::<Vec<_>>() {
+        assert_eq!(sent.await.unwrap(), 201);
+    }
 }
 
 #[tokio::test(start_paused = true)]
