@@ -36,6 +36,7 @@ mod outcome;
 mod peer;
 #[path = "dialect/preparing.rs"]
 mod preparing;
+mod random;
 #[path = "dialect/requests.rs"]
 mod requests;
 #[path = "dialect/step.rs"]
@@ -56,15 +57,8 @@ fn run(setup: Setup, steps: &[Step]) {
     });
 }
 
-/// Few histories on every run; `PROPTEST_CASES` sets more.
-fn config() -> ProptestConfig {
-    let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 40 };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(random::config(40))]
 
     #[test]
     fn any_history_agrees_with_the_model(
