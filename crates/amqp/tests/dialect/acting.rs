@@ -1,6 +1,6 @@
 //! What clients do on their links.
 
-use peeklock_amqp::endpoint::{Event, LinkId};
+use peeklock_amqp::endpoint::{Event, IncomingId, LinkId};
 use peeklock_amqp::wire::Value;
 use peeklock_amqp::wire::message::encode_body_data;
 use peeklock_amqp::wire::performative::{Attach, DeliveryState};
@@ -9,7 +9,7 @@ use peeklock_amqp::wire::transaction::Control;
 use super::bus::{Hold, Path, Place, Verdict, Wanted};
 use super::message::{Draft, SESSIONS};
 use super::outcome::Outcome;
-use super::peer::{Asked, Purpose};
+use super::peer::{Asked, Peer, Purpose};
 use super::step::{Act, DraftStep, SessionStep};
 use super::world::World;
 
@@ -209,9 +209,12 @@ impl World {
     }
 
     fn settle(&mut self, peer: usize, number: u8, verdict: Verdict, settled: bool, work: Option<u8>) {
-        let deliveries = &self.peers[peer].deliveries;
+        let Peer { deliveries, expected, .. } = &self.peers[peer];
+        // A refusal in a transaction leaves it unsettled, once it has arrived.
+        let is_awaited = |id: IncomingId| expected.contains_key(&Asked::Settled(id.link, id.delivery_id));
         let open: Vec<usize> = (0..deliveries.len())
-            .filter(|&key| deliveries[key].id.is_some() && deliveries[key].work.is_none())
+            .filter(|&key| deliveries[key].work.is_none())
+            .filter(|&key| deliveries[key].id.is_some_and(|id| !is_awaited(id)))
             .collect();
         let Some(key) = pick(&open, number) else { return self.seek(peer, number) };
         let delivery = deliveries[key].clone();
