@@ -171,7 +171,7 @@ fn a_run_of_messages_is_written_as_one_range() {
         Operation::DeleteRange { space, numbers, .. } => (*space, numbers.clone()),
         other => panic!("{other:?}"),
     });
-    assert_eq!(ranges.collect::<Vec<_>>(), [(Space::Head, 1..=2_000), (Space::Body, 1..=2_000)]);
+    assert_eq!(ranges.collect::<Vec<_>>(), [(Space::Body, 1..=2_000), (Space::Head, 1..=2_000)]);
 }
 
 #[test]
