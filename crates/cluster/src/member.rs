@@ -19,7 +19,8 @@ use crate::{
 
 pub use self::membership::{Contact, Ended, Membership};
 
-/// How long the record of a release or departure is awaited while the table does not answer, and the lease has expired by itself.
+/// How long the record of a release or departure is awaited while the table does not answer, and the lease has expired by
+/// itself.
 const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running node: it renews its leases, takes free ones, and reports both. Dropping it stops that; other nodes can

@@ -192,7 +192,7 @@ where
         if self.output.is_unfinished()
             && let Poll::Ready(result) = self.output.poll_write(&mut self.socket, context)
         {
-            woken.any = result.is_err() || self.needs_turn_after_write(unwritten);
+            woken.any |= result.is_err() || self.needs_turn_after_write(unwritten);
             woken.failure = result.err();
             self.last_write = self.timer.now();
             self.memory.moved(unwritten - self.output.len());
@@ -222,8 +222,8 @@ where
         if woken.any { Poll::Ready(woken) } else { Poll::Pending }
     }
 
-    /// Whether a write changed anything that a turn looks at; `unwritten` bytes waited before it. The end of little output
-    /// lets nothing go on that was held up: each answer would take a second turn.
+    /// Whether a turn has to follow a write, before which `unwritten` bytes waited. Nothing waits for the end of a short
+    /// output: a turn after it would be a second one for each answer.
     fn needs_turn_after_write(&self, unwritten: usize) -> bool {
         unwritten >= UNREPORTED_BYTES_MAX || self.output.is_unfinished() || self.memory.is_waiting()
     }

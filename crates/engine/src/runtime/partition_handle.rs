@@ -159,7 +159,7 @@ impl Requests {
         }
     }
 
-    /// The least number of requests that wait.
+    /// The number of waiting requests, or less: a parcel that is not opened yet counts as one.
     pub(super) fn waiting(&self) -> usize {
         self.opened.as_ref().map_or(0, |parcel| parcel.asked.len()) + self.parcels.len()
     }

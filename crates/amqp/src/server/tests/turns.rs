@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Mutex;
 use std::task::Poll;
+use std::time::Duration;
 
 use peeklock_engine::{MessageView, QueueId, Received, ReceiverId, SequenceNumber};
 
@@ -42,7 +43,7 @@ async fn others_have_their_turn_between_two_large_reads() {
     assert!(most <= 2 * limits::READ_BYTES_MAX / 6_000 + 1, "{most} messages without a turn of others");
 }
 
-/// Takes a millisecond for each message.
+/// Takes a millisecond for each message, and accepts it.
 struct Slow {
     clock: Arc<StillClock>,
     seen: Arc<AtomicUsize>,
@@ -53,9 +54,12 @@ impl Application for Slow {
         match event {
             Event::Authenticate { .. } => connection.sasl_outcome(true),
             Event::Attach { link, attach, .. } => connection.accept_attach(link, *attach, 1_000_000),
-            Event::Message { .. } => {
+            Event::Message { id, settled, .. } => {
                 self.clock.advance(1);
                 self.seen.fetch_add(1, Ordering::SeqCst);
+                if !settled {
+                    connection.settle_incoming(id, DeliveryState::Accepted);
+                }
             }
             _ => {}
         }
@@ -66,30 +70,44 @@ impl Application for Slow {
     fn end_of_turn(&mut self, _connection: &mut Connection, _now: NowMs) {}
 }
 
+/// Sends short messages over one connection to a slow application; returns the tasks of both sides.
+fn send_to_slow(messages: usize, settled: bool, seen: &Arc<AtomicUsize>) -> [JoinHandle<Ended>; 2] {
+    let (near, far) = duplex(1 << 20);
+    let clock = StillClock::new();
+    let (mut connection, (application, outputs)) = client(0);
+    for _ in 0..messages {
+        let payload = smallvec![Bytes::from_static(&[5; 20])];
+        connection.send(application.link, Outgoing { payload, settled, ..message() });
+    }
+    let client =
+        Transport::new(near, BytesMut::new(), connection, (application, outputs), clock.clone(), never());
+    let slow = Slow { clock: Arc::clone(&clock), seen: Arc::clone(seen) };
+    let config = Config { idle_time_out_ms: None, ..Config::default() };
+    let parts = (slow, Mailbox::new().1);
+    let server = Transport::new(far, BytesMut::new(), Connection::server(config, 0), parts, clock, never());
+    [tokio::spawn(client.run()), tokio::spawn(server.run())]
+}
+
 /// One read may have a thousand requests, each of which takes longer than a message.
 #[tokio::test]
 async fn input_that_takes_long_is_spread_over_turns() {
     const MESSAGES: usize = 2_000;
-    let (near, far) = duplex(1 << 20);
-    let clock = StillClock::new();
     let seen = Arc::new(AtomicUsize::new(0));
-    let (mut connection, (application, outputs)) = client(0);
-    for _ in 0..MESSAGES {
-        let payload = smallvec![Bytes::from_static(&[5; 20])];
-        connection.send(application.link, Outgoing { payload, settled: true, ..message() });
-    }
-    let client =
-        Transport::new(near, BytesMut::new(), connection, (application, outputs), clock.clone(), never());
-    let client = tokio::spawn(client.run());
-    let slow = Slow { clock: Arc::clone(&clock), seen: Arc::clone(&seen) };
-    let config = Config { idle_time_out_ms: None, ..Config::default() };
-    let parts = (slow, Mailbox::new().1);
-    let server = Transport::new(far, BytesMut::new(), Connection::server(config, 0), parts, clock, never());
-    let server = tokio::spawn(server.run());
+    let tasks = send_to_slow(MESSAGES, true, &seen);
     let most = tokio::spawn(most_between_turns(seen, MESSAGES)).await.unwrap();
-    client.abort();
-    server.abort();
+    tasks.map(|task| task.abort());
     assert!(most <= 64, "{most} messages without a turn of others");
+}
+
+/// Each turn ends with an answer, and with input left that no further wake-up announces.
+#[tokio::test]
+async fn input_left_by_a_turn_that_answers_is_handled() {
+    const MESSAGES: usize = 2_000;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let tasks = send_to_slow(MESSAGES, false, &seen);
+    let all_seen = until(|| seen.load(Ordering::SeqCst) == MESSAGES);
+    tokio::time::timeout(Duration::from_secs(60), all_seen).await.expect("input is left");
+    tasks.map(|task| task.abort());
 }
 
 /// Counts the messages in the outputs of each turn.

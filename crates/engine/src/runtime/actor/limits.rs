@@ -3,8 +3,8 @@
 /// Requests handled in one turn, and approximately the number handled before other tasks may run.
 pub(super) const TURN_REQUESTS_MAX: usize = 512;
 
-/// Requests up to which a turn lets other tasks run before it begins. They may have more: one after the other, 500
-/// connections with a message each would have a turn each.
+/// A turn that would begin with at most this many requests lets the tasks run first that are ready, so that their requests
+/// join it. Otherwise each of 500 connections with one message would cause a turn of its own.
 pub(super) const FEW_REQUESTS_MAX: usize = 16;
 
 /// Events of one turn after which the remaining requests wait for the next turn: each request may first expire a thousand
