@@ -52,8 +52,8 @@ pub(crate) async fn read(limits: &Limits, mut body: Body, bytes_max: u64) -> Res
     if declared_bytes > bytes_max {
         return Err(too_long(bytes_max));
     }
-    let (mut room, mut room_bytes) = match body.size_hint().upper() {
-        Some(bytes) => (limits.body(bytes.min(bytes_max)).await?, bytes.min(bytes_max)),
+    let (mut room, mut room_bytes) = match body.size_hint().upper().map(|bytes| bytes.min(bytes_max)) {
+        Some(bytes) => (limits.body(bytes).await?, bytes),
         None => limits.unknown_body(bytes_max).await?,
     };
     // Growing by doubling would copy a large body again and again. Pages that are never written take no memory.

@@ -192,8 +192,8 @@ impl Limits {
         }
     }
 
-    /// Parts of the memory for bodies, in this order: holders of the first never wait for the second. While a request waits,
-    /// slow bodies end ([`Room::is_wanted`]).
+    /// Parts of the memory for bodies. A large body takes its part of the large ones first, and holds nothing that small
+    /// ones need while it waits for it. While a request waits, slow bodies end ([`Room::is_wanted`]).
     async fn parts(&self, kib: u32) -> Result<(Vec<Part>, Vec<Part>), Error> {
         if !self.is_large(kib) {
             return Ok((vec![self.bodies.take(kib).await?], Vec::new()));
