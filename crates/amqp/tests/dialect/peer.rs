@@ -84,9 +84,11 @@ pub(crate) struct Peer {
     pub(crate) deliveries: Vec<Delivery>,
     /// Transactions by the delivery that declares them.
     pub(crate) declared: BTreeMap<(LinkId, u32), usize>,
-    /// Numbers and places of messages that requests ask for, by request.
+    /// Requests made so far.
     pub(crate) requests: u64,
+    /// Where requests ask for messages, by number of the request.
     pub(crate) asked_at: BTreeMap<u64, (Path, Place, Option<String>)>,
+    /// Names of links and tags of deliveries made so far.
     pub(crate) names: u32,
 }
 

@@ -95,7 +95,7 @@ async fn input_that_takes_long_is_spread_over_turns() {
     let seen = Arc::new(AtomicUsize::new(0));
     let tasks = send_to_slow(MESSAGES, true, &seen);
     let most = tokio::spawn(most_between_turns(seen, MESSAGES)).await.unwrap();
-    tasks.map(|task| task.abort());
+    tasks.iter().for_each(JoinHandle::abort);
     assert!(most <= 64, "{most} messages without a turn of others");
 }
 
@@ -107,7 +107,7 @@ async fn input_left_by_a_turn_that_answers_is_handled() {
     let tasks = send_to_slow(MESSAGES, false, &seen);
     let all_seen = until(|| seen.load(Ordering::SeqCst) == MESSAGES);
     tokio::time::timeout(Duration::from_secs(60), all_seen).await.expect("input is left");
-    tasks.map(|task| task.abort());
+    tasks.iter().for_each(JoinHandle::abort);
 }
 
 /// Counts the messages in the outputs of each turn.

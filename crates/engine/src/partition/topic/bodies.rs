@@ -15,7 +15,7 @@ const SPARSE_RATIO: usize = 8;
 /// Reference counts by body.
 #[derive(Debug, Default)]
 pub(in crate::partition) struct Bodies {
-    /// No iteration order is visible. Numbers are assigned consecutively by the topic itself, so a
+    /// No iteration order is visible outside the partition. Numbers are assigned consecutively by the topic itself, so a
     /// client can't choose colliding ones.
     counts: HashMap<u64, u32, FxBuildHasher>,
 }
@@ -57,11 +57,9 @@ impl Bodies {
         true
     }
 
-    /// The numbers of all referenced bodies, in order.
-    pub(in crate::partition) fn numbers(&self) -> Vec<u64> {
-        let mut numbers: Vec<u64> = self.counts.keys().copied().collect();
-        numbers.sort_unstable();
-        numbers
+    /// The numbers of all referenced bodies, in no order.
+    pub(in crate::partition) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.counts.keys().copied()
     }
 
     /// Number of referenced bodies.

@@ -112,8 +112,7 @@ impl State {
         }
         // The body of a scheduled message has the message's number.
         let scheduled = self.entity.quarantined.keys().map(|number| number.0);
-        let mut named = topic.bodies.numbers();
-        named.extend(scheduled);
+        let mut named: Vec<u64> = topic.bodies.numbers().chain(scheduled).collect();
         named.sort_unstable();
         gaps(&named, self.entity.next_number.0)
     }
