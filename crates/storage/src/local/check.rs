@@ -91,7 +91,7 @@ pub fn check(path: impl AsRef<Path>) -> Result<Report, Error> {
 /// # Errors
 /// Those of [`check`].
 pub fn check_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Report, Error> {
-    let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+    let directory = Directory::new(path.as_ref(), filesystem);
     let _lock = lock(&directory, false)?;
     let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
     Ok(survey_report(&directory, &survey))

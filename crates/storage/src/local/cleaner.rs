@@ -19,6 +19,7 @@ use super::handover::{self, CopiedSegment, Move};
 use super::hint::{HintBuilder, Subject};
 use super::keeper::store_hint;
 use super::manifest::{Listed, Manifest, Seal};
+use super::name_syncs::NamesBegun;
 use super::segments::{NO_PUTS, Ranks, Segment, SegmentFile};
 use super::shared::Shared;
 use super::state::{Placed, State};
@@ -78,6 +79,8 @@ struct Cleaning<'a> {
     id: u32,
     salt: u64,
     ranks: Ranks,
+    /// From before the copy got its name.
+    names: NamesBegun,
     file: Arc<dyn File>,
     frame: FrameBuilder,
     hint: Vec<(Placed, Bytes)>,
@@ -93,6 +96,7 @@ impl<'a> Cleaning<'a> {
         let id = shared.reserve_id();
         let salt = shared.directory.filesystem.draw_salt();
         let path = shared.directory.segment_path(id);
+        let names = shared.directory.name_syncs.begin();
         let create = || {
             let file = shared.directory.filesystem.create(&path)?;
             file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
@@ -107,6 +111,7 @@ impl<'a> Cleaning<'a> {
             id,
             salt,
             ranks: choice.ranks,
+            names,
             file,
             frame: FrameBuilder::default(),
             hint: Vec::new(),
@@ -238,7 +243,7 @@ impl<'a> Cleaning<'a> {
         let mut stored = Ok(());
         if !is_empty {
             self.write_hint(seal);
-            let sync = shared.directory.filesystem.sync_directory(&shared.directory.path);
+            let sync = shared.directory.sync_names(self.names);
             stored = sync.map_err(|error| room_or_trouble(&error));
         }
         let replace = |manifest: &mut Manifest| replace(manifest, choice, (!is_empty).then_some(listed));

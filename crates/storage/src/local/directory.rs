@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use super::filesystem::{File, FileIdentity, Filesystem};
+use super::name_syncs::{NameSyncs, NamesBegun};
 use crate::{Error, Place};
 
 /// The lock's file name.
@@ -29,6 +30,7 @@ const DEVICE_ERRNOS: [i32; 2] = [5, 121];
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     pub(super) filesystem: Arc<dyn Filesystem>,
+    pub(super) name_syncs: Arc<NameSyncs>,
 }
 
 /// A parsed file name.
@@ -65,6 +67,16 @@ impl Name {
 }
 
 impl Directory {
+    pub(super) fn new(path: impl Into<PathBuf>, filesystem: Arc<dyn Filesystem>) -> Self {
+        Self { path: path.into(), filesystem, name_syncs: Arc::default() }
+    }
+
+    /// Makes the names durable that were changed since `begun`, see [`NameSyncs`].
+    pub(super) fn sync_names(&self, begun: NamesBegun) -> io::Result<()> {
+        let open = self.filesystem.open_directory(&self.path)?;
+        self.name_syncs.sync(open.as_ref(), begun)
+    }
+
     pub(super) fn segment_path(&self, id: u32) -> PathBuf {
         self.path.join(format!("{id:010}.segment"))
     }

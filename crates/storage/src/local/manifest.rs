@@ -165,12 +165,13 @@ impl Manifest {
     /// Makes this the manifest of `directory`, durably.
     pub(super) fn store(&self, directory: &Directory) -> Result<(), NotStored> {
         let names = self.store_beside(directory).map_err(NotStored::Unchanged)?;
+        let begun = directory.name_syncs.begin();
         let renamed = directory.filesystem.rename(&directory.manifest_new_path(), &directory.manifest_path());
         renamed.map_err(|error| match is_definite(&error) {
             true => NotStored::Unchanged(error),
             false => NotStored::InDoubt(error),
         })?;
-        names.sync().map_err(NotStored::InDoubt)
+        directory.name_syncs.sync(names.as_ref(), begun).map_err(NotStored::InDoubt)
     }
 
     /// Does everything that can fail while the old manifest is still valid. Syncing the returned directory needs no

@@ -194,6 +194,7 @@ mod hint;
 mod keeper;
 mod leftovers;
 mod manifest;
+mod name_syncs;
 mod options;
 mod pace;
 mod pool;

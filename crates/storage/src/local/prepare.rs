@@ -76,6 +76,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
     let path = directory.segment_path(id);
     let salt = directory.filesystem.draw_salt();
     let make = || {
+        let names = directory.name_syncs.begin();
         let file = match take_unlinked_spare(shared, capacity) {
             Some(spare) => reuse(shared, &spare, &path)?,
             None => {
@@ -87,7 +88,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
         };
         file.write_all_at(&SegmentHeader { id, salt }.encode(), 0)?;
         file.sync_data()?;
-        directory.filesystem.sync_directory(&directory.path)?;
+        directory.sync_names(names)?;
         io::Result::Ok(file)
     };
     match make() {

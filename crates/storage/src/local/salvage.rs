@@ -60,7 +60,7 @@ impl Salvage {
     /// # Errors
     /// As [`Self::begin`]; an interrupted exchange is reported as damage.
     pub fn begin_to_look(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
+        let directory = Directory::new(path.as_ref(), Arc::new(RealFilesystem));
         Self::look(directory, false)
     }
 
@@ -69,7 +69,7 @@ impl Salvage {
     /// # Errors
     /// Those of [`Self::begin`].
     pub fn begin_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+        let directory = Directory::new(path.as_ref(), filesystem);
         Self::look(directory, true)
     }
 
@@ -279,7 +279,7 @@ fn id_of(name: &str) -> Option<u32> {
 }
 
 fn inside(directory: &Directory, name: &str) -> Directory {
-    Directory { path: directory.path.join(name), filesystem: Arc::clone(&directory.filesystem) }
+    Directory::new(directory.path.join(name), Arc::clone(&directory.filesystem))
 }
 
 fn list(directory: &Directory) -> Result<Vec<String>, Error> {

@@ -169,7 +169,7 @@ pub(super) fn take_directory(
     options: &LocalOptions,
 ) -> Result<(Directory, Box<dyn Lock>), Error> {
     options.check()?;
-    let directory = Directory { path: path.to_owned(), filesystem };
+    let directory = Directory::new(path, filesystem);
     let create = directory.filesystem.create_directory(&directory.path);
     create.map_err(|error| unavailable(&directory.path, &error))?;
     let lock = lock(&directory, true)?;

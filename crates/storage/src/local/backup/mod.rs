@@ -159,7 +159,7 @@ impl PinnedPlan {
     /// # Errors
     /// Those of [`Self::of_stopped`].
     pub fn of_stopped_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let directory = Directory { path: path.as_ref().to_owned(), filesystem };
+        let directory = Directory::new(path.as_ref(), filesystem);
         let lock = lock(&directory, false)?;
         let Some(loaded) = load(&directory, Mode::Check, 0)? else {
             return Err(no_store(&directory));

@@ -38,7 +38,7 @@ pub struct RestoreReport {
 /// # Errors
 /// [`Error::Unavailable`] or [`Error::System`] when that can't be determined.
 pub fn is_backup(path: impl AsRef<Path>) -> Result<bool, Error> {
-    let directory = Directory { path: path.as_ref().to_owned(), filesystem: Arc::new(RealFilesystem) };
+    let directory = Directory::new(path.as_ref(), Arc::new(RealFilesystem));
     let manifest = directory.backup_path();
     match directory.filesystem.open(&manifest, false) {
         Ok(_) => Ok(true),
@@ -67,7 +67,7 @@ pub fn check_backup_on(
     path: impl AsRef<Path>,
     visit: &mut dyn FnMut(Key),
 ) -> Result<Report, Error> {
-    let loaded = load_backup(&Directory { path: path.as_ref().to_owned(), filesystem })?;
+    let loaded = load_backup(&Directory::new(path.as_ref(), filesystem))?;
     visit_keys(&loaded.state, visit);
     Ok(Report { hints_missing: 0, is_closed: true, ..report(&loaded) })
 }
@@ -96,8 +96,8 @@ pub fn restore_on(
     path: impl AsRef<Path>,
     visit: &mut dyn FnMut(Key),
 ) -> Result<RestoreReport, Error> {
-    let backup = Directory { path: backup.as_ref().to_owned(), filesystem: Arc::clone(&filesystem) };
-    let target = Directory { path: path.as_ref().to_owned(), filesystem };
+    let backup = Directory::new(backup.as_ref(), Arc::clone(&filesystem));
+    let target = Directory::new(path.as_ref(), filesystem);
     let loaded = load_backup(&backup)?;
     visit_keys(&loaded.state, visit);
     prepare(&target)?;

@@ -108,8 +108,8 @@ pub fn write_backup_on(
     options: &BackupOptions,
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupReport, Error> {
-    let source = Directory { path: source.to_owned(), filesystem: Arc::clone(&filesystem) };
-    let target = Directory { path: target.to_owned(), filesystem };
+    let source = Directory::new(source, Arc::clone(&filesystem));
+    let target = Directory::new(target, filesystem);
     prepare(&target)?;
     let claim = claim(&target)?;
     let progress = BackupProgress { segments_total: plan.segments(), ..BackupProgress::default() };

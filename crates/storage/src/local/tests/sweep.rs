@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::errno::ERRNOS;
 use super::*;
-use crate::local::Event;
+use crate::local::{Call, Event};
 use crate::samples::{Model, apply};
 
 /// `EIO`: the device's error.
@@ -17,6 +17,8 @@ const SMALL_DISK_EVERY: usize = 4;
 const SMALL_DISK_BYTES: u64 = 56 << 10;
 /// Number of cases unless all are requested.
 const CASES: u64 = 300;
+/// Syncs of the directory in a history; it varies a little with the threads' order.
+const DIRECTORY_SYNCS: u64 = 40;
 /// Longest wait for an answer on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -204,5 +206,28 @@ fn any_call_may_fail_once_and_the_power_may_go_at_any() {
         }
 
         assert!(refused > 0, "no disk was full");
+    });
+}
+
+/// The threads that prepare and clean segments sync the same directory, and only one of them is told of the failure.
+#[test]
+fn any_sync_of_the_directory_may_fail_once_and_lose_the_names_of_all_threads() {
+    let seed = seed();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for pass in 0..DIRECTORY_SYNCS {
+            for is_small in [false, true] {
+                let what = format!(
+                    "PEEKLOCK_STORAGE_SEED={seed}: sync {pass} of the directory, small disk: {is_small}"
+                );
+                let mut world = World::new(&what);
+                world.disk.set_size_bytes_max(is_small.then_some(SMALL_DISK_BYTES));
+                world.disk.plan(Some(Call::SyncDirectory), "", pass, Event::FailLate(EIO));
+                world.history().await;
+                world.disk.clear_faults();
+                world.disk.crash(seed + pass);
+                world.finish(seed + pass).await;
+            }
+        }
     });
 }
