@@ -32,6 +32,7 @@ async def test_refused_credentials_name_rule_reason_and_peer_but_no_key(daemon, 
     assert " INFO " in refused and "127.0.0.1:" in refused
     assert f"resource={QUEUE}" in refused and "identity=RootManageSharedAccessKey" in refused
     assert 'reason="signature"' in refused
+    assert re.search(r'connection\{peer="127\.0\.0\.1:\d+" container="[^"]+"\}: ', refused)
     text = daemon.log.read_text()
     assert WRONG_KEY not in text and "sig=" not in text
 

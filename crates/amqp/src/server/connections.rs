@@ -11,10 +11,10 @@ use peeklock_budget::Budget;
 use peeklock_engine::runtime::{Clock, Mailbox};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tracing::Instrument;
 
 use super::application::{ApplicationFactory, Peer};
 use super::limits::LEAVE_MS;
+use super::log_span;
 use super::timer::Timer;
 use super::transport::{Ended, Stop, StopSignal, Transport};
 use super::unauthenticated;
@@ -108,8 +108,7 @@ impl<F: ApplicationFactory> Connections<F> {
             .limited(self.unauthenticated.share())
             .run();
         let address = peer.address.map(|address: SocketAddr| address.to_string()).unwrap_or_default();
-        let span = tracing::info_span!("connection", peer = address, container = tracing::field::Empty);
-        async move { log_end(&run.await) }.instrument(span).await;
+        log_span::scope(&address, async { log_end(&run.await) }).await;
         drop(present);
     }
 

@@ -22,6 +22,7 @@ use super::limits::{
     UNANSWERED_BYTES_MAX, UNANSWERED_MESSAGES_MAX, UNAUTHENTICATED_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX,
     WRITE_STALL_MS_MAX,
 };
+use super::log_span;
 use super::memory::Memory;
 use super::output::Output;
 use super::rare_wakeups::RareWakeups;
@@ -360,7 +361,7 @@ where
                 Event::Opened(open) => {
                     // From now on administrators can reach the connection.
                     self.rare.repeat();
-                    tracing::Span::current().record("container", &*loggable(&open.container_id));
+                    log_span::record_container(&open.container_id);
                     tracing::debug!(
                         host = open.hostname.as_deref().map(loggable).as_deref(),
                         "connection opened"

@@ -1,5 +1,6 @@
 //! Logs: to standard error, as text or as JSON, filtered.
 
+mod connection;
 mod fields;
 mod levels;
 mod limit;
@@ -23,6 +24,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::audit::{self, AuditControl};
+use connection::WithConnection;
 use levels::Levels;
 use ring::RingLayer;
 
@@ -134,8 +136,9 @@ fn subscriber(
         LogFormat::Text => lines
             .with_ansi(io::stderr().is_terminal())
             .fmt_fields(debug_fn(field as WriteField).delimited(" "))
+            .map_event_format(WithConnection)
             .boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).map_event_format(WithConnection).boxed(),
     };
     let lines = lines.and_then(RingLayer(audit.ring().clone()));
     let in_log = audit.is_in_log();
