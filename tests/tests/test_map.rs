@@ -156,9 +156,8 @@ fn every_test_of_the_map_exists() {
 
 #[test]
 fn every_test_of_the_threat_model_exists() {
-    let page = read("docs/security.md").unwrap();
-    let (_, model) = page.split_once("## Threat model").unwrap();
-    let references = references(model);
+    let model = read("docs/threat-model.md").unwrap();
+    let references = references(&model);
     assert!(references.len() > 30, "only {} references", references.len());
     let missing: Vec<&str> =
         references.into_iter().filter(|reference| !leads_to_a_test(reference, &read)).collect();

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use peeklock_admin::Error;
 use peeklock_engine::Right;
+use peeklock_engine::runtime::EntityKind;
 use serde::Deserialize;
 
 use crate::Console;
@@ -34,11 +35,11 @@ pub(crate) async fn create(console: &Console, call: &Call, body: Body) -> Outcom
     let _ = call.concerned.set(asked.path.clone());
     let node = call::node(&asked.path)?;
     call.authorize(console, &node.resource(), Right::Manage)?;
-    let is_topic = match (asked.kind.as_str(), &node.subscription) {
+    let kind = match (asked.kind.as_str(), &node.subscription) {
         _ if !node.is_whole() => return Err(Error::bad_request("A queue inside another can't be created.")),
-        ("queue", None) => false,
-        ("topic", None) => true,
-        ("subscription", Some(_)) => false,
+        // A subscription is one by its path; the kind has no meaning for it.
+        ("queue", None) | ("subscription", Some(_)) => EntityKind::Queue,
+        ("topic", None) => EntityKind::Topic,
         ("queue" | "topic" | "subscription", _) => {
             return Err(Error::bad_request(
                 "A subscription has a path such as TOPIC/Subscriptions/NAME; queues and topics have a name.",
@@ -46,7 +47,7 @@ pub(crate) async fn create(console: &Console, call: &Call, body: Body) -> Outcom
         }
         _ => return Err(Error::bad_request("'kind' must be queue, topic or subscription.")),
     };
-    console.admin.create_entity(&node, is_topic, &asked.options.0, &call.headers).await?;
+    console.admin.create_entity(&node, kind, &asked.options.0, &call.headers).await?;
     Ok(Answer::Json(StatusCode::CREATED, entities::shown(console, &node)?))
 }
 

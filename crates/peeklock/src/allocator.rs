@@ -10,7 +10,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Maps all memory of this process in pages of the usual size. The allocator asks for huge pages, and the first access to
 /// one clears 2 MiB: under load it held up all messages of a runtime thread by 4 ms and more.
-pub(crate) fn forgo_huge_pages() {
+pub(crate) fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     // Kernels without huge pages refuse it.
     let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use peeklock_memcopy as _;
 
 fn main() -> ExitCode {
-    allocator::forgo_huge_pages();
+    allocator::disable_huge_pages();
     exit::on_panic();
     // Without descriptors for this, the command fails as well, and says so.
     let _ = file_size_limit::fail_writes();

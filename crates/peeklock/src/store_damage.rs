@@ -121,6 +121,6 @@ pub(crate) fn keys(store: &Salvage) -> StoredKeys {
 
 /// All damage in a directory that does not open; `None` if it can't be determined.
 pub(crate) fn explain(directory: &Path) -> Option<String> {
-    let store = Salvage::begin_to_look(directory).ok()?;
+    let store = Salvage::begin_read_only(directory).ok()?;
     Some(Described::of(&store).text(directory, &store.report()))
 }

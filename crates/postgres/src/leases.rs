@@ -200,6 +200,7 @@ impl Inner {
 }
 
 impl Connected {
+    /// Renews the leases of this node, and takes and releases others, in one statement.
     async fn renew(&self, renewal: &Renewal, observer: Option<&Observer>) -> Result<Standing, Failure> {
         let observer = observer.filter(|_| !self.holds.load(Ordering::Relaxed));
         let NodeInfo { name, session, address, release } = &renewal.node;
@@ -238,18 +239,7 @@ impl Connected {
         if let Some(observer) = observer {
             observer.note(seen);
         }
-        let mut standing = Standing::default();
-        for row in &rows {
-            match row.try_get::<_, &str>(0)? {
-                "held" => {
-                    let lease = lease(row)?;
-                    standing.held.push(lease.shard);
-                    standing.leases.push(lease);
-                }
-                "lease" => standing.leases.push(lease(row)?),
-                _ => standing.nodes.push(node(row)?),
-            }
-        }
+        let standing = standing(&rows)?;
         self.holds.store(!standing.held.is_empty(), Ordering::Relaxed);
         if !releases.is_empty() {
             self.tell().await?;
@@ -286,6 +276,23 @@ impl Connected {
         self.tell().await?;
         Ok(found)
     }
+}
+
+/// The answer to a renewal: a row for each lease, marked if this node holds it, and one for each node.
+fn standing(rows: &[Row]) -> Result<Standing, Failure> {
+    let mut standing = Standing::default();
+    for row in rows {
+        match row.try_get::<_, &str>(0)? {
+            "held" => {
+                let lease = lease(row)?;
+                standing.held.push(lease.shard);
+                standing.leases.push(lease);
+            }
+            "lease" => standing.leases.push(lease(row)?),
+            _ => standing.nodes.push(node(row)?),
+        }
+    }
+    Ok(standing)
 }
 
 fn columns(leases: &[SeenLease]) -> (Vec<i32>, Vec<i64>) {

@@ -89,12 +89,7 @@ impl Call {
     }
 
     /// A request of another front end: options have the names and texts of descriptions.
-    pub(crate) fn of_front_end(
-        target: Target,
-        resource: Resource,
-        headers: &HeaderMap,
-        is_patch: bool,
-    ) -> Self {
+    pub(crate) fn of_front_end(target: Target, resource: Resource, headers: &HeaderMap) -> Self {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost").to_owned();
         Self {
             target,
@@ -107,7 +102,7 @@ impl Call {
             skip: 0,
             top: TOP_MAX,
             headers: headers.clone(),
-            is_patch,
+            is_patch: false,
         }
     }
 

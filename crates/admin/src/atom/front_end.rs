@@ -2,8 +2,8 @@
 
 use axum::http::HeaderMap;
 use peeklock_access::EntityNode;
-use peeklock_engine::runtime::ChangeError;
-use peeklock_engine::schema::{OPTIONS, OptionKind, OptionSet};
+use peeklock_engine::runtime::{ChangeError, EntityKind};
+use peeklock_engine::schema::{EntityOption, OPTIONS, OptionKind, OptionSet};
 use peeklock_engine::{
     CorrelationFilter, EntityOptions, PropertyValue, QueueOptions, Rule, SubscriptionOptions, Tier,
     TopicOptions,
@@ -15,6 +15,9 @@ use super::xml::Element;
 use super::{Session, entity, filter, properties, rule, subscription, value};
 use crate::Admin;
 use crate::error::Error;
+
+/// The element that describes a subscription.
+const SUBSCRIPTION: &str = "SubscriptionDescription";
 
 /// An option with Service Bus's name and its text as in a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,34 +85,29 @@ pub fn untyped(value: Typed) -> Result<PropertyValue, String> {
 }
 
 impl Admin {
-    /// Creates a queue, topic or subscription. The right to manage it must have been checked; the right to forward is
-    /// checked here, with the token in `headers`.
+    /// Creates a subscription if `node` names one, otherwise a queue or topic of this kind. The right to manage it must
+    /// have been checked; the right to forward is checked here, with the token in `headers`.
     ///
     /// # Errors
     /// It exists, or the options are invalid.
     pub async fn create_entity(
         &self,
         node: &EntityNode,
-        is_topic: bool,
+        kind: EntityKind,
         options: &[OptionText],
         headers: &HeaderMap,
     ) -> Result<(), Error> {
-        let call = call(node, headers, false);
+        let call = call(node, headers);
         let session = Session { admin: self, call: &call };
-        match &node.subscription {
-            Some(name) => {
-                let described =
-                    description::<SubscriptionOptions>("SubscriptionDescription", options, false)?;
-                subscription::create(&session, (&node.name, name), &described).await.map(drop)
-            }
-            None => {
-                let described = match is_topic {
-                    true => description::<TopicOptions>("TopicDescription", options, false)?,
-                    false => description::<QueueOptions>("QueueDescription", options, false)?,
-                };
-                entity::create(&session, &node.name, &described).await.map(drop)
-            }
+        if let Some(name) = &node.subscription {
+            let described = description::<SubscriptionOptions>(SUBSCRIPTION, options)?;
+            return subscription::create(&session, (&node.name, name), &described).await.map(drop);
         }
+        let described = match kind {
+            EntityKind::Queue => description::<QueueOptions>(entity::QUEUE, options)?,
+            EntityKind::Topic => description::<TopicOptions>(entity::TOPIC, options)?,
+        };
+        entity::create(&session, &node.name, &described).await.map(drop)
     }
 
     /// Changes options of a queue, topic or subscription; others are unchanged. Rights as for [`Self::create_entity`].
@@ -122,16 +120,16 @@ impl Admin {
         options: &[OptionText],
         headers: &HeaderMap,
     ) -> Result<(), Error> {
-        let call = call(node, headers, true);
+        let call = Call { is_patch: true, ..call(node, headers) };
         let session = Session { admin: self, call: &call };
         if let Some(name) = &node.subscription {
-            let described = description::<SubscriptionOptions>("SubscriptionDescription", options, true)?;
+            let described = patch::<SubscriptionOptions>(SUBSCRIPTION, options)?;
             return subscription::update(&session, (&node.name, name), &described).await.map(drop);
         }
         let current = self.namespace.options(&node.name);
         let described = match current.ok_or_else(|| Error::entity_not_found(&node.name))?.as_ref() {
-            EntityOptions::Queue(_) => description::<QueueOptions>("QueueDescription", options, true)?,
-            EntityOptions::Topic(_) => description::<TopicOptions>("TopicDescription", options, true)?,
+            EntityOptions::Queue(_) => patch::<QueueOptions>(entity::QUEUE, options)?,
+            EntityOptions::Topic(_) => patch::<TopicOptions>(entity::TOPIC, options)?,
         };
         entity::update(&session, &node.name, &described).await.map(drop)
     }
@@ -197,22 +195,22 @@ fn no_rules(node: &EntityNode) -> Error {
     ))
 }
 
-fn call(node: &EntityNode, headers: &HeaderMap, is_patch: bool) -> Call {
+fn call(node: &EntityNode, headers: &HeaderMap) -> Call {
     let target = match &node.subscription {
         Some(name) => Target::Subscription(node.name.clone(), name.clone()),
         None => Target::Entity(node.name.clone()),
     };
-    Call::of_front_end(target, node.resource(), headers, is_patch)
+    Call::of_front_end(target, node.resource(), headers)
 }
 
 /// A description with these options. Unlike over Atom, unknown options are refused: a misspelt name would have no
 /// effect.
-fn description<O: OptionSet>(name: &str, options: &[OptionText], is_patch: bool) -> Result<Element, Error> {
+fn description<O: OptionSet>(name: &str, options: &[OptionText]) -> Result<Element, Error> {
     let mut described = Element { name: name.to_owned(), ..Element::default() };
     for OptionText { name, text } in options {
-        let known = || OPTIONS.iter().filter(|option| option.is_of::<O>());
-        let Some(option) = known().find(|option| option.service_name == name) else {
-            let names: Vec<&str> = known().map(|option| option.service_name).collect();
+        let Some(option) = option_named::<O>(name) else {
+            let known = OPTIONS.iter().filter(|option| option.is_of::<O>());
+            let names: Vec<&str> = known.map(|option| option.service_name).collect();
             let noun = O::NOUN;
             let text = format!("A {noun} has no option '{name}'; its options are {}.", names.join(", "));
             return Err(Error::bad_request(text));
@@ -221,19 +219,29 @@ fn description<O: OptionSet>(name: &str, options: &[OptionText], is_patch: bool)
             let text = "Authorization rules hold keys and are changed over the Atom API or in the configuration file.";
             return Err(Error::bad_request(text));
         }
-        let may_be_empty = matches!(
-            option.kind,
-            OptionKind::Text(..)
-                | OptionKind::Target(_)
-                | OptionKind::TimeToLive(..)
-                | OptionKind::IdleTime(_)
-        );
-        if is_patch && text.trim().is_empty() && !may_be_empty {
-            return Err(Error::bad_request(format!("The property '{name}' needs a value.")));
-        }
         described.children.push(leaf(name, text));
     }
     Ok(described)
+}
+
+/// A description that changes these options only. An empty value is valid where it means that there is none.
+fn patch<O: OptionSet>(name: &str, options: &[OptionText]) -> Result<Element, Error> {
+    let described = description::<O>(name, options)?;
+    for OptionText { name, .. } in options.iter().filter(|option| option.text.trim().is_empty()) {
+        let may_be_empty = option_named::<O>(name).is_some_and(|option| {
+            use OptionKind::{IdleTime, Target, Text, TimeToLive};
+            matches!(option.kind, Text(..) | Target(_) | TimeToLive(..) | IdleTime(_))
+        });
+        if !may_be_empty {
+            return Err(Error::bad_request(format!("The property '{name}' needs a value.")));
+        }
+    }
+    Ok(described)
+}
+
+/// The option with this name in Service Bus.
+fn option_named<O: OptionSet>(name: &str) -> Option<&'static EntityOption> {
+    OPTIONS.iter().find(|option| option.is_of::<O>() && option.service_name == name)
 }
 
 fn leaf(name: &str, text: &str) -> Element {

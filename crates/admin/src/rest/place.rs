@@ -40,7 +40,7 @@ impl Place {
             let text = format!("The messaging entity '{}' could not be found.", entity.entity_path());
             refusal::gone(text)
         })?;
-        check(*verb == Verb::Send, place.is_topic, place.origin.copies, entity.sub_queue)?;
+        place.check(verb)?;
         Ok(place)
     }
 
@@ -70,18 +70,23 @@ impl Place {
             is_topic,
         })
     }
-}
 
-fn check(sends: bool, is_topic: bool, is_subscription: bool, sub_queue: SubQueue) -> Result<(), Error> {
-    let reason = match (sends, sub_queue) {
-        (true, _) if is_subscription => "Messages can't be sent to a subscription: send to its topic.",
-        (true, SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
-            "Messages can't be sent to a dead-letter queue directly."
-        }
-        (false, _) if is_topic => {
-            "Messages can't be received from a topic: receive from one of its subscriptions."
-        }
-        _ => return Ok(()),
-    };
-    Err(Error::bad_request(reason))
+    /// Checks whether the entity supports an operation.
+    fn check(&self, verb: &Verb) -> Result<(), Error> {
+        let is_subscription = self.entity.subscription.is_some();
+        let reason = match (verb, self.source.sub_queue) {
+            (Verb::Send, _) if is_subscription => {
+                "Messages can't be sent to a subscription: send to its topic."
+            }
+            (Verb::Send, SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
+                "Messages can't be sent to a dead-letter queue directly."
+            }
+            (Verb::Send, SubQueue::Main) => return Ok(()),
+            _ if self.is_topic => {
+                "Messages can't be received from a topic: receive from one of its subscriptions."
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::bad_request(reason))
+    }
 }

@@ -95,7 +95,8 @@ impl Listening {
         self.partition.submit(Request { mailbox: self.mailbox.clone(), tag, command });
     }
 
-    fn credit(&self, drain: bool) {
+    /// Grants credit for one message; with `drain`, the partition answers at once if there is none.
+    fn grant_credit(&self, drain: bool) {
         let limit = CreditLimit { messages: 1, bytes: u64::MAX };
         self.submit(None, Command::Credit { receiver: self.receiver, limit, drain });
     }
@@ -104,7 +105,7 @@ impl Listening {
     async fn next(&mut self, deadline: Instant) -> Result<Option<Received>, Error> {
         let is_due = |deadline| deadline <= Instant::now();
         let mut draining = is_due(deadline);
-        self.credit(draining);
+        self.grant_credit(draining);
         loop {
             let output = match draining {
                 true => self.outputs.recv().await,
@@ -112,7 +113,7 @@ impl Listening {
                     Ok(output) => output,
                     Err(_) => {
                         draining = true;
-                        self.credit(true);
+                        self.grant_credit(true);
                         continue;
                     }
                 },
@@ -176,7 +177,7 @@ impl UnsentMessage {
     }
 
     /// Marks the message as possibly received: its lock stays.
-    pub(super) fn leaves(&mut self) {
+    pub(super) fn begins_to_leave(&mut self) {
         self.received = None;
     }
 }

@@ -141,7 +141,7 @@ impl HttpBody for Outgoing {
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.held.leaves();
+        self.held.begins_to_leave();
         let payload = std::mem::take(&mut self.payload);
         Poll::Ready((!payload.is_empty()).then(|| Ok(Frame::data(payload))))
     }

@@ -20,7 +20,7 @@ impl Connection {
     /// answer larger than the peer's max-frame-size is sent without link properties; if it is still too large, the link
     /// is refused.
     pub fn accept_attach(&mut self, link: LinkId, mut reply: Attach, credit: u32) {
-        let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
+        let Some(key) = self.links.key(link).filter(|_| self.can_send_frames()) else { return };
         let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) else {
             return;
         };
@@ -76,7 +76,7 @@ impl Connection {
 
     /// Refuses an attach: attach with a null terminus and a closing detach with the error, back to back.
     pub fn refuse_attach(&mut self, link: LinkId, error: Error) {
-        let Some(key) = self.links.key(link).filter(|_| self.may_speak()) else { return };
+        let Some(key) = self.links.key(link).filter(|_| self.can_send_frames()) else { return };
         if let Some(state) = self.links.get_mut(key).filter(|state| state.phase == LinkPhase::Requested) {
             state.announced = false;
             self.detach_link(key, Some(error));
@@ -241,8 +241,8 @@ impl Connection {
         let Some(session) = self.links.get(key).map(|link| link.session) else { return };
         self.flush_session_settlements(session);
         self.send_detach(key, detach.closed, None);
-        if let Some(link) = self.forget_ended(key) {
-            self.announce_detached(link.id, link.announced, detach.closed, detach.error);
+        if let Some(link) = self.forget_ended(key).filter(|link| link.announced) {
+            self.emit(Event::Detached { link: link.id, closed: detach.closed, error: detach.error });
         }
     }
 
@@ -258,7 +258,7 @@ impl Connection {
 
     /// Detaches a link from our side, and reports it to the upper layer if it knows the link.
     pub(super) fn detach_link(&mut self, key: usize, error: Option<Error>) {
-        let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
+        let Some(link) = self.links.get(key).filter(|_| self.can_send_frames()) else { return };
         if link.phase == LinkPhase::Detaching {
             return;
         }
@@ -271,7 +271,9 @@ impl Connection {
         } else {
             self.await_detach(key);
         }
-        self.announce_detached(id, announced, true, error);
+        if announced {
+            self.emit(Event::Detached { link: id, closed: true, error });
+        }
     }
 
     /// Keeps a link that we have detached until the peer's detach.
@@ -290,7 +292,7 @@ impl Connection {
     /// Writes a detach, unless our close was the last frame; a link whose attach we have not answered gets an attach
     /// without termini first.
     pub(super) fn send_detach(&mut self, key: usize, closed: bool, error: Option<Error>) {
-        let Some(link) = self.links.get(key).filter(|_| self.may_speak()) else { return };
+        let Some(link) = self.links.get(key).filter(|_| self.can_send_frames()) else { return };
         let Some(session) = self.sessions.get(link.session) else { return };
         if link.phase == LinkPhase::Requested {
             let attach = Performative::Attach(Box::new(link.null_attach()));

@@ -14,7 +14,7 @@ use super::outbox::Outbox;
 use super::sasl::SaslPhase;
 use super::session::Session;
 use super::skip::Skipped;
-use super::{Config, Event, LinkId, NowMs};
+use super::{Config, Event, NowMs};
 use crate::wire::Str;
 use crate::wire::performative::{Error, Open, Performative};
 
@@ -42,6 +42,13 @@ pub(super) enum Phase {
     Closed,
 }
 
+/// The side that ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    Us,
+    Peer,
+}
+
 /// Limits from the peer's open.
 #[derive(Debug)]
 pub(super) struct PeerLimits {
@@ -58,7 +65,6 @@ pub struct Connection {
     pub(super) config: Config,
     pub(super) is_client: bool,
     pub(super) hostname: Str,
-    pub(super) sasl_initial_response: Option<Bytes>,
     pub(super) phase: Phase,
     pub(super) open_sent: bool,
     /// Our close, not sent until queued output has been written.
@@ -118,7 +124,6 @@ impl Connection {
             config,
             is_client,
             hostname: hostname.into(),
-            sasl_initial_response: None,
             phase: Phase::Header,
             open_sent: false,
             close_due: None,
@@ -166,10 +171,10 @@ impl Connection {
     pub fn handle_end_of_input(&mut self) {
         match self.phase {
             Phase::Closed => {}
-            Phase::Closing => self.finish(None, false),
+            Phase::Closing => self.finish(None, EndedBy::Us),
             _ => {
                 let reason = "the peer closed the socket without closing the connection";
-                self.finish(Some(error(condition::CONNECTION_FORCED, reason)), true);
+                self.finish(Some(error(condition::CONNECTION_FORCED, reason)), EndedBy::Peer);
             }
         }
     }
@@ -185,7 +190,7 @@ impl Connection {
                 self.close_due = Some(error);
                 self.phase = Phase::Closing;
             }
-            Phase::Header | Phase::Sasl(_) | Phase::AmqpHeader => self.finish(error, false),
+            Phase::Header | Phase::Sasl(_) | Phase::AmqpHeader => self.finish(error, EndedBy::Us),
         }
     }
 
@@ -214,14 +219,14 @@ impl Connection {
     }
 
     pub(super) fn on_close(&mut self, error: Option<Error>) {
-        let by_peer = self.phase != Phase::Closing;
+        let ended_by = if self.phase == Phase::Closing { EndedBy::Us } else { EndedBy::Peer };
         self.close_due = None;
         if !self.close_sent {
             self.send_open();
             self.flush_settlements();
             self.send_close(None);
         }
-        self.finish(error, by_peer);
+        self.finish(error, ended_by);
     }
 
     /// Closes the connection because of an error, ours or the peer's, without waiting for an answer.
@@ -230,11 +235,11 @@ impl Connection {
             self.send_open();
             self.send_close(Some(error.clone()));
         }
-        self.finish(Some(error), false);
+        self.finish(Some(error), EndedBy::Us);
     }
 
     /// Ends the connection: drops all state except the bytes still to be written.
-    pub(super) fn finish(&mut self, error: Option<Error>, by_peer: bool) {
+    pub(super) fn finish(&mut self, error: Option<Error>, ended_by: EndedBy) {
         if self.phase == Phase::Closed {
             return;
         }
@@ -251,7 +256,7 @@ impl Connection {
         self.pending_bytes = 0;
         self.reassembly_bytes = 0;
         self.backlog = Backlog::default();
-        self.events.push_back(Event::Closed { error, by_peer });
+        self.events.push_back(Event::Closed { error, by_peer: ended_by == EndedBy::Peer });
     }
 
     /// Queues our open unless that has been done.
@@ -292,21 +297,8 @@ impl Connection {
     }
 
     /// Whether frames may still be queued.
-    pub(super) fn may_speak(&self) -> bool {
+    pub(super) fn can_send_frames(&self) -> bool {
         !self.close_sent && self.phase != Phase::Closed
-    }
-
-    /// Reports the end of a link to the upper layer, if the link was announced to it.
-    pub(super) fn announce_detached(
-        &mut self,
-        link: LinkId,
-        announced: bool,
-        closed: bool,
-        error: Option<Error>,
-    ) {
-        if announced {
-            self.events.push_back(Event::Detached { link, closed, error });
-        }
     }
 
     /// Marks a session as having settlements or flows to write.

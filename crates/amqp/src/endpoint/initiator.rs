@@ -2,7 +2,6 @@
 
 use super::LinkId;
 use super::connection::Connection;
-use super::limits::FRAME_SIZE_FLOOR;
 use super::link::{LinkPhase, Side};
 use super::link_in::LinkIn;
 use super::link_out::LinkOut;
@@ -18,7 +17,7 @@ impl Connection {
     /// [`Self::settle_incoming`]; a sender uses [`Self::send`] and gets [`super::Event::Credit`] and
     /// [`super::Event::Disposition`].
     pub fn attach(&mut self, session: u16, mut attach: Attach) -> Option<LinkId> {
-        let session_key = self.channels_out.get(&session).copied().filter(|_| self.may_speak())?;
+        let session_key = self.channels_out.get(&session).copied().filter(|_| self.can_send_frames())?;
         self.sessions.get(session_key).filter(|session| session.phase != SessionPhase::Ending)?;
         let side = match attach.role {
             Role::Receiver => {
@@ -39,11 +38,5 @@ impl Connection {
         let id = link.id;
         self.outbox.frame(session, &Performative::Attach(Box::new(attach)));
         Some(id)
-    }
-
-    /// Writes frames no larger than this even if the peer allows more; for tests of messages in many frames.
-    pub fn limit_frame_size(&mut self, bytes_max: u32) {
-        self.peer.frame_size_max = self.peer.frame_size_max.min(bytes_max).max(FRAME_SIZE_FLOOR);
-        self.outbox.limit_frames(self.peer.frame_size_max);
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::condition::{self, error};
-use super::connection::{Connection, Phase};
+use super::connection::{Connection, EndedBy, Phase};
 use super::{Config, Event};
 use crate::wire::frame::decode_sasl;
 use crate::wire::performative::SaslFrame;
@@ -40,11 +40,6 @@ impl Connection {
         } else {
             self.refuse_authentication("authentication failed");
         }
-    }
-
-    /// Client: sets the initial response sent in `sasl-init` with the first configured mechanism.
-    pub fn set_sasl_initial_response(&mut self, response: Bytes) {
-        self.sasl_initial_response = Some(response);
     }
 
     /// Client: writes the first bytes.
@@ -91,7 +86,10 @@ impl Connection {
             }
             _ => {
                 self.outbox.header(supported_protocol(&self.config, sasl_offered));
-                self.finish(Some(error(condition::FRAMING_ERROR, "unsupported protocol header")), false);
+                self.finish(
+                    Some(error(condition::FRAMING_ERROR, "unsupported protocol header")),
+                    EndedBy::Us,
+                );
             }
         }
     }
@@ -100,7 +98,10 @@ impl Connection {
         let expected =
             if after_sasl || self.config.sasl_mechanisms.is_empty() { PROTOCOL_AMQP } else { PROTOCOL_SASL };
         if id != Some(expected) {
-            self.finish(Some(error(condition::FRAMING_ERROR, "the peer wants another protocol")), true);
+            self.finish(
+                Some(error(condition::FRAMING_ERROR, "the peer wants another protocol")),
+                EndedBy::Peer,
+            );
         } else if expected == PROTOCOL_SASL {
             self.phase = Phase::Sasl(SaslPhase::Mechanisms);
         } else {
@@ -135,7 +136,7 @@ impl Connection {
             }
             (SaslPhase::Outcome, SaslFrame::Outcome { code, .. }) => {
                 let reason = format!("the peer refused the authentication, code {code}");
-                self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), true);
+                self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), EndedBy::Peer);
             }
             _ => self.refuse_authentication("unexpected SASL frame"),
         }
@@ -146,11 +147,11 @@ impl Connection {
         let mut common = ours.filter(|name| offered.iter().any(|other| **other == ***name));
         let Some(mechanism) = common.next() else {
             let reason = "the peer offers no common SASL mechanism";
-            return self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), false);
+            return self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), EndedBy::Us);
         };
         self.outbox.sasl(&SaslFrame::Init {
             mechanism: mechanism.as_str().into(),
-            initial_response: self.sasl_initial_response.take(),
+            initial_response: None,
             hostname: Some(self.hostname.clone()),
         });
         self.phase = Phase::Sasl(SaslPhase::Outcome);
@@ -161,7 +162,7 @@ impl Connection {
         if !self.is_client {
             self.outbox.sasl(&SaslFrame::Outcome { code: OUTCOME_AUTH, additional_data: None });
         }
-        self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), false);
+        self.finish(Some(error(condition::UNAUTHORIZED_ACCESS, reason)), EndedBy::Us);
     }
 }
 

@@ -205,7 +205,7 @@ impl Connection {
     /// Client: begins a session without waiting for the answer; returns its channel, or `None` when no channel is free
     /// or the connection is closing.
     pub fn begin(&mut self) -> Option<u16> {
-        if !self.may_speak() || self.close_due.is_some() {
+        if !self.can_send_frames() || self.close_due.is_some() {
             return None;
         }
         let channel = self.free_channel(0)?;
@@ -236,7 +236,7 @@ impl Connection {
 
     /// Ends a session from our side; `announce` reports it to the upper layer.
     pub(super) fn end_session(&mut self, key: usize, error: Option<Error>, announce: bool) {
-        if !self.may_speak() {
+        if !self.can_send_frames() {
             return;
         }
         self.flush_session_settlements(key);
@@ -358,8 +358,8 @@ impl Connection {
         session.ready.clear();
         for key in keys {
             self.clear_link(key);
-            if let Some(link) = self.links.remove(key) {
-                self.announce_detached(link.id, announce && link.announced, true, error.cloned());
+            if let Some(link) = self.links.remove(key).filter(|link| announce && link.announced) {
+                self.emit(Event::Detached { link: link.id, closed: true, error: error.cloned() });
             }
         }
     }

@@ -92,8 +92,8 @@ impl ConnectionHandler {
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
                 let destination = self.transfer_destination(&attach, &entity)?.map(Arc::new);
-                self.enter_session(session, &entity, false)?;
-                self.watch(link, &entity, false);
+                self.enter_session(session, &entity, Role::Sender)?;
+                self.watch(link, &entity);
                 let receiving = destination.as_ref().map_or(&entity, |sender| &sender.entity);
                 let limit = receiving.max_message_size_bytes.saturating_add(REQUEST_ENVELOPE_BYTES);
                 let target = ManagementTarget { entity, destination };
@@ -120,8 +120,8 @@ impl ConnectionHandler {
         entity.check_send_allowed()?;
         entity.check_enabled_for_sending(&self.config.namespace)?;
         let destination = self.transfer_destination(&attach, &entity)?;
-        let root = self.enter_session(session, &entity, false)?;
-        self.watch(link, &entity, true);
+        let root = self.enter_session(session, &entity, Role::Sender)?;
+        self.watch_sender(link, &entity);
         let (kind, is_temporary) = (entity.kind, entity.is_temporary);
         let sender = destination.unwrap_or_else(|| Sender::new(entity, root));
         let message_bytes_max = sender.entity.max_message_size_bytes;
@@ -156,35 +156,48 @@ impl ConnectionHandler {
             Node::Cbs => self.attach_responses(link, session, None, attach, connection),
             Node::Management(entity) => {
                 self.authorization.permit(&entity.resource, Need::Any, &entity.uri)?;
-                self.enter_session(session, &entity, true)?;
-                self.watch(link, &entity, false);
+                self.enter_session(session, &entity, Role::Receiver)?;
+                self.watch(link, &entity);
                 self.attach_responses(link, session, Some(entity), attach, connection);
             }
             Node::Entity(entity) => {
-                self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
-                if is_consumer(source, &entity) {
-                    return self.attach_consumer(link, session, &entity, attach);
-                }
-                entity.check_receive_allowed()?;
-                self.check_owned(&entity)?;
-                // Durable JMS consumers use "copy" too: each subscription has its copies.
-                let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
-                let filter = SessionFilter::find(&source.filter)?;
-                if filter.is_some() {
-                    entity.check_session_allowed()?;
-                }
-                let selector = SelectorFilter::find(&source.filter)?;
-                if browses {
-                    return self.attach_browser(link, entity, attach, (filter, selector), connection);
-                }
-                if filter.is_some() && selector.is_some() {
-                    return Err(not_implemented("A receiver of a session with a selector is not supported."));
-                }
-                self.enter_session(session, &entity, true)?;
-                self.open_receiver(link, entity, attach, (filter, selector))?;
+                return self.attach_from_entity(link, session, attach, entity, connection);
             }
         }
         Ok(())
+    }
+
+    /// Attaches a link on which the peer receives from an entity.
+    fn attach_from_entity(
+        &mut self,
+        link: LinkId,
+        session: u16,
+        attach: Attach,
+        entity: Arc<Entity>,
+        connection: &mut Connection,
+    ) -> Result<(), Fault> {
+        let Some(source) = &attach.source else { return Err(Fault::Internal) };
+        self.authorization.permit(&entity.resource, Need::Right(Right::Listen), &entity.uri)?;
+        if is_consumer(source, &entity) {
+            return self.attach_consumer(link, session, &entity, attach);
+        }
+        entity.check_receive_allowed()?;
+        self.check_owned(&entity)?;
+        // Durable JMS consumers use "copy" too: each subscription has its copies.
+        let browses = source.distribution_mode.as_deref() == Some("copy") && !is_durable(source);
+        let filter = SessionFilter::find(&source.filter)?;
+        if filter.is_some() {
+            entity.check_session_allowed()?;
+        }
+        let selector = SelectorFilter::find(&source.filter)?;
+        if browses {
+            return self.attach_browser(link, entity, attach, (filter, selector), connection);
+        }
+        if filter.is_some() && selector.is_some() {
+            return Err(not_implemented("A receiver of a session with a selector is not supported."));
+        }
+        self.enter_session(session, &entity, Role::Receiver)?;
+        self.open_receiver(link, entity, attach, (filter, selector))
     }
 
     fn attach_responses(
@@ -207,7 +220,7 @@ impl ConnectionHandler {
         self.links.insert(link, Link::Responses { entity });
         let reply = answer::to_reader_of_responses(attach);
         connection.accept_attach(link, Attach { initial_delivery_count: Some(0), ..reply }, 0);
-        self.ask_early(connection);
+        self.carry_out_early(connection);
     }
 
     pub(super) fn open_receiver(

@@ -56,7 +56,7 @@ impl ConnectionHandler {
         if session.is_some() {
             return Err(not_implemented("A browser shows all sessions: it can't have a session filter."));
         }
-        self.watch(link, &entity, false);
+        self.watch(link, &entity);
         let message_bytes_max = answer::message_bytes_max(&attach);
         let mut reply = Attach {
             initial_delivery_count: Some(0),

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
 use super::errors::Fault;
+use super::sending::Transfer;
 use super::transactions::ManagementTarget;
 use super::{ConnectionHandler, ReplyTo};
-use crate::endpoint::{Connection, IncomingId, NowMs};
-use crate::wire::performative::DeliveryState;
+use crate::endpoint::{Connection, NowMs};
 
 /// Maximum number of waiting requests per connection.
 const REQUESTS_MAX: usize = 64;
@@ -23,10 +21,7 @@ const WAIT_MS: NowMs = 5_000;
 pub(super) struct EarlyRequest {
     pub(super) reply_to: ReplyTo,
     pub(super) target: ManagementTarget,
-    /// `None` when the request was sent settled.
-    pub(super) delivery: Option<IncomingId>,
-    pub(super) state: Option<DeliveryState>,
-    pub(super) payload: Bytes,
+    pub(super) transfer: Transfer,
 }
 
 /// The waiting requests of one connection, oldest first, each with the end of its wait.
@@ -51,14 +46,14 @@ impl EarlyRequests {
     }
 
     fn push(&mut self, due: NowMs, request: EarlyRequest) {
-        self.bytes += request.payload.len();
+        self.bytes += request.transfer.payload.len();
         self.waiting.push_back((due, request));
     }
 
     fn pop_due(&mut self, now: NowMs) -> Option<EarlyRequest> {
         self.waiting.front().filter(|(due, _)| *due <= now)?;
         let (_, request) = self.waiting.pop_front()?;
-        self.bytes -= request.payload.len();
+        self.bytes -= request.transfer.payload.len();
         Some(request)
     }
 }
@@ -69,11 +64,11 @@ impl ConnectionHandler {
     /// # Errors
     /// If too many wait: the request is refused at once.
     pub(super) fn keep_early(&mut self, request: EarlyRequest) -> Result<(), Fault> {
-        let bytes = request.payload.len();
+        let bytes = request.transfer.payload.len();
         if self.early.waiting.len() >= REQUESTS_MAX || self.early.bytes + bytes > BYTES_MAX {
             return Err(no_response_link());
         }
-        if request.delivery.is_none() {
+        if request.transfer.delivery.is_none() {
             self.request_started(bytes);
         }
         self.early.push(self.now.saturating_add(WAIT_MS), request);
@@ -81,34 +76,33 @@ impl ConnectionHandler {
     }
 
     /// Carries out the requests whose link has been attached.
-    pub(super) fn ask_early(&mut self, connection: &mut Connection) {
+    pub(super) fn carry_out_early(&mut self, connection: &mut Connection) {
         for (due, request) in self.early.take() {
             if self.response_link(&request.reply_to).is_none() {
                 self.early.push(due, request);
                 continue;
             }
-            let EarlyRequest { reply_to, target, delivery, state, payload } = request;
-            self.forget_early(delivery, &payload);
-            let transfer = (delivery, state.as_ref());
-            let result = self.management_request(reply_to.session, &target, transfer, &payload, connection);
+            let EarlyRequest { reply_to, target, transfer } = request;
+            self.forget_early(&transfer);
+            let result = self.management_request(reply_to.session, &target, &transfer, connection);
             if let Err(fault) = result {
-                self.refuse(delivery, state.as_ref(), &fault, connection);
+                self.refuse(&transfer, &fault, connection);
             }
         }
     }
 
     /// Refuses requests that have waited too long.
     pub(super) fn refuse_early(&mut self, connection: &mut Connection, now: NowMs) {
-        while let Some(EarlyRequest { reply_to, delivery, state, payload, .. }) = self.early.pop_due(now) {
+        while let Some(EarlyRequest { reply_to, transfer, .. }) = self.early.pop_due(now) {
             tracing::debug!(node = %reply_to.node, "a request was refused: no link to respond on");
-            self.forget_early(delivery, &payload);
-            self.refuse(delivery, state.as_ref(), &no_response_link(), connection);
+            self.forget_early(&transfer);
+            self.refuse(&transfer, &no_response_link(), connection);
         }
     }
 
-    fn forget_early(&mut self, delivery: Option<IncomingId>, payload: &Bytes) {
-        if delivery.is_none() {
-            self.request_finished(payload.len());
+    fn forget_early(&mut self, transfer: &Transfer) {
+        if transfer.delivery.is_none() {
+            self.request_finished(transfer.payload.len());
         }
     }
 }

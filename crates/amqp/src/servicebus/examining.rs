@@ -44,7 +44,7 @@ impl ConnectionHandler {
     }
 
     /// Examines as many messages as a turn may, and answers complete groups. Those of closed receivers are dropped.
-    pub(super) fn go_on_examining(&mut self) {
+    pub(super) fn continue_examinations(&mut self) {
         let mut steps = 0;
         let Examinations { waiting, is_paused } = &mut self.examinations;
         while let Some(current) = waiting.front_mut()

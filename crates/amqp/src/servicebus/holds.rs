@@ -136,7 +136,7 @@ impl ConnectionHandler {
         let name: Str = address.into();
         if let (Role::Receiver, Some(source)) = (attach.role, &mut attach.source) {
             if source.dynamic {
-                self.enter_session(session, &entity, true)?;
+                self.enter_session(session, &entity, Role::Receiver)?;
                 source.address = Some(name);
             }
             return self.open_receiver(link, entity, attach, (None, None));

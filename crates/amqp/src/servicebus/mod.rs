@@ -92,6 +92,7 @@ use presence::Watched;
 use receiver::Receiver;
 use requests::Parked;
 use revocation::RevocationWatch;
+use sending::Transfer;
 use subscribing::Client;
 use transactions::Transactions;
 use watching::Watchers;
@@ -273,12 +274,13 @@ impl ConnectionHandler {
             Event::Attach { link, session, attach } => self.attach(link, session, *attach, connection),
             Event::Message { id, settled, message_format, state, payload, .. } => {
                 let delivery = (!settled).then_some(id);
-                self.message(id.link, delivery, message_format, state, payload, connection);
+                let transfer = Transfer { link: id.link, delivery, message_format, state, payload };
+                self.message(&transfer, connection);
             }
-            Event::Refused { txn_id, error } => self.lost_work(&txn_id, error),
+            Event::Refused { txn_id, error } => self.transfer_refused(&txn_id, error),
             Event::Credit { link, limit, drain } => self.credit(link, limit, drain, connection),
             Event::Disposition { link, first, tags, state, settled } => {
-                self.disposition(link, first, tags, state, settled, connection);
+                self.disposition(receiving::Disposition { link, first, tags, settled }, state, connection);
             }
             Event::Ending { link, closed } => self.ending(link, closed, connection),
             Event::Detached { link, .. } => self.detached(link),
@@ -286,7 +288,7 @@ impl ConnectionHandler {
             // Only for initiators and for settlement in two steps.
             Event::Settled { .. } | Event::Updated { .. } | Event::Drained { .. } => {}
             Event::Closed { .. } => {
-                self.go_on_at_the_end(connection);
+                self.handle_all_waiting_events(connection);
                 self.close();
             }
         }
@@ -316,8 +318,8 @@ impl Application for ConnectionHandler {
     }
 
     fn end_of_turn(&mut self, connection: &mut Connection, now: NowMs) {
-        self.go_on_examining();
-        self.go_on(connection);
+        self.continue_examinations();
+        self.handle_waiting_events(connection);
         self.answer_awaited_by_transfer(connection);
         self.submit_completions();
         self.update_authorization(connection, now);
@@ -357,7 +359,7 @@ impl Application for ConnectionHandler {
     }
 
     fn after_transmit(&mut self, connection: &mut Connection) {
-        self.ask_parked(connection);
+        self.carry_out_parked(connection);
         self.process_receivers(connection);
         self.process_browsers(connection);
         self.outbox.submit_commands();

@@ -17,6 +17,17 @@ use super::{
 use crate::endpoint::{Connection, DeliveryTag, LinkId, Outgoing, OutgoingId};
 use crate::wire::performative::DeliveryState;
 
+/// The settlement, or a new state, of consecutive deliveries of a link by the peer.
+pub(super) struct Disposition {
+    pub(super) link: LinkId,
+    /// Id of the first delivery.
+    pub(super) first: u32,
+    /// The tags of all of them, in order.
+    pub(super) tags: SmallVec<[DeliveryTag; 1]>,
+    /// Whether the peer has settled them, so that it expects no answer.
+    pub(super) settled: bool,
+}
+
 impl ConnectionHandler {
     pub(super) fn window(&self) -> Window {
         Window::share(self.receivers.len(), self.room_bytes)
@@ -168,13 +179,11 @@ impl ConnectionHandler {
 
     pub(super) fn disposition(
         &mut self,
-        link: LinkId,
-        first: u32,
-        tags: SmallVec<[DeliveryTag; 1]>,
+        disposition: Disposition,
         state: Option<DeliveryState>,
-        settled: bool,
         connection: &mut Connection,
     ) {
+        let Disposition { link, first, ref tags, settled } = disposition;
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         let id = *id;
         let count = tags.len();
@@ -182,12 +191,12 @@ impl ConnectionHandler {
             self.forget_unsettled(id, count);
         }
         if matches!(state, Some(DeliveryState::Accepted)) && !settled {
-            return self.complete(link, first, &tags);
+            return self.complete(link, first, tags);
         }
         self.submit_completions();
         if let Some(DeliveryState::Transactional { txn_id, outcome }) = state {
-            let work = (&txn_id, outcome.map(|outcome| *outcome));
-            return self.settle_in_transaction((link, first), tags, work, settled, connection);
+            let outcome = outcome.map(|outcome| *outcome);
+            return self.settle_in_transaction(disposition, &txn_id, outcome, connection);
         }
         let requested = settlement::read(state, settled);
         let Some(receiver) = self.receivers.get(&id) else { return };
@@ -195,7 +204,7 @@ impl ConnectionHandler {
         match requested {
             Ok(RequestedSettlement::Wait) => {}
             Ok(RequestedSettlement::Apply { settlement, reply }) => {
-                let tokens = tags.into_iter().map(lock_token::from_tag).collect();
+                let tokens = tags.iter().copied().map(lock_token::from_tag).collect();
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
                 if settled {
                     self.tell(&entity.partition, command);

@@ -13,7 +13,7 @@ use super::resolve::Node;
 use super::transactions::Sender;
 use super::{ConnectionHandler, Link};
 use crate::endpoint::{Connection, LinkId};
-use crate::wire::performative::Attach;
+use crate::wire::performative::{Attach, Role};
 
 impl ConnectionHandler {
     /// Attaches a link on which each message names its destination.
@@ -61,7 +61,7 @@ impl ConnectionHandler {
         self.authorization.permit(&entity.resource, Need::Right(Right::Send), &entity.uri)?;
         entity.check_send_allowed()?;
         entity.check_enabled_for_sending(&self.config.namespace)?;
-        let root = self.enter_session(session, &entity, false)?;
+        let root = self.enter_session(session, &entity, Role::Sender)?;
         Ok(Sender::new(entity, root))
     }
 }

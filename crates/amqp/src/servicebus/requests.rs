@@ -16,6 +16,7 @@ use super::envelope::{self, Answer, Dialect, Request};
 use super::errors::Fault;
 use super::management::{self, Arguments, Change, Context, Operation};
 use super::receiving::number_tag;
+use super::sending::Transfer;
 use super::transactions::{self, ManagementTarget, Part, Sender};
 use super::{ConnectionHandler, Pending, ReplyTo, ResponseLink, cbs};
 use crate::endpoint::{Connection, IncomingId};
@@ -58,14 +59,13 @@ impl ConnectionHandler {
     pub(super) fn cbs_request(
         &mut self,
         session: u16,
-        delivery: Option<IncomingId>,
-        payload: &Bytes,
+        transfer: &Transfer,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let request = Request::decode(payload)?;
+        let request = Request::decode(&transfer.payload)?;
         let reply_to = reply_to(session, "$cbs", Dialect::Cbs, &request);
         self.check_waiting(&reply_to, connection)?;
-        accept(delivery, connection);
+        accept(transfer.delivery, connection);
         let result = cbs::verify(&request, &self.authorization);
         let missing = result.as_ref().ok().and_then(|verified| self.missing_entity(&request, verified));
         self.handle_token(reply_to, result, missing, connection);
@@ -86,28 +86,17 @@ impl ConnectionHandler {
         &mut self,
         session: u16,
         target: &ManagementTarget,
-        (delivery, state): (Option<IncomingId>, Option<&DeliveryState>),
-        payload: &Bytes,
+        transfer: &Transfer,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let txn_id = match state {
-            Some(DeliveryState::Transactional { txn_id, .. }) => Some(txn_id),
-            _ => None,
-        };
-        let request = Request::decode(payload)?;
+        let request = Request::decode(&transfer.payload)?;
         let reply_to = reply_to(session, &target.entity.node, Dialect::Management, &request);
         if self.response_link(&reply_to).is_none() {
-            let early = EarlyRequest {
-                reply_to,
-                target: target.clone(),
-                delivery,
-                state: state.cloned(),
-                payload: payload.clone(),
-            };
-            return self.keep_early(early);
+            let (target, transfer) = (target.clone(), transfer.clone());
+            return self.keep_early(EarlyRequest { reply_to, target, transfer });
         }
         self.check_waiting(&reply_to, connection)?;
-        accept(delivery, connection);
+        accept(transfer.delivery, connection);
         if let Some(name) = request.property(ASSOCIATED_LINK) {
             for link in connection.links_named(name) {
                 self.idle.used(link, self.now);
@@ -115,14 +104,14 @@ impl ConnectionHandler {
         }
         // Earlier settlements of the peer come first.
         self.submit_completions();
-        match self.prepare(request, target, txn_id) {
+        match self.prepare(request, target, transfer.txn_id()) {
             Ok(Understood { prepared, txn_id, sender }) => {
-                let (bytes, entity, reply_to) =
-                    (payload.len(), Arc::clone(&target.entity), Box::new(reply_to));
+                let (entity, reply_to) = (Arc::clone(&target.entity), Box::new(reply_to));
+                let bytes = transfer.payload.len();
                 self.request_started(bytes);
                 let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
                 self.parked.push_back(Parked { request, txn_id });
-                self.ask_parked(connection);
+                self.carry_out_parked(connection);
             }
             Err(fault) => self.respond(&reply_to, &Err(fault), connection),
         }
@@ -131,7 +120,7 @@ impl ConnectionHandler {
 
     /// Carries out waiting requests as long as there is room for their answers; the rest wait until answers have been
     /// sent.
-    pub(super) fn ask_parked(&mut self, connection: &mut Connection) {
+    pub(super) fn carry_out_parked(&mut self, connection: &mut Connection) {
         while let Some(first) = self.parked.front() {
             let answer_bytes = first.request.prepared.answer_bytes;
             let outgoing = connection.pending_bytes() + self.unanswered.answer_bytes;

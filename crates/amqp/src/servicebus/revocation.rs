@@ -157,7 +157,7 @@ impl ConnectionHandler {
 /// The destination of a link that sends by way of another entity.
 fn destination(link: &Link) -> Option<(&Entity, Need)> {
     let entity = match link {
-        Link::Sender(sender) => sender.asked_via()?,
+        Link::Sender(sender) => sender.requested_via()?,
         Link::ManagementRequests { target, .. } => &target.destination.as_ref()?.entity,
         _ => return None,
     };

@@ -15,54 +15,69 @@ use super::{ConnectionHandler, Link, Pending};
 use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::wire::performative::DeliveryState;
 
+/// A complete delivery from the peer.
+#[derive(Debug, Clone)]
+pub(super) struct Transfer {
+    /// The link on which it arrived.
+    pub(super) link: LinkId,
+    /// Its id, by which it is answered; `None` when it was sent settled.
+    pub(super) delivery: Option<IncomingId>,
+    pub(super) message_format: u32,
+    /// Names the transaction that it belongs to, if any.
+    pub(super) state: Option<Box<DeliveryState>>,
+    pub(super) payload: Bytes,
+}
+
+impl Transfer {
+    /// The transaction that it belongs to.
+    pub(super) fn txn_id(&self) -> Option<&Bytes> {
+        match self.state.as_deref() {
+            Some(DeliveryState::Transactional { txn_id, .. }) => Some(txn_id),
+            _ => None,
+        }
+    }
+}
+
 impl ConnectionHandler {
-    /// Handles a complete delivery; `delivery` is `None` when it was sent settled.
-    pub(super) fn message(
-        &mut self,
-        link: LinkId,
-        delivery: Option<IncomingId>,
-        message_format: u32,
-        state: Option<Box<DeliveryState>>,
-        payload: Bytes,
-        connection: &mut Connection,
-    ) {
-        let result = match self.links.get(&link) {
+    /// Handles a complete delivery.
+    pub(super) fn message(&mut self, transfer: &Transfer, connection: &mut Connection) {
+        let Err(fault) = self.try_message(transfer, connection) else { return };
+        // A sender of settled deliveries gets no outcome: it would continue and lose every message.
+        if transfer.delivery.is_none() && fault == Fault::Throttled {
+            let error = self.tracker().error(&fault);
+            connection.detach(transfer.link, Some(error));
+            self.detached(transfer.link);
+        }
+        self.refuse(transfer, &fault, connection);
+    }
+
+    fn try_message(&mut self, transfer: &Transfer, connection: &mut Connection) -> Result<(), Fault> {
+        match self.links.get(&transfer.link) {
             Some(Link::Sender(sender)) => {
                 let sender = sender.clone();
                 self.watched.messages_in += 1;
-                self.transfer(&sender, delivery, message_format, (state.as_deref(), &payload), connection)
+                self.transfer(&sender, transfer, connection)
             }
             Some(Link::Relay { session }) => {
                 let session = *session;
                 self.watched.messages_in += 1;
-                self.relay_target(session, message_format, &payload).and_then(|sender| {
-                    self.transfer(&sender, delivery, message_format, (state.as_deref(), &payload), connection)
-                })
+                let sender = self.relay_target(session, transfer.message_format, &transfer.payload)?;
+                self.transfer(&sender, transfer, connection)
             }
             Some(Link::CbsRequests { session }) => {
                 let session = *session;
-                self.cbs_request(session, delivery, &payload, connection)
+                self.cbs_request(session, transfer, connection)
             }
             Some(Link::ManagementRequests { session, target }) => {
                 let (session, target) = (*session, target.clone());
-                let transfer = (delivery, state.as_deref());
-                self.management_request(session, &target, transfer, &payload, connection)
+                self.management_request(session, &target, transfer, connection)
             }
-            Some(Link::Coordinator) => self.control(link, delivery, &payload, connection),
+            Some(Link::Coordinator) => self.control(transfer, connection),
             // Only links that receive get messages, and those exist until they are detached.
             Some(
                 Link::Responses { .. } | Link::Receiver(_) | Link::Browser(_) | Link::Subscription { .. },
             )
             | None => Err(Fault::Internal),
-        };
-        if let Err(fault) = result {
-            // A sender of settled deliveries gets no outcome: it would continue and lose every message.
-            if delivery.is_none() && fault == Fault::Throttled {
-                let error = self.tracker().error(&fault);
-                connection.detach(link, Some(error));
-                self.detached(link);
-            }
-            self.refuse(delivery, state.as_deref(), &fault, connection);
         }
     }
 
@@ -70,16 +85,12 @@ impl ConnectionHandler {
     fn transfer(
         &mut self,
         sender: &Sender,
-        delivery: Option<IncomingId>,
-        message_format: u32,
-        (state, payload): (Option<&DeliveryState>, &Bytes),
+        transfer: &Transfer,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
-        let Some(DeliveryState::Transactional { txn_id, .. }) = state else {
-            return self.send(sender, delivery, message_format, payload);
-        };
-        let messages = self.read(&sender.entity, message_format, payload);
-        self.send_in_transaction(txn_id, sender, (delivery, payload.len()), messages, connection);
+        let Some(txn_id) = transfer.txn_id() else { return self.send(sender, transfer) };
+        let messages = self.read(&sender.entity, transfer);
+        self.send_in_transaction(txn_id, sender, transfer, messages, connection);
         Ok(())
     }
 
@@ -96,19 +107,13 @@ impl ConnectionHandler {
         if buckets.all(|bucket| bucket.take(now_ms, messages)) { Ok(()) } else { Err(Fault::Throttled) }
     }
 
-    fn send(
-        &mut self,
-        sender: &Sender,
-        delivery: Option<IncomingId>,
-        message_format: u32,
-        payload: &Bytes,
-    ) -> Result<(), Fault> {
-        let messages = self.read(&sender.entity, message_format, payload)?;
-        let bytes = payload.len();
+    fn send(&mut self, sender: &Sender, transfer: &Transfer) -> Result<(), Fault> {
+        let messages = self.read(&sender.entity, transfer)?;
+        let (delivery, bytes) = (transfer.delivery, transfer.payload.len());
         if delivery.is_none() {
             self.request_started(bytes);
         }
-        if sender.asked_via().is_some() {
+        if sender.requested_via().is_some() {
             self.send_via(sender, messages, delivery, bytes);
         } else {
             let partition = &sender.entity.partition;
@@ -118,12 +123,8 @@ impl ConnectionHandler {
     }
 
     /// The messages of a transfer, if it is valid and permitted.
-    fn read(
-        &mut self,
-        entity: &Entity,
-        message_format: u32,
-        payload: &Bytes,
-    ) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+    fn read(&mut self, entity: &Entity, transfer: &Transfer) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+        let Transfer { message_format, ref payload, .. } = *transfer;
         check_size(entity, message_format, payload.len())?;
         let (random, blocks) = (&mut self.random, &mut self.copy_blocks);
         let messages =
@@ -160,19 +161,13 @@ impl ConnectionHandler {
         }
     }
 
-    /// [`Self::reject`] for a delivery with this state: if it belongs to a transaction, that can't be committed any more.
-    pub(super) fn refuse(
-        &mut self,
-        delivery: Option<IncomingId>,
-        state: Option<&DeliveryState>,
-        fault: &Fault,
-        connection: &mut Connection,
-    ) {
-        let Some(DeliveryState::Transactional { txn_id, .. }) = state else {
-            return self.reject(delivery, fault, connection);
+    /// [`Self::reject`] for a delivery that may belong to a transaction, which can't be committed any more then.
+    pub(super) fn refuse(&mut self, transfer: &Transfer, fault: &Fault, connection: &mut Connection) {
+        let Some(txn_id) = transfer.txn_id() else {
+            return self.reject(transfer.delivery, fault, connection);
         };
         self.fail_transaction(txn_id, fault);
-        self.answer_transfer(txn_id, delivery, Err(fault.clone()), connection);
+        self.answer_transfer(txn_id, transfer.delivery, Err(fault.clone()), connection);
     }
 
     /// Answers a delivery with a rejection, never with another outcome: N treats any other as a rejection without a

@@ -26,7 +26,7 @@ use super::holds::{Confirmed, Creating, TEMPORARY_TOPIC};
 use super::selector_filter::SelectorFilter;
 use super::{ConnectionHandler, Link, Pending, answer};
 use crate::endpoint::{Connection, LinkId};
-use crate::wire::performative::{Attach, Terminus};
+use crate::wire::performative::{Attach, Role, Terminus};
 use crate::wire::{Str, Value};
 
 const TOPIC: &str = "topic";
@@ -149,7 +149,7 @@ impl ConnectionHandler {
         let Some(source) = &attach.source else { return Err(Fault::Internal) };
         self.check_owned(topic)?;
         self.check_holds()?;
-        self.enter_session(session, topic, true)?;
+        self.enter_session(session, topic, Role::Receiver)?;
         let consumer = Consumer::of(source, &self.client.container_id)?;
         if consumer.is_named() {
             let name = consumer.affinity.subscription_name(named(&attach.name)).map_err(Fault::Argument)?;

@@ -43,9 +43,20 @@ impl Watchers {
 }
 
 impl ConnectionHandler {
-    pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>, sends: bool) {
+    /// Lets a link that neither sends to the entity nor receives from it watch its entity.
+    pub(super) fn watch(&mut self, link: LinkId, entity: &Arc<Entity>) {
+        self.add_watcher(Watcher { link, entity: Arc::clone(entity), sends: false });
+    }
+
+    /// Lets a link that sends to the entity watch it: it also ends when the entity accepts no messages any more.
+    pub(super) fn watch_sender(&mut self, link: LinkId, entity: &Arc<Entity>) {
+        self.add_watcher(Watcher { link, entity: Arc::clone(entity), sends: true });
+    }
+
+    fn add_watcher(&mut self, added: Watcher) {
+        let (entity, sends) = (Arc::clone(&added.entity), added.sends);
         let watcher = self.entities.next_receiver_id(&entity.partition);
-        self.watchers.add(watcher, Watcher { link, entity: Arc::clone(entity), sends });
+        self.watchers.add(watcher, added);
         self.tell(&entity.partition, Command::Watch { watcher, queue: entity.queue, sends });
     }
 

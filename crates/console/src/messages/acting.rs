@@ -204,17 +204,22 @@ async fn choose_numbered(place: &Place, numbers: &[String]) -> Result<Chosen, Er
     Ok(chosen)
 }
 
-async fn choose_matching(place: &Place, asked: &Asked, limit: usize) -> Result<Chosen, Error> {
-    let condition = asked.condition.as_deref().map(Condition::read).transpose()?;
-    let before = asked.before.as_deref().map(|text| time::read("before", text)).transpose()?;
-    let state = match asked.state.as_deref() {
+/// The state of the messages to be selected; `None` for any.
+fn wanted_state(asked: &Asked) -> Result<Option<MessageState>, Error> {
+    Ok(match asked.state.as_deref() {
         Some("any") => None,
         None if asked.action == Action::Undefer => Some(MessageState::Deferred),
         None | Some("active") => Some(MessageState::Active),
         Some("deferred") => Some(MessageState::Deferred),
         Some("scheduled") => Some(MessageState::Scheduled),
         Some(_) => return Err(Error::bad_request("'state' must be any, active, deferred or scheduled.")),
-    };
+    })
+}
+
+async fn choose_matching(place: &Place, asked: &Asked, limit: usize) -> Result<Chosen, Error> {
+    let condition = asked.condition.as_deref().map(Condition::read).transpose()?;
+    let before = asked.before.as_deref().map(|text| time::read("before", text)).transpose()?;
+    let state = wanted_state(asked)?;
     let is_wanted = |message: &Received| {
         state.is_none_or(|state| state == message.view.state)
             && before.unwrap_or(Timestamp::NEVER) >= message.view.enqueued_at

@@ -6,6 +6,7 @@ use super::Record;
 use super::duplicates::Remembered;
 use super::locks::LockedMessage;
 use super::policy::Policy;
+use super::queue::Queue;
 use super::selection::SelectionChange;
 use super::state::{State, Watched};
 use crate::event::{Deletion, Event, Removal};
@@ -31,11 +32,11 @@ impl State {
                 self.change(*queue, *number, *from, record);
             }
             Event::Removed { queue, number, sub_queue, removal, .. } => {
-                self.leave(*queue, *number, *sub_queue, *removal);
+                self.remove_with_body(*queue, *number, *sub_queue, *removal);
             }
             Event::Deleted(deletion) => self.delete(deletion),
             Event::Locked { queue, number, sub_queue, token, until, receiver, in_session, counts } => {
-                self.serve(*receiver, *queue, *sub_queue, *number);
+                self.count_delivery(*receiver, *queue, *sub_queue, *number);
                 self.set_lock(*queue, *sub_queue, *number, Some(*token));
                 let (queue, sub_queue, number) = (*queue, *sub_queue, *number);
                 let (receiver, until, in_session, counts) = (*receiver, *until, *in_session, *counts);
@@ -108,13 +109,13 @@ impl State {
 
     /// Voids the rest of a receiver's credit.
     fn drained(&mut self, receiver: ReceiverId) {
-        if let Some(queue) = self.home_mut(receiver) {
+        if let Some(queue) = self.source_of_mut(receiver) {
             queue.receivers.drained(receiver);
             queue.credit_changed(receiver);
         }
     }
 
-    fn home_mut(&mut self, receiver: ReceiverId) -> Option<&mut super::queue::Queue> {
+    fn source_of_mut(&mut self, receiver: ReceiverId) -> Option<&mut Queue> {
         self.queue_mut(*self.receiver_queues.get(&receiver)?)
     }
 
@@ -137,7 +138,7 @@ impl State {
     }
 
     fn set_credit(&mut self, receiver: ReceiverId, limit: CreditLimit, drain: bool) {
-        if let Some(queue) = self.home_mut(receiver) {
+        if let Some(queue) = self.source_of_mut(receiver) {
             queue.receivers.set_limit(receiver, limit, drain);
             queue.credit_changed(receiver);
             if queue.sessions.as_ref().is_some_and(|sessions| sessions.waiters.get(receiver).is_some()) {
@@ -147,7 +148,7 @@ impl State {
     }
 
     fn close(&mut self, receiver: ReceiverId) {
-        if let Some(queue) = self.home_mut(receiver) {
+        if let Some(queue) = self.source_of_mut(receiver) {
             if let Some(sessions) = &mut queue.sessions {
                 sessions.receiver_closed(receiver);
             }
@@ -169,7 +170,13 @@ impl State {
     }
 
     /// Removes a message, and its body if nothing else refers to it.
-    fn leave(&mut self, queue: QueueId, number: SequenceNumber, sub_queue: SubQueue, removal: Removal) {
+    fn remove_with_body(
+        &mut self,
+        queue: QueueId,
+        number: SequenceNumber,
+        sub_queue: SubQueue,
+        removal: Removal,
+    ) {
         match removal {
             Removal::Completed(token) | Removal::Expired(Some(token)) => {
                 self.locks.remove(token);
@@ -191,7 +198,7 @@ impl State {
     }
 
     /// Records a delivery to a receiver.
-    fn serve(
+    fn count_delivery(
         &mut self,
         receiver: Option<ReceiverId>,
         queue: QueueId,
@@ -208,7 +215,7 @@ impl State {
 
     /// Updates a receiver's selection: it has a selector, its owner examines messages, or has examined them.
     fn change_selection(&mut self, receiver: ReceiverId, change: &SelectionChange) {
-        let Some(queue) = self.home_mut(receiver) else { return };
+        let Some(queue) = self.source_of_mut(receiver) else { return };
         match change {
             SelectionChange::Begun => queue.receivers.select(receiver),
             SelectionChange::Shown(numbers) => queue.show(receiver, numbers),
@@ -227,7 +234,7 @@ impl State {
                 }
             }
             Event::NotDelivered { receiver, content_bytes } => {
-                if let Some(queue) = self.home_mut(*receiver) {
+                if let Some(queue) = self.source_of_mut(*receiver) {
                     queue.receivers.not_served(*receiver, *content_bytes);
                     queue.credit_changed(*receiver);
                 }

@@ -77,7 +77,7 @@ pub struct Outputs {
     pub events: Vec<Event>,
     /// To be carried out in order, once the events they depend on are durable.
     pub effects: Vec<Effect>,
-    /// Estimated size in bytes of writes that no command's weight includes: copies of messages, and the variable parts of
+    /// Estimated size in bytes of writes that no command's own estimate includes: copies of messages, and the variable parts of
     /// records that timers change; summed up until the caller resets it.
     pub uncounted_bytes: usize,
     /// Number of visited entries and of steps of evaluated rules; summed up until the caller resets it.
@@ -326,7 +326,7 @@ impl Partition {
 
     /// The queue or subscription that an open receiver reads from.
     #[must_use]
-    pub fn home(&self, receiver: ReceiverId) -> Option<QueueId> {
+    pub fn source_of(&self, receiver: ReceiverId) -> Option<QueueId> {
         self.state.receiver_queues.get(&receiver).copied()
     }
 

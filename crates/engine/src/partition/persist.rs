@@ -22,7 +22,7 @@ const RUN_LENGTH_MIN: usize = 16;
 pub fn persist(entity: PartitionId, events: &[Event], batch: &mut Batch) {
     let mut changes = TurnChanges::new(QueueId(entity.0), events.len());
     for event in events {
-        changes.note(event);
+        changes.add(event);
     }
     changes.write(batch);
     if !batch.is_empty() {
@@ -97,19 +97,20 @@ impl<'a> TurnChanges<'a> {
         }
     }
 
-    fn note(&mut self, event: &'a Event) {
+    /// Adds the changes of one event.
+    fn add(&mut self, event: &'a Event) {
         match event {
             Event::Accepted { number, is_reserved, record, content } => {
                 if !is_reserved {
-                    self.numbered(*number);
+                    self.use_number(*number);
                 }
-                self.arrived(self.entity, *number, record);
-                self.content(number.0, content);
+                self.put_head(self.entity, *number, record);
+                self.put_body(number.0, content);
             }
             Event::Activated { scheduled, number, record } => {
-                self.gone(self.entity, *scheduled);
-                self.numbered(*number);
-                self.arrived(self.entity, *number, record);
+                self.delete_head(self.entity, *scheduled);
+                self.use_number(*number);
+                self.put_head(self.entity, *number, record);
             }
             Event::Changed { queue, number, record, .. } => {
                 self.heads.push(TurnChange {
@@ -123,26 +124,26 @@ impl<'a> TurnChanges<'a> {
             Event::BodyKept { body, content_bytes } => self.kept.push((*body, *content_bytes)),
             Event::Removed { queue, number, body, .. } | Event::TombstoneRemoved { queue, number, body } => {
                 self.kept.retain(|(kept, _)| (self.entity, kept.0) != (*queue, number.0));
-                self.gone(*queue, *number);
-                self.without_content(body.as_slice());
+                self.delete_head(*queue, *number);
+                self.delete_bodies_singly(body.as_slice());
             }
-            Event::Deleted(deletion) => self.deleted(deletion),
+            Event::Deleted(deletion) => self.delete_messages(deletion),
             Event::SessionStateSet { queue, number, state, created, .. } => {
                 let value = state.is_some().then_some(event);
                 self.states.push(TurnChange { queue: *queue, number: *number, creates: *created, value });
             }
             Event::Used { queue, at, stored: true } => self.uses.push((*queue, *at)),
             Event::Remembered { number, original, key, at } => {
-                self.numbered(*number);
+                self.use_number(*number);
                 self.remembered.push((*number, (*at, *key, *original)));
             }
-            Event::Forgotten { first, last } => self.forget(*first, *last),
-            Event::Published(published) => self.published(published),
+            Event::Forgotten { first, last } => self.forget_ids(*first, *last),
+            Event::Published(published) => self.publish(published),
             Event::SubscriptionSet(subscription) => {
                 self.subscriptions.insert(subscription.queue, Some(subscription));
             }
             Event::SubscriptionRemoved { queue, bodies, unnamed } => {
-                self.subscription_gone(*queue, bodies);
+                self.remove_subscription(*queue, bodies);
                 self.body_runs.extend_from_slice(unnamed);
             }
             Event::Locked { .. }
@@ -169,47 +170,47 @@ impl<'a> TurnChanges<'a> {
     }
 
     /// Adds a message with a new number.
-    fn arrived(&mut self, queue: QueueId, number: SequenceNumber, record: &'a Record) {
+    fn put_head(&mut self, queue: QueueId, number: SequenceNumber, record: &'a Record) {
         self.heads.push(TurnChange { queue, number: number.0, creates: true, value: Some(record) });
     }
 
     /// Records that the entity used a number.
-    fn numbered(&mut self, number: SequenceNumber) {
+    fn use_number(&mut self, number: SequenceNumber) {
         self.next_number = self.next_number.max(Some(number.0.saturating_add(1)));
     }
 
     /// A message without copies is not stored at all, unless it was stored before as scheduled.
-    fn published(&mut self, published: &'a Publication) {
+    fn publish(&mut self, published: &'a Publication) {
         if let Some(scheduled) = published.scheduled {
-            self.gone(self.entity, scheduled);
+            self.delete_head(self.entity, scheduled);
         } else if published.copies.is_empty() {
             return;
         }
-        self.numbered(published.number);
+        self.use_number(published.number);
         match &published.content {
-            Some(content) => self.content(published.body.0, content),
-            None if published.copies.is_empty() => self.without_content(&[published.body]),
+            Some(content) => self.put_body(published.body.0, content),
+            None if published.copies.is_empty() => self.delete_bodies_singly(&[published.body]),
             None => {}
         }
         self.heads.reserve(published.copies.len());
         for copy in &published.copies {
-            self.arrived(copy.queue, copy.number, &copy.record);
+            self.put_head(copy.queue, copy.number, &copy.record);
         }
     }
 
     /// Drops all changes of a removed subscription.
-    fn subscription_gone(&mut self, queue: QueueId, bodies: &[BodyRef]) {
+    fn remove_subscription(&mut self, queue: QueueId, bodies: &[BodyRef]) {
         self.heads.retain(|change| change.queue != queue);
         self.states.retain(|change| change.queue != queue);
         self.head_runs.retain(|(of, _)| *of != queue);
         self.uses.retain(|(used, _)| *used != queue);
         self.subscriptions.insert(queue, None);
         self.removed.insert(queue);
-        self.without_contents(bodies);
+        self.delete_bodies(bodies);
     }
 
     /// Adds a deletion of several messages: long runs become ranges.
-    fn deleted(&mut self, deletion: &Deletion) {
+    fn delete_messages(&mut self, deletion: &Deletion) {
         let numbers: Vec<u64> = deletion.numbers.iter().map(|number| number.0).collect();
         let (runs, rest) = split_into_runs(&numbers);
         let queue = deletion.queue;
@@ -217,34 +218,36 @@ impl<'a> TurnChanges<'a> {
         let superseded: Vec<u64> =
             self.heads.iter().filter(|change| change.queue == queue).map(|change| change.number).collect();
         for number in superseded.into_iter().filter(|number| is_in_run(&runs, *number)).chain(rest) {
-            self.gone(queue, SequenceNumber(number));
+            self.delete_head(queue, SequenceNumber(number));
         }
         self.head_runs.extend(runs.into_iter().map(|run| (queue, run)));
-        self.without_contents(&deletion.bodies);
+        self.delete_bodies(&deletion.bodies);
     }
 
     /// Adds the deletion of bodies: long runs become ranges.
-    fn without_contents(&mut self, bodies: &[BodyRef]) {
+    fn delete_bodies(&mut self, bodies: &[BodyRef]) {
         let numbers: Vec<u64> = bodies.iter().map(|body| body.0).collect();
         let (runs, rest) = split_into_runs(&numbers);
         self.bodies.retain(|change| !is_in_run(&runs, change.number));
         self.body_runs.extend(runs);
         let rest: Vec<BodyRef> = rest.into_iter().map(BodyRef).collect();
-        self.without_content(&rest);
+        self.delete_bodies_singly(&rest);
     }
 
     /// Message ids are deleted in the order in which they were remembered.
-    fn forget(&mut self, first: SequenceNumber, last: SequenceNumber) {
+    fn forget_ids(&mut self, first: SequenceNumber, last: SequenceNumber) {
         self.remembered.retain(|(number, ..)| *number > last);
         let first = self.forgotten.map_or(first, |(earlier, _)| earlier);
         self.forgotten = Some((first, last));
     }
 
-    fn gone(&mut self, queue: QueueId, number: SequenceNumber) {
+    /// Adds the deletion of a message, or of a scheduled one under its temporary number.
+    fn delete_head(&mut self, queue: QueueId, number: SequenceNumber) {
         self.heads.push(TurnChange { queue, number: number.0, creates: false, value: None });
     }
 
-    fn without_content(&mut self, bodies: &[BodyRef]) {
+    /// Adds the deletion of bodies, each with an operation of its own.
+    fn delete_bodies_singly(&mut self, bodies: &[BodyRef]) {
         let queue = self.entity;
         self.bodies.extend(bodies.iter().map(|body| TurnChange {
             queue,
@@ -254,7 +257,8 @@ impl<'a> TurnChanges<'a> {
         }));
     }
 
-    fn content(&mut self, number: u64, content: &'a Bytes) {
+    /// Adds a new body.
+    fn put_body(&mut self, number: u64, content: &'a Bytes) {
         self.bodies.push(TurnChange { queue: self.entity, number, creates: true, value: Some(content) });
     }
 }

@@ -126,14 +126,14 @@ impl State {
         self.queue(queue)?.messages.get(sub_queue).get(number)
     }
 
-    /// The queue that a receiver reads from.
-    pub(super) fn home(&self, receiver: ReceiverId) -> Option<&Queue> {
+    /// The queue or subscription that an open receiver reads from.
+    pub(super) fn source_of(&self, receiver: ReceiverId) -> Option<&Queue> {
         self.queue(*self.receiver_queues.get(&receiver)?)
     }
 
     /// Whether a receiver is a forwarder.
     pub(super) fn is_forwarder(&self, receiver: ReceiverId) -> bool {
-        self.home(receiver).is_some_and(|queue| queue.forwarders.each().contains(&&Some(receiver)))
+        self.source_of(receiver).is_some_and(|queue| queue.forwarders.each().contains(&&Some(receiver)))
     }
 
     /// Adds a message.

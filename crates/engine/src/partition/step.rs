@@ -110,7 +110,7 @@ impl<'a> Step<'a> {
         }
         self.note_use(&used);
         while let Some(queue) = self.state.next_touched() {
-            self.look_after(queue);
+            self.process_queue(queue);
             self.state.mark_processed(queue);
         }
         self.store_tombstones();
@@ -177,13 +177,13 @@ impl<'a> Step<'a> {
                 self.quarantine(queue, number, assigned, receiver);
             }
             Command::ChangeOptions { options } => self.change_options(request, options),
-            Command::EndEntity => self.end_when_asked(request),
+            Command::EndEntity => self.end_on_request(request),
             Command::Tick => {}
         }
     }
 
     /// Processes a queue after a change: expiry, deliveries, ends of drains.
-    fn look_after(&mut self, queue: QueueId) {
+    fn process_queue(&mut self, queue: QueueId) {
         self.detach_receivers(queue);
         let is_plain = |queue: &Queue| queue.sessions.is_none() && queue.receivers.are_quiet();
         if self.state.queue(queue).is_some_and(is_plain) {

@@ -109,7 +109,7 @@ impl PartitionHandle {
     }
 
     /// The refusal of requests after the actor has ended.
-    pub(super) fn why_gone(&self) -> Refusal {
+    pub(super) fn refusal_when_gone(&self) -> Refusal {
         self.subject.gone.get().cloned().unwrap_or(Refusal::Unavailable)
     }
 

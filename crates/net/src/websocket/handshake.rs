@@ -56,20 +56,20 @@ pub fn shake_hands(method: &Method, headers: &HeaderMap) -> Result<Response<()>,
     if method != Method::GET {
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "a WebSocket begins with GET");
     }
-    if !has_word(headers, &UPGRADE, "websocket") || !has_word(headers, &CONNECTION, "upgrade") {
+    if !has_token(headers, &UPGRADE, "websocket") || !has_token(headers, &CONNECTION, "upgrade") {
         return refuse(
             StatusCode::UPGRADE_REQUIRED,
             "this is the place of WebSockets: send Upgrade: websocket",
         );
     }
-    if !has_word(headers, &SEC_WEBSOCKET_VERSION, VERSION) {
+    if !has_token(headers, &SEC_WEBSOCKET_VERSION, VERSION) {
         return refuse(StatusCode::UPGRADE_REQUIRED, "send Sec-WebSocket-Version: 13");
     }
     let key = headers.get(SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes).filter(|key| key.len() == KEY_BYTES);
     let Some(key) = key else {
         return refuse(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key must be 16 bytes in base64");
     };
-    let asked = words(headers, &SEC_WEBSOCKET_PROTOCOL);
+    let asked = tokens(headers, &SEC_WEBSOCKET_PROTOCOL);
     let known =
         asked.filter_map(|asked| SUBPROTOCOLS.into_iter().find(|known| known.eq_ignore_ascii_case(asked)));
     let Some(subprotocol) = known.into_iter().next() else {
@@ -88,13 +88,13 @@ pub fn shake_hands(method: &Method, headers: &HeaderMap) -> Result<Response<()>,
 }
 
 /// The elements of a list header, over all its lines.
-fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
+fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
-    words(headers, name).any(|found| found.eq_ignore_ascii_case(word))
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    tokens(headers, name).any(|found| found.eq_ignore_ascii_case(token))
 }
 
 /// For the fuzzer: any headers, one per line, are answered or refused.

@@ -86,7 +86,9 @@ pub(super) fn run(args: &HealthArgs) -> Exit {
 /// The broker's address as reached by a client on the same machine.
 fn default_url(args: &HealthArgs) -> String {
     let path = if args.live { "/health/live" } else { "/health" };
-    let Some(address) = asked(args) else { return format!("http://{HTTP_LISTEN_DEFAULT}{path}") };
+    let Some(address) = configured_address(args) else {
+        return format!("http://{HTTP_LISTEN_DEFAULT}{path}");
+    };
     let port = address.port();
     match address.host() {
         "0.0.0.0" => format!("http://127.0.0.1:{port}{path}"),
@@ -96,7 +98,7 @@ fn default_url(args: &HealthArgs) -> String {
 }
 
 /// The address, parsed like the broker's flags.
-fn asked(args: &HealthArgs) -> Option<ListenAddress> {
+fn configured_address(args: &HealthArgs) -> Option<ListenAddress> {
     let address = args.http.clone();
     let Some(port) = args.emulator_http_port else { return address };
     Some(address.or_else(|| HTTP_LISTEN_DEFAULT.parse().ok())?.with_port(port))

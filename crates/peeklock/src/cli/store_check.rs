@@ -33,7 +33,7 @@ pub(super) fn run(args: &CheckArgs) -> Exit {
     }
     let looked = match local::is_backup(&args.directory) {
         Ok(true) => return store_restore::check(&args.directory, args.json),
-        Ok(false) => Salvage::begin_to_look(&args.directory),
+        Ok(false) => Salvage::begin_read_only(&args.directory),
         Err(error) => Err(error),
     };
     match looked {

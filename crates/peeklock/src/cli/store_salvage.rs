@@ -53,7 +53,7 @@ pub(super) fn run(args: &SalvageArgs) -> Exit {
 }
 
 fn salvage(args: &SalvageArgs) -> Result<(), Failure> {
-    let begin = if args.dry_run { Salvage::begin_to_look } else { Salvage::begin };
+    let begin = if args.dry_run { Salvage::begin_read_only } else { Salvage::begin };
     let store = begin(&args.directory).map_err(|error| Failure::of_source(&error))?;
     let report = store.report();
     let described = Described::of(&store);

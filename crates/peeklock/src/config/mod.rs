@@ -205,6 +205,7 @@ impl Config {
         Self::merge(args, file, undeclared)
     }
 
+    /// Combines flags and variables with the file: the former take precedence.
     fn merge(args: ServeArgs, file: FileConfig, undeclared: bool) -> Result<Self, ConfigError> {
         let flags = AuthorizationFlags {
             required: args.authorization_required,
@@ -214,17 +215,12 @@ impl Config {
             .map_err(ConfigError::Combination)?;
         let queues_if_missing =
             asked::queues(args.queues, &file.queues, &file.topics).map_err(ConfigError::Combination)?;
-        let http_listen = listen_address(args.http.or(file.http_listen), HTTP_LISTEN_DEFAULT)?;
-        let http_listen = match args.emulator.emulator_http_port {
-            Some(port) => http_listen.with_port(port),
-            None => http_listen,
-        };
         let replaces_emulator = file.is_emulators || args.emulator.replaces_emulator();
         let tier = file.namespace.tier;
         check_topics(tier, &topics_if_missing)?;
         let config = Self {
             amqp_listen: listen_address(args.amqp.or(file.amqp_listen), AMQP_LISTEN_DEFAULT)?,
-            http_listen,
+            http_listen: http_address(args.http.or(file.http_listen), args.emulator.emulator_http_port)?,
             network: NetworkConfig {
                 also_listen: args.also_listen.or(file.also_listen).unwrap_or_default(),
                 allowed_origins: args.allowed_origins.unwrap_or(file.network.allowed_origins),
@@ -305,6 +301,18 @@ impl Config {
 /// A configured address to listen on, or the default.
 fn listen_address(configured: Option<ListenAddress>, default: &str) -> Result<ListenAddress, ConfigError> {
     configured.map_or_else(|| default.parse().map_err(ConfigError::Combination), Ok)
+}
+
+/// The address of HTTP: as configured or the default, on the emulator's port if that is set.
+fn http_address(
+    configured: Option<ListenAddress>,
+    emulator_port: Option<u16>,
+) -> Result<ListenAddress, ConfigError> {
+    let address = listen_address(configured, HTTP_LISTEN_DEFAULT)?;
+    Ok(match emulator_port {
+        Some(port) => address.with_port(port),
+        None => address,
+    })
 }
 
 /// Checks that the tier has topics, if any are requested.

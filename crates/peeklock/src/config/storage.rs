@@ -123,7 +123,7 @@ pub(super) fn read(mut table: Table<'_, '_>, notes: &Collector<'_>) -> (Option<P
         ),
         body_cache_bytes: table.size_bytes("body_cache", default.body_cache_bytes, &BODY_CACHE_BYTES),
     };
-    note_vain(&mut table, &config, notes);
+    note_without_effect(&mut table, &config, notes);
     table.finish();
     (data_dir, config)
 }
@@ -183,7 +183,7 @@ fn read_size_max(table: &mut Table<'_, '_>, engine: StorageEngine, segment_bytes
 }
 
 /// Notes settings for files that have no effect on a database.
-fn note_vain(table: &mut Table<'_, '_>, config: &StorageConfig, notes: &Collector<'_>) {
+fn note_without_effect(table: &mut Table<'_, '_>, config: &StorageConfig, notes: &Collector<'_>) {
     let default = StorageConfig::default();
     let differs = [
         config.segment_bytes != default.segment_bytes,

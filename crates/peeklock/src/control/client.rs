@@ -22,7 +22,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
-    told: Instant,
+    reported_at: Instant,
 }
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
         };
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
-        Ok(Some(Self { stream: BufReader::new(stream), told: Instant::now() }))
+        Ok(Some(Self { stream: BufReader::new(stream), reported_at: Instant::now() }))
     }
 
     /// Requests a plan, whose files the broker keeps as long as this client lives; also returns the free bytes that the
@@ -54,7 +54,7 @@ impl Client {
     /// # Errors
     /// The broker's refusal, or why it did not answer.
     pub(crate) fn backup(&mut self) -> io::Result<(BackupPlan, u64)> {
-        self.say(&Request::Backup)?;
+        self.send(&Request::Backup)?;
         match self.answer()? {
             Answer::Plan { plan, reserve_bytes } => {
                 let plan = STANDARD.decode(plan).ok().and_then(|bytes| BackupPlan::decode(&bytes));
@@ -70,11 +70,11 @@ impl Client {
     /// # Errors
     /// The connection to the broker has ended.
     pub(crate) fn progress(&mut self, text: impl FnOnce() -> String) -> io::Result<()> {
-        if self.told.elapsed() < PROGRESS_INTERVAL {
+        if self.reported_at.elapsed() < PROGRESS_INTERVAL {
             return Ok(());
         }
-        self.told = Instant::now();
-        self.say(&Request::Progress { text: text() })
+        self.reported_at = Instant::now();
+        self.send(&Request::Progress { text: text() })
     }
 
     /// Asks whether the files of the plan were kept all the time.
@@ -82,7 +82,7 @@ impl Client {
     /// # Errors
     /// They were not, or the connection to the broker has ended.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
-        self.say(&Request::Finish)?;
+        self.send(&Request::Finish)?;
         match self.answer()? {
             Answer::Finished => Ok(()),
             Answer::Plan { .. } => Err(other("an unexpected answer")),
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    fn say(&mut self, request: &Request) -> io::Result<()> {
+    fn send(&mut self, request: &Request) -> io::Result<()> {
         self.stream.get_mut().write_all(&line(request)?)
     }
 

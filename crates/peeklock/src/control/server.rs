@@ -117,21 +117,21 @@ async fn serve(stream: UnixStream, pin: Pin, reserve_bytes: u64) {
     let segments = pinned.plan().segments();
     tracing::info!(segments, bytes = pinned.plan().bytes(), "a backup begins");
     let plan = STANDARD.encode(pinned.plan().encode());
-    if !say(&mut writer, &Answer::Plan { plan, reserve_bytes }).await {
+    if !send(&mut writer, &Answer::Plan { plan, reserve_bytes }).await {
         return;
     }
-    match follow(&mut reader).await {
+    match client_finishes(&mut reader).await {
         true => {
             tracing::info!(segments, "the backup is finished");
-            say(&mut writer, &Answer::Finished).await;
+            send(&mut writer, &Answer::Finished).await;
         }
         false => tracing::warn!(segments, "the backup was aborted"),
     }
     drop(pinned);
 }
 
-/// Returns whether the client finished.
-async fn follow(reader: &mut BufReader<OwnedReadHalf>) -> bool {
+/// Waits for the end of the backup; false if the client disconnects, or is silent for too long, before it finishes.
+async fn client_finishes(reader: &mut BufReader<OwnedReadHalf>) -> bool {
     loop {
         match next(reader).await {
             Some(Request::Progress { text }) => tracing::debug!(text, "a backup continues"),
@@ -152,11 +152,11 @@ async fn next(reader: &mut BufReader<OwnedReadHalf>) -> Option<Request> {
 
 async fn refuse(writer: &mut OwnedWriteHalf, reason: &str) {
     tracing::warn!(reason, "no backup can be made");
-    say(writer, &Answer::Refused { reason: reason.to_owned() }).await;
+    send(writer, &Answer::Refused { reason: reason.to_owned() }).await;
 }
 
 /// False when the client has disconnected.
-async fn say(writer: &mut OwnedWriteHalf, answer: &Answer) -> bool {
+async fn send(writer: &mut OwnedWriteHalf, answer: &Answer) -> bool {
     let Ok(bytes) = line(answer) else { return false };
     matches!(tokio::time::timeout(SILENCE_MAX, writer.write_all(&bytes)).await, Ok(Ok(())))
 }

@@ -82,7 +82,7 @@ impl TimeTravel {
     /// The route of this API.
     pub(super) fn router(self) -> Router {
         Router::new()
-            .route("/development/clock", get(tell).post(advance))
+            .route("/development/clock", get(time).post(advance))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
             .layer(from_fn(refuse_pages))
             .with_state(self)
@@ -159,7 +159,7 @@ async fn refuse_pages(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-async fn tell(State(travel): State<TimeTravel>) -> Response {
+async fn time(State(travel): State<TimeTravel>) -> Response {
     show(travel.clock.now())
 }
 

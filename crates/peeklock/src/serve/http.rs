@@ -251,6 +251,13 @@ impl ConnectionState {
         if websocket::is_asked_for(request.uri().path()) {
             return self.upgrade(&mut request);
         }
+        let mut response = self.serve_route(request).await;
+        pages::share(&mut response, &source);
+        response
+    }
+
+    /// Passes an accepted request to its route, slows down guesses of credentials, and logs refusals.
+    async fn serve_route(self: Arc<Self>, mut request: Request<Received>) -> Response<Body> {
         let scheme = if self.peer.encrypted { Scheme::HTTPS } else { Scheme::HTTP };
         request.extensions_mut().insert(scheme);
         request.extensions_mut().insert(ConnectInfo(self.peer.address));
@@ -279,7 +286,6 @@ impl ConnectionState {
             let FailedAttempts { failures, .. } = &*this.failed_attempts;
             this.attempts.failed(failures, this.peer.address.ip(), this.failed_attempts.now_ms());
         }
-        pages::share(&mut response, &source);
         response
     }
 

@@ -43,6 +43,20 @@ pub(super) struct Served {
 }
 
 impl Served {
+    /// Declares the entities of a configuration and logs what that changes. Returns the number of changes.
+    async fn declare_changes(&self, next: &Config) -> Result<usize, ServeError> {
+        let changes = changes(&self.namespace, next);
+        if !self.declare(next).await? {
+            tracing::info!("changes of entities take effect when this node serves again");
+            return Ok(0);
+        }
+        for change in &changes {
+            tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = &**change);
+            tracing::info!("{change}");
+        }
+        Ok(changes.len())
+    }
+
     /// Declares the entities of a configuration. False when serving ends before that is done, so that an unresponsive
     /// store does not block the end of a term: the next term declares them.
     async fn declare(&self, next: &Config) -> Result<bool, ServeError> {
@@ -117,26 +131,31 @@ impl Reload {
         }
     }
 
-    /// Returns the number of changes.
+    /// Reads the configuration and applies what can change at run time. Returns the number of changes.
     async fn reload(&self) -> Result<usize, String> {
         let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
         let Current { config, served } = &mut *self.in_force.lock().await;
         // Addresses can't change at run time, so those at start are checked.
         next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
-        let mut changed = Vec::new();
-        if let Some(served) = served {
-            let changes = changes(&served.namespace, &next);
-            // First, because only this may fail: entities may refuse a change.
-            match served.declare(&next).await.map_err(|error| error.to_string())? {
-                true => changed = changes,
-                false => tracing::info!("changes of entities take effect when this node serves again"),
-            }
+        // First, because only this may fail: entities may refuse a change.
+        let declared = match served {
+            Some(served) => served.declare_changes(&next).await.map_err(|error| error.to_string())?,
+            None => 0,
+        };
+        let changed = declared + self.apply_settings(config, &next, served.as_ref());
+        for note in next.notes.iter().filter(|note| !config.notes.contains(note)) {
+            tracing::warn!("{note}");
         }
-        let mut count = changed.len();
-        for change in changed {
-            tracing::info!(target: audit::TARGET, protocol = "config", operation = "declare", outcome = "ok", changed = change);
-            tracing::info!("{change}");
+        for what in fixed(config, &next) {
+            tracing::warn!("{what} has changed in the configuration; that needs a restart");
         }
+        keep_applied(config, next);
+        Ok(changed)
+    }
+
+    /// Applies the changed settings, apart from entities, that can change at run time. Returns their number.
+    fn apply_settings(&self, config: &Config, next: &Config, served: Option<&Served>) -> usize {
+        let mut count = 0;
         if next.log_filter != config.log_filter {
             self.log.set(&next.log_filter);
             tracing::info!("the log level is now {}", next.log_filter);
@@ -150,25 +169,23 @@ impl Reload {
             tracing::info!("the changed [authorization] is in force");
             count += 1;
         }
-        for note in next.notes.iter().filter(|note| !config.notes.contains(note)) {
-            tracing::warn!("{note}");
-        }
-        for what in fixed(config, &next) {
-            tracing::warn!("{what} has changed in the configuration; that needs a restart");
-        }
-        // Settings that need a restart keep their old values here, so that the next reload reports them again.
-        (config.log_filter, config.notes) = (next.log_filter, next.notes);
-        config.authorization = AuthorizationConfig {
-            plain_enabled: config.authorization.plain_enabled,
-            time_out_ms: config.authorization.time_out_ms,
-            ..next.authorization
-        };
-        // A later term declares the entities of the file at that time.
-        (config.queues, config.queues_if_missing) = (next.queues, next.queues_if_missing);
-        (config.topics, config.topics_if_missing) = (next.topics, next.topics_if_missing);
-        config.undeclared = next.undeclared;
-        Ok(count)
+        count
     }
+}
+
+/// Records what was applied. Settings that need a restart keep their old values, so that the next reload reports them
+/// again.
+fn keep_applied(config: &mut Config, next: Config) {
+    (config.log_filter, config.notes) = (next.log_filter, next.notes);
+    config.authorization = AuthorizationConfig {
+        plain_enabled: config.authorization.plain_enabled,
+        time_out_ms: config.authorization.time_out_ms,
+        ..next.authorization
+    };
+    // A later term declares the entities of the file at that time.
+    (config.queues, config.queues_if_missing) = (next.queues, next.queues_if_missing);
+    (config.topics, config.topics_if_missing) = (next.topics, next.topics_if_missing);
+    config.undeclared = next.undeclared;
 }
 
 /// Lists the entities that declaring a configuration creates and changes.

@@ -11,7 +11,7 @@ use super::format::SEGMENT_HEADER_BYTES;
 use super::handover;
 use super::manifest::Manifest;
 use super::pool::{FullSegment, PREPARED_SEGMENTS, SPARE_SEGMENTS_MAX, Spare};
-use super::prepare::prepare;
+use super::prepare::{Order, prepare};
 use super::shared::Shared;
 use crate::{Error, Pressure};
 
@@ -270,12 +270,12 @@ impl Supplier {
         }
         // A batch waits for a segment of unusual size, which will be used only once and immediately, so zeros are not
         // worth the time.
-        let zeroed = capacity == u64::from(shared.options.segment_bytes);
-        let prepared = prepare(shared, capacity, replaces_queue, zeroed);
+        let is_zeroed = capacity == u64::from(shared.options.segment_bytes);
+        let prepared = prepare(shared, Order { capacity, replaces_queue, is_zeroed });
         self.note(shared, prepared.as_ref().err());
         let supply = match &prepared {
             Ok(()) => Supply::Good,
-            Err(Error::Full { .. }) if !zeroed => Supply::Oversized,
+            Err(Error::Full { .. }) if !is_zeroed => Supply::Oversized,
             Err(Error::Full { .. }) => Supply::Full,
             Err(_) => Supply::Failing,
         };

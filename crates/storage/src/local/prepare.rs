@@ -28,16 +28,22 @@ struct Zeros([u8; FILL_BYTES]);
 static ZEROS: Zeros = Zeros([0; FILL_BYTES]);
 const _: () = assert!(align_of::<Zeros>() == BLOCK_BYTES && FILL_BYTES.is_multiple_of(BLOCK_BYTES));
 
-/// Prepares a segment of `capacity` and queues it. If it must be used before the queued ones, it replaces them, because
-/// ranks are used in order. After an error nothing has changed, or the handle is dead.
-pub(super) fn prepare(
-    shared: &Shared,
-    capacity: u64,
-    replaces_queue: bool,
-    zeroed: bool,
-) -> Result<(), Error> {
+/// A segment to be prepared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    /// The size of its file, in bytes.
+    pub(super) capacity: u64,
+    /// Whether it must be used before the queued ones: it replaces them then, because ranks are used in order.
+    pub(super) replaces_queue: bool,
+    /// Whether its file is filled with zeros.
+    pub(super) is_zeroed: bool,
+}
+
+/// Prepares a segment and queues it. After an error nothing has changed, or the handle is dead.
+pub(super) fn prepare(shared: &Shared, order: Order) -> Result<(), Error> {
+    let Order { capacity, replaces_queue, .. } = order;
     let id = shared.reserve_id();
-    let result = prepare_file(shared, id, capacity, zeroed);
+    let result = prepare_file(shared, id, order);
     let segment = result.map_err(|error| match is_full(&error) {
         true => Error::Full { reason: format!("can't prepare a segment: {error}") },
         false => failed("can't prepare a segment", &error),
@@ -71,7 +77,8 @@ pub(super) fn prepare(
 }
 
 /// Creates a synced file with a header and a durable name. After an error no unknown file is left.
-fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Result<SegmentFile> {
+fn prepare_file(shared: &Shared, id: u32, order: Order) -> io::Result<SegmentFile> {
+    let capacity = order.capacity;
     let directory = &shared.directory;
     let path = directory.segment_path(id);
     let salt = directory.filesystem.draw_salt();
@@ -82,7 +89,7 @@ fn prepare_file(shared: &Shared, id: u32, capacity: u64, zeroed: bool) -> io::Re
             None => {
                 check_size(shared, capacity)?;
                 let file = directory.filesystem.create(&path)?;
-                fill(shared, file.as_ref(), &path, capacity, zeroed)?;
+                fill(shared, file.as_ref(), &path, order)?;
                 file
             }
         };
@@ -163,9 +170,10 @@ fn used_bytes(shared: &Shared) -> u64 {
 /// Allocates the blocks of a new file. Blocks written before are synced faster (90 µs instead of 130), so zeros are
 /// written, in small pieces that leave the disk to commits in between. The writer never waits for zeros, since no batch
 /// could be committed meanwhile. The caller syncs the file.
-fn fill(shared: &Shared, file: &dyn File, path: &Path, capacity: u64, zeroed: bool) -> io::Result<()> {
+fn fill(shared: &Shared, file: &dyn File, path: &Path, order: Order) -> io::Result<()> {
+    let Order { capacity, is_zeroed, .. } = order;
     let is_allocated = match file.allocate(capacity) {
-        Ok(()) if !zeroed => return Ok(()),
+        Ok(()) if !is_zeroed => return Ok(()),
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::Unsupported => false,
         Err(error) => return Err(error),
@@ -212,7 +220,8 @@ fn is_needed_soon(shared: &Shared) -> bool {
 /// The first segment of an empty store, or of one without live segments. It is not filled with zeros, so that a first
 /// start is quick.
 pub(super) fn first_active(shared: &Shared) -> Result<Active, Error> {
-    prepare(shared, u64::from(shared.options.segment_bytes), false, false)?;
+    let capacity = u64::from(shared.options.segment_bytes);
+    prepare(shared, Order { capacity, replaces_queue: false, is_zeroed: false })?;
     let segment = shared.pool.lock().prepared.pop_front();
     let segment = segment.ok_or_else(super::shard::closed)?;
     let sequence = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).sealed_sequence + 1;

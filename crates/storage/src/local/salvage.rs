@@ -59,9 +59,10 @@ impl Salvage {
     ///
     /// # Errors
     /// As [`Self::begin`]; an interrupted exchange is reported as damage.
-    pub fn begin_to_look(path: impl AsRef<Path>) -> Result<Self, Error> {
+    pub fn begin_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory::new(path.as_ref(), Arc::new(RealFilesystem));
-        Self::look(directory, false)
+        let lock = lock(&directory, false)?;
+        Self::survey(directory, lock)
     }
 
     /// Like [`Self::begin`], on another file system.
@@ -70,14 +71,12 @@ impl Salvage {
     /// Those of [`Self::begin`].
     pub fn begin_on(filesystem: Arc<dyn Filesystem>, path: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory::new(path.as_ref(), filesystem);
-        Self::look(directory, true)
+        let lock = lock(&directory, false)?;
+        exchange(&directory)?;
+        Self::survey(directory, lock)
     }
 
-    fn look(directory: Directory, carries_on: bool) -> Result<Self, Error> {
-        let lock = lock(&directory, false)?;
-        if carries_on {
-            exchange(&directory)?;
-        }
+    fn survey(directory: Directory, lock: Box<dyn Lock>) -> Result<Self, Error> {
         let survey = Survey::take(&directory)?.ok_or_else(|| no_store(&directory))?;
         Ok(Self { directory, survey, failed: OnceLock::new(), _lock: lock })
     }

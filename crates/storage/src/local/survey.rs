@@ -13,14 +13,14 @@ use super::format::{Kind, Record, SEGMENT_HEADER_BYTES};
 use super::hint::{Hint, Subject};
 use super::manifest::{Manifest, Seal};
 use super::segments::SegmentFile;
-use super::state::State;
+use super::state::{Placed, State};
 use super::walk::Found;
 use crate::index::Location;
 use crate::{Error, Key, PartitionId, Space};
 
 mod files;
 
-use files::{guess, holds_segments, is_plausible, open_segment, refuse_later};
+use files::{ManifestFound, find_manifest, open_segment};
 
 /// One damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,39 +100,13 @@ impl Survey {
     /// [`Error::Unavailable`] when the directory can't be read, or a later version wrote it; also if a file can't be read for a
     /// reason that does not prove the loss of its bytes.
     pub(super) fn take(directory: &Directory) -> Result<Option<Self>, Error> {
-        let mut damage = Vec::new();
-        let mut is_guessed = false;
-        let manifest = match Manifest::load(directory) {
-            Ok(Some(manifest)) => manifest,
-            Ok(None) if !holds_segments(directory)? => return Ok(None),
-            Ok(None) => {
-                let path = directory.manifest_path();
-                let error = corrupt(&path, 0, "the file is missing, although segments are there");
-                damage.extend(of_error(error, DamageKind::Manifest));
-                is_guessed = true;
-                Manifest::default()
-            }
-            Err(error @ Error::Corrupt { .. }) => {
-                damage.extend(of_error(error, DamageKind::Manifest));
-                is_guessed = true;
-                Manifest::default()
-            }
-            Err(error) => return Err(error),
-        };
-        refuse_later(directory)?;
-        let mut last_doubt = None;
-        let manifest = match Manifest::load_unverified(directory).filter(|_| is_guessed) {
-            Some(manifest) if is_plausible(directory, &manifest)? => manifest,
-            _ if is_guessed => {
-                last_doubt = Some((usize::MAX, 0));
-                guess(directory)?
-            }
-            _ => manifest,
+        let Some(ManifestFound { manifest, damage, last_doubt }) = find_manifest(directory)? else {
+            return Ok(None);
         };
         let mut survey = Self {
             manifest,
             state: State::default(),
-            damage,
+            damage: damage.into_iter().collect(),
             ends: HashMap::new(),
             torn: None,
             hints_missing: 0,
@@ -267,29 +241,8 @@ impl Survey {
         sequence: u64,
         hint: Option<&Hint>,
     ) -> Result<(Examined, bool), Error> {
-        let mut replay = Vec::new();
-        let mut damaged = Vec::new();
-        let mut regions = Vec::new();
-        let examined = examine(file, extent, sequence, |met| match met {
-            Met::Record(found) => replay.push(found.placed()),
-            Met::Damaged(found) => {
-                if found.is_damaged {
-                    replay.push(found.placed());
-                }
-                damaged.push(damaged_record(file, &found, hint.is_some()));
-            }
-            Met::Region(region) => regions.push(region),
-        });
-        let examined = match examined {
-            Ok(examined) => examined,
-            Err(error) if is_lost(&error) => {
-                let end = self.ends.get(&file.id).copied().unwrap_or(file.capacity);
-                let reason = format!("the file can't be read: {error}");
-                regions.push(Region { offset: 0, end, reason });
-                Examined { offset: end, next_sequence: sequence, is_torn: false }
-            }
-            Err(error) => return Err(unavailable(&file.path, &error)),
-        };
+        let contents = self.examine_segment(file, extent, sequence, hint)?;
+        let SegmentContents { replay, mut damaged, regions, examined } = contents;
         let has_gaps = !regions.is_empty();
         let has_lost_removals = damaged.iter().any(|one| one.kind == DamageKind::Removal);
         match hint.filter(|_| has_gaps || !damaged.is_empty()) {
@@ -311,6 +264,38 @@ impl Survey {
             self.note_region(file, region, hint.is_some());
         }
         Ok((examined, has_gaps))
+    }
+
+    /// Collects the contents of one segment. A file that can't be read is one region of lost bytes.
+    fn examine_segment(
+        &self,
+        file: &SegmentFile,
+        extent: Extent,
+        sequence: u64,
+        hint: Option<&Hint>,
+    ) -> Result<SegmentContents, Error> {
+        let (mut replay, mut damaged, mut regions) = (Vec::new(), Vec::new(), Vec::new());
+        let examined = examine(file, extent, sequence, |met| match met {
+            Met::Record(found) => replay.push(found.placed()),
+            Met::Damaged(found) => {
+                if found.is_damaged {
+                    replay.push(found.placed());
+                }
+                damaged.push(damaged_record(file, &found, hint.is_some()));
+            }
+            Met::Region(region) => regions.push(region),
+        });
+        let examined = match examined {
+            Ok(examined) => examined,
+            Err(error) if is_lost(&error) => {
+                let end = self.ends.get(&file.id).copied().unwrap_or(file.capacity);
+                let reason = format!("the file can't be read: {error}");
+                regions.push(Region { offset: 0, end, reason });
+                Examined { offset: end, next_sequence: sequence, is_torn: false }
+            }
+            Err(error) => return Err(unavailable(&file.path, &error)),
+        };
+        Ok(SegmentContents { replay, damaged, regions, examined })
     }
 
     /// Replays a hint, which contains the live records of a segment, and the values of spaces read at start.
@@ -338,6 +323,16 @@ impl Survey {
         let (file, kind) = (file.path.clone(), DamageKind::Frames);
         self.damage.push(Damage { file, offset, kind, key: None, reason, is_covered });
     }
+}
+
+/// The contents of one segment.
+struct SegmentContents {
+    /// The records to be replayed, in order.
+    replay: Vec<Placed>,
+    damaged: Vec<Damage>,
+    /// Ranges of bytes that were skipped.
+    regions: Vec<Region>,
+    examined: Examined,
 }
 
 fn damaged_record(file: &SegmentFile, found: &Found<'_>, is_covered: bool) -> Damage {

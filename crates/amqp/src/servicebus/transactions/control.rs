@@ -12,6 +12,7 @@ use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
+use crate::servicebus::sending::Transfer;
 use crate::servicebus::{ConnectionHandler, Fault, Link};
 use crate::wire::Value;
 use crate::wire::performative::{Attach, DeliveryState};
@@ -72,11 +73,10 @@ impl ConnectionHandler {
     /// Handles a message for the coordinator.
     pub(in crate::servicebus) fn control(
         &mut self,
-        link: LinkId,
-        delivery: Option<IncomingId>,
-        payload: &Bytes,
+        transfer: &Transfer,
         connection: &mut Connection,
     ) -> Result<(), Fault> {
+        let Transfer { link, delivery, ref payload, .. } = *transfer;
         match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.reason))? {
             Control::Declare { global_id: Value::Null } => self.declare(link, delivery, connection),
             Control::Declare { .. } => {

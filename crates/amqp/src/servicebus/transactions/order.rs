@@ -158,7 +158,7 @@ impl ConnectionHandler {
     }
 
     /// Handles events whose commits are done; called once per turn.
-    pub(in crate::servicebus) fn go_on(&mut self, connection: &mut Connection) {
+    pub(in crate::servicebus) fn handle_waiting_events(&mut self, connection: &mut Connection) {
         if !self.transactions.order.is_due {
             return;
         }
@@ -172,7 +172,7 @@ impl ConnectionHandler {
     }
 
     /// Handles all waiting events at the end of the connection: those that arrived before it count.
-    pub(in crate::servicebus) fn go_on_at_the_end(&mut self, connection: &mut Connection) {
+    pub(in crate::servicebus) fn handle_all_waiting_events(&mut self, connection: &mut Connection) {
         for Waiting { event, .. } in self.transactions.order.take_waiting() {
             self.handle(event, connection);
         }
@@ -214,7 +214,7 @@ impl ConnectionHandler {
             Some(Link::Coordinator) => return Concern::Link,
             Some(Link::Relay { .. } | Link::Subscription { .. }) => return Concern::Everything,
             Some(Link::CbsRequests { .. } | Link::Responses { entity: None }) => return Concern::Nothing,
-            Some(Link::Sender(sender)) if sender.asked_via().is_some() => return Concern::Everything,
+            Some(Link::Sender(sender)) if sender.requested_via().is_some() => return Concern::Everything,
             Some(Link::ManagementRequests { target, .. }) if target.destination.is_some() => {
                 return Concern::Everything;
             }

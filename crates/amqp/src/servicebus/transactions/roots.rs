@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::Place;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::{ConnectionHandler, Fault};
+use crate::wire::performative::Role;
 
 /// Service Bus's own wording: clients show it to users, who search for it.
 pub(super) const SPANS_ENTITIES: &str =
@@ -51,7 +52,7 @@ impl Roots {
 }
 
 impl ConnectionHandler {
-    /// Records the attach of a link to an entity: returns the root by way of which its transactions are sent, if that
+    /// Records the attach of a link to an entity, on which the peer has this role: returns the root by way of which its transactions are sent, if that
     /// is another entity.
     ///
     /// # Errors
@@ -60,7 +61,7 @@ impl ConnectionHandler {
         &mut self,
         session: u16,
         entity: &Entity,
-        receives: bool,
+        role: Role,
     ) -> Result<Option<Arc<Root>>, Fault> {
         let entered = self.transactions.roots.0.entry(session).or_insert(Use::Plain);
         match entered {
@@ -70,7 +71,7 @@ impl ConnectionHandler {
                 Ok(None)
             }
             Use::CrossEntity(Some(root)) if root.key == entity.root => Ok(None),
-            Use::CrossEntity(Some(_)) if receives => Err(Fault::NotAllowed(SPANS_ENTITIES)),
+            Use::CrossEntity(Some(_)) if role == Role::Receiver => Err(Fault::NotAllowed(SPANS_ENTITIES)),
             Use::CrossEntity(Some(root)) => Ok(Some(Arc::clone(root))),
         }
     }

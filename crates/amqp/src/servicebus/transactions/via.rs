@@ -59,7 +59,7 @@ impl Sender {
     }
 
     /// The entity in between if the client requested it: the right to send there is needed as well.
-    pub(in crate::servicebus) fn asked_via(&self) -> Option<&Arc<Entity>> {
+    pub(in crate::servicebus) fn requested_via(&self) -> Option<&Arc<Entity>> {
         self.via.as_ref().and_then(|via| via.asked.as_ref())
     }
 }

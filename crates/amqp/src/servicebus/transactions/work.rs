@@ -12,10 +12,12 @@ use super::peer_settled::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
-use crate::endpoint::{Connection, DeliveryTag, IncomingId, LinkId};
+use crate::endpoint::Connection;
 use crate::servicebus::entities::Entity;
 use crate::servicebus::management;
 use crate::servicebus::pending::Pending;
+use crate::servicebus::receiving::Disposition;
+use crate::servicebus::sending::Transfer;
 use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, lock_token};
 use crate::wire::performative::{DeliveryState, Error};
@@ -77,10 +79,11 @@ impl ConnectionHandler {
         &mut self,
         txn_id: &Bytes,
         sender: &Sender,
-        (delivery, bytes): (Option<IncomingId>, usize),
+        transfer: &Transfer,
         messages: Result<SmallVec<[NewMessage; 1]>, Fault>,
         connection: &mut Connection,
     ) {
+        let delivery = transfer.delivery;
         let sent = messages.as_ref().map_or(1, |messages| messages.len());
         let id = match self.enlist(txn_id, sender.root(), Weight { sent, others: 0 }) {
             Ok(id) => id,
@@ -99,6 +102,7 @@ impl ConnectionHandler {
             let added = self.add(id, sender, messages);
             return self.answer_transfer(txn_id, delivery, added, connection);
         }
+        let bytes = transfer.payload.len();
         if delivery.is_none() {
             self.request_started(bytes);
         }
@@ -116,12 +120,12 @@ impl ConnectionHandler {
     /// Handles outcomes for deliveries in a transaction.
     pub(in crate::servicebus) fn settle_in_transaction(
         &mut self,
-        (link, first): (LinkId, u32),
-        tags: SmallVec<[DeliveryTag; 1]>,
-        (txn_id, outcome): (&Bytes, Option<DeliveryState>),
-        settled: bool,
+        disposition: Disposition,
+        txn_id: &Bytes,
+        outcome: Option<DeliveryState>,
         connection: &mut Connection,
     ) {
+        let Disposition { link, first, tags, settled } = disposition;
         let Some(Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(receiver) = self.receivers.get(receiver) else { return };
         let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
@@ -191,7 +195,7 @@ impl ConnectionHandler {
     }
 
     /// Handles a delivery of a transaction that the endpoint refused: Java treats every answer to it as success.
-    pub(in crate::servicebus) fn lost_work(&mut self, txn_id: &Bytes, error: Error) {
+    pub(in crate::servicebus) fn transfer_refused(&mut self, txn_id: &Bytes, error: Error) {
         let reason = error.description.unwrap_or(error.condition);
         self.fail_transaction(txn_id, &Fault::Argument(reason.to_string()));
     }

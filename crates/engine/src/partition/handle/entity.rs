@@ -5,7 +5,8 @@ use crate::event::Event;
 use crate::{Effect, End, QueueId, Refusal, Reply, RequestId};
 
 impl Step<'_> {
-    pub(in crate::partition) fn end_when_asked(&mut self, request: Option<RequestId>) {
+    /// Ends the entity because an administrator deleted it.
+    pub(in crate::partition) fn end_on_request(&mut self, request: Option<RequestId>) {
         self.end_entity(End::Asked);
         self.reply(request, Reply::Done(Ok(())));
     }

@@ -12,7 +12,7 @@ impl Step<'_> {
     /// Ignored if the receiver is not open: its opening was refused.
     pub(in crate::partition) fn select(&mut self, receiver: ReceiverId) {
         let state = self.state();
-        let Some(queue) = state.home(receiver) else { return };
+        let Some(queue) = state.source_of(receiver) else { return };
         let Some(open) = queue.receivers.get(receiver) else { return };
         let has_session = queue.sessions.is_some() && open.options.source.sub_queue == SubQueue::Main;
         if !has_session && !state.is_forwarder(receiver) {

@@ -15,7 +15,7 @@ impl Step<'_> {
     }
 
     fn try_renew_session_lock(&mut self, receiver: ReceiverId) -> Result<Timestamp, Refusal> {
-        let queue = self.state().home(receiver).ok_or(Refusal::SessionLockLost)?.id;
+        let queue = self.state().source_of(receiver).ok_or(Refusal::SessionLockLost)?.id;
         let session = self.session_held_by(queue, receiver)?;
         let until = self.now.plus_ms(self.policy(queue).lock_duration_ms);
         self.emit(Event::SessionRenewed { queue, session, until });

@@ -80,7 +80,7 @@ impl Step<'_> {
 
     /// The queue and session that a receiver holds.
     fn held_session(&self, receiver: ReceiverId) -> Result<(QueueId, SessionId), Refusal> {
-        let queue = self.state().home(receiver).ok_or(Refusal::SessionLockLost)?.id;
+        let queue = self.state().source_of(receiver).ok_or(Refusal::SessionLockLost)?.id;
         Ok((queue, self.session_held_by(queue, receiver)?))
     }
 }

@@ -48,7 +48,7 @@ impl Step<'_> {
 
     /// Releases the session of a receiver that is about to be closed. A receiver waiting for a session is closed by this.
     pub(in crate::partition) fn leave_session(&mut self, receiver: ReceiverId) {
-        let Some(queue) = self.state().home(receiver).map(|queue| queue.id) else { return };
+        let Some(queue) = self.state().source_of(receiver).map(|queue| queue.id) else { return };
         let Some(sessions) = self.sessions(queue) else { return };
         if sessions.waiters.get(receiver).is_some() {
             self.stop_waiting(queue, receiver, Refusal::ReceiverNotFound);

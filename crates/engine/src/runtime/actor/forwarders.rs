@@ -1,12 +1,11 @@
 //! The forwarders of a partition: one task for each queue or dead-letter queue that forwards.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
 use super::{Actor, CatchUp};
-use crate::runtime::forwarder::Forwarder;
+use crate::runtime::forwarder::{Forwarder, Source};
 use crate::{QueueId, QueuePath, SubQueue};
 
 /// Each forwarder receives the name of its target through a channel and ends when the channel is closed.
@@ -54,15 +53,11 @@ impl Actor {
         }
     }
 
-    fn start_forwarder(&self, source: QueuePath, target: Box<str>) -> ForwarderHandle {
-        let (target, told) = watch::channel(target);
-        let (requests, pending) = mpsc::unbounded_channel();
-        let name = self.name_of(source.queue);
-        let handle = self.owned.handle.clone();
-        let clock = Arc::clone(&self.shared.clock);
-        let ways = (self.shared.routes.clone(), self.shared.joint.clone());
-        let forwarder =
-            Forwarder::new(name, source, handle, (told, pending), ways, clock, self.shared.cache.process());
+    fn start_forwarder(&self, path: QueuePath, target: Box<str>) -> ForwarderHandle {
+        let (target, target_receiver) = watch::channel(target);
+        let (requests, request_receiver) = mpsc::unbounded_channel();
+        let source = Source { name: self.name_of(path.queue), path, handle: self.owned.handle.clone() };
+        let forwarder = Forwarder::new(source, target_receiver, request_receiver, &self.shared);
         tokio::spawn(forwarder.run());
         ForwarderHandle { target, requests }
     }

@@ -39,7 +39,7 @@ impl Actor {
     ///
     /// # Errors
     /// The state has to be read back from the store.
-    pub(super) async fn lend_if_asked(&mut self) -> Result<(), Error> {
+    pub(super) async fn lend_if_requested(&mut self) -> Result<(), Error> {
         let Some(request) = self.loan.take() else { return Ok(()) };
         let (back, returned) = oneshot::channel();
         let partition = self.owned.take_partition();
@@ -52,7 +52,7 @@ impl Actor {
         let gone = || Error::Stopped { reason: "the task of joint steps is gone".to_owned() };
         let Returned { partition, parts, is_broken } = returned.await.map_err(|_| gone())?;
         self.owned.partition = partition;
-        self.tenancy.look();
+        self.tenancy.check();
         let happened = !parts.is_empty();
         parts.into_iter().for_each(|part| self.take_over(part));
         if is_broken {

@@ -26,7 +26,7 @@ mod tally;
 mod tenancy;
 mod traces;
 mod turn;
-mod weight;
+mod write_estimate;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -50,9 +50,9 @@ use self::outgoing::Outgoing;
 use self::reads::Source;
 pub(super) use self::shared_counts::SharedCounts;
 use self::tally::Tallies;
-use self::tenancy::{Leave, Tenancy};
+use self::tenancy::{Permission, Tenancy};
 use self::traces::Traces;
-pub(super) use self::weight::{changed_bytes_allowed, check_weight, settlement_bytes};
+pub(super) use self::write_estimate::{changed_bytes_allowed, check_writes, settlement_bytes};
 use super::accessed::AccessedAt;
 use super::answer::Waiter;
 use super::body_cache::{BodyCache, CacheBudget};
@@ -287,7 +287,7 @@ impl Actor {
                     self.release_before_refusing();
                     break;
                 }
-                Wake::Work if self.check_set_back() => match self.lend_if_asked().await {
+                Wake::Work if self.check_set_back() => match self.lend_if_requested().await {
                     Ok(()) => {
                         if self.turn() {
                             tokio::task::yield_now().await;
@@ -365,10 +365,10 @@ impl Actor {
             return Poll::Ready(Wake::Lost);
         }
         match self.tenancy.poll(context, &self.shared.scope) {
-            Leave::Given => {}
-            Leave::Returned => work = true,
-            Leave::Denied => return Poll::Pending,
-            Leave::Lost => return Poll::Ready(Wake::Lost),
+            Permission::Granted => {}
+            Permission::Restored => work = true,
+            Permission::Withheld => return Poll::Pending,
+            Permission::Lost => return Poll::Ready(Wake::Lost),
         }
         work |= self.poll_loans(context);
         work |= self.catch_ups.take_unseen();

@@ -36,7 +36,7 @@ impl Actor {
             Effect::Examine { receiver, views } => self.route_examination(after, receiver, views),
             Effect::Drained { receiver } if self.may_leave(after) => self.drained(receiver),
             Effect::Drained { receiver } => self.lane.push_drained(after, receiver),
-            Effect::ReceiverClosed { receiver, refusal } => self.tell_closed(receiver, refusal),
+            Effect::ReceiverClosed { receiver, refusal } => self.notify_closed(receiver, refusal),
             Effect::Ended(end) => self.end(end),
         }
     }
@@ -103,8 +103,8 @@ impl Actor {
     /// Sends everything that depends only on durable commits, if the lease allows output.
     pub(super) fn release(&mut self) {
         let durable = self.note_durable();
-        if !self.tenancy.look() || self.tenancy.is_away() {
-            return self.hand_over();
+        if !self.tenancy.check() || self.tenancy.is_away() {
+            return self.send_outgoing();
         }
         while self.replies.front().is_some_and(|reply| reply.after <= durable) {
             if let Some(reply) = self.replies.pop_front() {
@@ -123,15 +123,15 @@ impl Actor {
         while let Some(browse) = self.browses.pop(durable) {
             self.answer_browse(browse);
         }
-        self.hand_over();
+        self.send_outgoing();
     }
 
     /// Sends the same before all waiting requests are refused. Without the right to send, only those replies are sent whose
     /// commit proves that the shard was ours: refused clients would repeat an operation that succeeded.
     pub(super) fn release_before_refusing(&mut self) {
-        if self.tenancy.look() {
+        if self.tenancy.check() {
             // Held-back replies were valid when they were decided and still are.
-            self.tenancy.forget();
+            self.tenancy.output_released();
             return self.release();
         }
         let durable = self.note_durable();
@@ -144,7 +144,7 @@ impl Actor {
         while let Some(browse) = self.browses.pop_taken(durable) {
             self.answer_browse(browse);
         }
-        self.hand_over();
+        self.send_outgoing();
     }
 
     fn answer(&mut self, waiter: &Waiter, response: Response) {
@@ -153,7 +153,7 @@ impl Actor {
 
     /// Sends the collected outputs. Receivers whose mailbox is closed are closed, and the messages in their deliveries are
     /// released.
-    fn hand_over(&mut self) {
+    fn send_outgoing(&mut self) {
         self.outgoing.send();
         for output in self.outgoing.take_undeliverable() {
             let Output::Delivery(delivery) = output else { continue };
@@ -220,7 +220,7 @@ impl Actor {
     }
 
     /// Notifies the owner of a receiver that the partition has already closed.
-    fn tell_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
+    fn notify_closed(&mut self, receiver: ReceiverId, refusal: Refusal) {
         if let Some(mailbox) = self.receivers.remove(&receiver) {
             self.outgoing.put(&mailbox, Output::ReceiverClosed { receiver, refusal });
         }

@@ -21,15 +21,15 @@ pub(super) struct Tenancy {
     waiting: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
 }
 
-/// The actor's permissions.
+/// What the actor may do at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Permission {
     /// All output is allowed.
-    Given,
-    /// Everything again: output that was held back may be sent.
-    Returned,
+    Granted,
+    /// The same again after a pause: output that was held back may be sent.
+    Restored,
     /// Nothing; the actor is woken when that changes.
-    Denied,
+    Withheld,
     /// Nothing any more: the shard is lost.
     Lost,
 }
@@ -40,7 +40,7 @@ impl Tenancy {
     }
 
     /// Checks whether output may be sent now. To be repeated after each await.
-    pub(super) fn look(&mut self) -> bool {
+    pub(super) fn check(&mut self) -> bool {
         let Some(port) = &self.port else { return true };
         let holds = port.holds();
         // The flag is reset only where held-back output is released.
@@ -59,17 +59,21 @@ impl Tenancy {
     }
 
     /// Resets the flag, because held-back output is released now.
-    pub(super) const fn forget(&mut self) {
+    pub(super) const fn output_released(&mut self) {
         self.is_away = false;
     }
 
     /// Returns the actor's present permissions.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, scope: &FailureScope) -> Leave {
-        let Some(port) = &self.port else { return Leave::Given };
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, scope: &FailureScope) -> Permission {
+        let Some(port) = &self.port else { return Permission::Granted };
         loop {
             if port.holds() {
                 self.waiting = None;
-                return if std::mem::take(&mut self.is_away) { Leave::Returned } else { Leave::Given };
+                return if std::mem::take(&mut self.is_away) {
+                    Permission::Restored
+                } else {
+                    Permission::Granted
+                };
             }
             self.is_away = true;
             let waiting = self.waiting.get_or_insert_with(|| {
@@ -81,10 +85,10 @@ impl Tenancy {
                     }
                 })
             });
-            let Poll::Ready(is_lost) = waiting.as_mut().poll(context) else { return Leave::Denied };
+            let Poll::Ready(is_lost) = waiting.as_mut().poll(context) else { return Permission::Withheld };
             self.waiting = None;
             if is_lost {
-                return Leave::Lost;
+                return Permission::Lost;
             }
             // The right may be away again.
         }

@@ -7,7 +7,7 @@ use super::limits::{BATCH_BYTES_MAX, MEMORY_LOOK_MS, TURN_EVENTS_MAX, TURN_REQUE
 use super::reads::Allowance;
 use super::tally::Cause;
 use super::traces::Names;
-use super::weight::check_weight;
+use super::write_estimate::check_writes;
 use super::{Actor, OwnedPartition};
 use crate::command::{Descriptor, Link};
 use crate::partition::persist;
@@ -27,7 +27,7 @@ struct TurnContext {
 impl Actor {
     /// Processes all waiting work within the limits of one turn; true if the actor should yield to other tasks.
     pub(super) fn turn(&mut self) -> bool {
-        self.tenancy.look();
+        self.tenancy.check();
         let context = TurnContext { now: self.now, shortage: self.note_shortage() };
         self.take_buffers();
         self.visits = 0;
@@ -179,8 +179,8 @@ impl Actor {
     fn admit_at_once(&mut self, context: &TurnContext, request: Request) {
         let described = request.command.describe();
         let answer = described.answer;
-        let weight = match self.check(context, &described) {
-            Ok(weight) => weight,
+        let own_bytes = match self.check(context, &described) {
+            Ok(own_bytes) => own_bytes,
             Err(refusal) => {
                 let attempt = self.traces.begin(&request.command);
                 let OwnedPartition { name, partition, .. } = &self.owned;
@@ -190,10 +190,10 @@ impl Actor {
             }
         };
         let batch_bytes_max = self.limits.batch_bytes_max.min(BATCH_BYTES_MAX);
-        if self.batch_bytes > 0 && self.batch_bytes.saturating_add(weight) > batch_bytes_max {
+        if self.batch_bytes > 0 && self.batch_bytes.saturating_add(own_bytes) > batch_bytes_max {
             self.flush();
         }
-        self.batch_bytes = self.batch_bytes.saturating_add(weight);
+        self.batch_bytes = self.batch_bytes.saturating_add(own_bytes);
         self.note_access(&described);
         match described.link {
             Link::Opens(receiver) | Link::Watches(receiver) => {
@@ -221,8 +221,8 @@ impl Actor {
             return Err(Refusal::Unavailable);
         }
         let partition = &self.owned.partition;
-        let weight = check_weight(partition, context.now, command, context.shortage, self.limits)?;
-        Ok(weight.own)
+        let estimate = check_writes(partition, context.now, command, context.shortage, self.limits)?;
+        Ok(estimate.own_bytes)
     }
 
     fn handle(&mut self, context: &TurnContext, request: Option<RequestId>, command: Command) {

@@ -43,9 +43,31 @@ pub(in crate::runtime) async fn load(
     spawner: &Arc<Spawner>,
     directory: &Directory,
 ) -> Result<Loaded, StartError> {
+    let (mut loaded, found) = read_catalogue(spawner, directory).await?;
     let shared = &spawner.shared;
-    let shard = &*shared.shard;
-    let Page { entries, damaged, .. } = catalogue_page(shared).await?;
+    let (now, set_backs) = shared.clock.reading();
+    let credible = match shared.clock.returns_to_the_present() {
+        true => Credible::until(now),
+        false => loaded.set_back.credible(now),
+    };
+    let reading = Reading { credible, set_backs: set_backs.count };
+    for some in found.chunks(PARTITIONS_AT_A_TIME) {
+        let requested: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(&*shared.shard, *id)).collect();
+        for ((id, record), pages) in some.iter().zip(requested) {
+            let (entity, latest) = restore_entity(spawner, *id, record, reading, pages).await?;
+            loaded.latest = loaded.latest.max(latest);
+            directory.insert(name_key(&record.name), Arc::new(entity));
+        }
+    }
+    Ok(loaded)
+}
+
+/// Reads the catalogue; returns its readable entities beside its other data. Damaged records are recorded.
+async fn read_catalogue(
+    spawner: &Arc<Spawner>,
+    directory: &Directory,
+) -> Result<(Loaded, Vec<(PartitionId, EntityRecord)>), StartError> {
+    let Page { entries, damaged, .. } = catalogue_page(&spawner.shared).await?;
     let mut loaded = Loaded {
         next_partition: PartitionId(CATALOGUE.0 + 1),
         is_damaged: false,
@@ -72,21 +94,7 @@ pub(in crate::runtime) async fn load(
         let guess = guess.filter(|_| matches!(CatalogueSubject::of(number), CatalogueSubject::Entity(_)));
         set_aside(spawner, directory, number, guess, error.into());
     }
-    let (now, set_backs) = shared.clock.reading();
-    let credible = match shared.clock.returns_to_the_present() {
-        true => Credible::until(now),
-        false => loaded.set_back.credible(now),
-    };
-    let reading = Reading { credible, set_backs: set_backs.count };
-    for some in found.chunks(PARTITIONS_AT_A_TIME) {
-        let asked: Vec<_> = some.iter().map(|(id, _)| FirstPages::ask(shard, *id)).collect();
-        for ((id, record), pages) in some.iter().zip(asked) {
-            let (entity, latest) = restore_entity(spawner, *id, record, reading, pages).await?;
-            loaded.latest = loaded.latest.max(latest);
-            directory.insert(name_key(&record.name), Arc::new(entity));
-        }
-    }
-    Ok(loaded)
+    Ok((loaded, found))
 }
 
 /// Reads the whole catalogue as one page.

@@ -4,7 +4,7 @@
 //! It reads like a receiver, a bounded number of messages ahead, and moves each message by a joint step: the target stores
 //! it and the source completes it, both or neither. So a message is always in exactly one of the two entities, and a
 //! forwarder that has lost its lock moves nothing. One batch is under way at a time, which keeps the order. `refused`
-//! handles messages that the target refuses, `route` finds the target, `transfer` builds the message for it.
+//! handles messages that the target refuses, `route` finds the target, `transfer` builds the joint step.
 
 mod refused;
 mod route;
@@ -13,17 +13,16 @@ mod transfer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use peeklock_budget::{Budget, Owner, Share};
-use smallvec::SmallVec;
+use peeklock_budget::{Owner, Share};
 use tokio::sync::{mpsc, watch};
 
 pub(super) use self::refused::{FORWARDING_REASONS, why_undeliverable};
 use self::refused::{RefusalOutcome, Unreachable, outcome, too_many_hops};
 pub use self::route::ReadRuleProperties;
 pub(super) use self::route::Routes;
-use super::actor::{CatchUp, CaughtUp};
-use super::joint::{JointSteps, Unit, UnitFailure, UnitOutcome, UnitStep};
-use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
+use super::actor::{CatchUp, CaughtUp, Shared};
+use super::joint::{JointSteps, Unit, UnitFailure, UnitOutcome};
+use super::{Clock, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
     Command, CreditLimit, Delivery, HOPS_MAX, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
     Settlement, SubQueue,
@@ -71,6 +70,16 @@ pub(super) struct Forwarder {
     pause_ms: u64,
 }
 
+/// The queue whose messages are forwarded.
+pub(super) struct Source {
+    /// Name of the entity or subscription.
+    pub(super) name: String,
+    /// The queue or dead-letter queue.
+    pub(super) path: QueuePath,
+    /// Its partition.
+    pub(super) handle: PartitionHandle,
+}
+
 /// Index of the step for the target in a unit.
 const TARGET_STEP: usize = 0;
 
@@ -87,26 +96,24 @@ enum Stop {
 
 impl Forwarder {
     pub(super) fn new(
-        name: String,
-        source: QueuePath,
-        handle: PartitionHandle,
-        (target, requests): (watch::Receiver<Box<str>>, mpsc::UnboundedReceiver<CatchUp>),
-        (routes, joint): (Routes, JointSteps),
-        clock: Arc<dyn Clock>,
-        budget: &Budget,
+        source: Source,
+        target: watch::Receiver<Box<str>>,
+        requests: mpsc::UnboundedReceiver<CatchUp>,
+        shared: &Shared,
     ) -> Self {
         let (mailbox, outputs) = Mailbox::new();
+        let Source { name, path, handle } = source;
         Self {
             name: name.into(),
-            source,
+            source: path,
             handle,
             target,
             requests,
             pending: Vec::new(),
             has_worked: false,
-            routes,
-            joint,
-            clock,
+            routes: shared.routes.clone(),
+            joint: shared.joint.clone(),
+            clock: Arc::clone(&shared.clock),
             mailbox,
             outputs,
             receiver: ReceiverId(0),
@@ -114,7 +121,7 @@ impl Forwarder {
             closed: true,
             waiting: VecDeque::new(),
             held_bytes: 0,
-            share: budget.share(Owner::Forwarding),
+            share: shared.cache.process().share(Owner::Forwarding),
             last_tag: 0,
             pause_ms: *PAUSE_MS.start(),
         }
@@ -217,7 +224,7 @@ impl Forwarder {
             stop = stop.and(self.settle(&delivery, outcome));
         }
         if !going.is_empty() {
-            stop = stop.and(self.hand_over(&name, going).await);
+            stop = stop.and(self.move_to_target(&name, going).await);
         }
         self.report();
         if stop.is_ok() {
@@ -247,7 +254,8 @@ impl Forwarder {
         batch
     }
 
-    async fn hand_over(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
+    /// Moves a batch to the target, and settles the messages that it refuses.
+    async fn move_to_target(&mut self, name: &str, batch: Vec<Delivery>) -> Result<(), Stop> {
         let Some(target) = self.routes.find(name) else {
             let outcomes =
                 batch.iter().map(|delivery| self.settle(delivery, Unreachable::Missing.outcome(name)));
@@ -258,17 +266,6 @@ impl Forwarder {
         let outcomes = self.joint.carry_out(units).await.ok_or(Stop::Over)?;
         self.put_back(batch.split_off(outcomes.len().min(batch.len())));
         self.conclude(name, &batch, outcomes)
-    }
-
-    /// The unit that stores a message in the target and completes it in the source.
-    fn unit(&self, delivery: &Delivery, target: &EntityRef) -> Option<Unit> {
-        let messages = SmallVec::from_iter([self.transfer(delivery, &target.options)?]);
-        let tokens = SmallVec::from_iter([delivery.message.lock.as_ref()?.token]);
-        let complete = Command::Settle { queue: self.source.queue, tokens, settlement: Settlement::Complete };
-        let step =
-            |entity: &PartitionHandle, command| UnitStep { entity: entity.clone(), command, via: None };
-        let arrive = step(&target.partition, Command::Send { messages });
-        Some(Unit { steps: SmallVec::from_buf([arrive, step(&self.handle, complete)]) })
     }
 
     /// Settles the messages that were not moved.

@@ -153,7 +153,7 @@ async fn borrow_all(jobs: &[Job]) -> (Vec<Result<Participant, Refusal>>, Places)
             Some(receiver) => receiver.await.ok(),
             None => None,
         };
-        all.push(lent.map(Participant::new).ok_or_else(|| entity.why_gone()));
+        all.push(lent.map(Participant::new).ok_or_else(|| entity.refusal_when_gone()));
     }
     (all, places)
 }

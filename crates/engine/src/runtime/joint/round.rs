@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use super::{Lent, Part, Returned, Unit, UnitFailure, UnitOutcome};
 use crate::partition::{Outputs, persist, touch};
 use crate::runtime::actor::{
-    BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_VISITS_MAX, changed_bytes_allowed, check_weight,
+    BATCH_BYTES_MAX, TURN_EVENTS_MAX, TURN_VISITS_MAX, changed_bytes_allowed, check_writes,
 };
 use crate::runtime::forwarder;
 use crate::runtime::growth::Shortage;
@@ -67,12 +67,12 @@ struct Step {
     via: Option<usize>,
 }
 
-/// The estimated size of a unit's writes, in bytes.
-struct UnitWeight {
+/// The estimated size of a unit's writes.
+struct UnitEstimate {
     /// Without copies of topics' messages: their size is known when they are made.
-    own: usize,
-    /// At most, with all copies and what actions change in them.
-    most: usize,
+    own_bytes: usize,
+    /// At most, with all copies and the parts of them that actions change.
+    bytes_max: usize,
 }
 
 /// See the module.
@@ -156,14 +156,17 @@ impl<'a> Round<'a> {
 
     /// Checks whether every partition can carry out its steps.
     fn prepare(&mut self, steps: &[Step]) -> UnitOutcome {
-        let UnitWeight { own, most } = self.weigh(steps)?;
+        let UnitEstimate { own_bytes, bytes_max } = self.estimate(steps)?;
         let limit = self.limits.batch_bytes_max;
-        if most > limit {
-            let text = format!("The transaction would write {most} bytes at once; the limit is {limit}.");
+        if bytes_max > limit {
+            let text =
+                format!("The transaction would write {bytes_max} bytes at once; the limit is {limit}.");
             return Err(UnitFailure { step: 0, refusal: Refusal::InvalidArgument(text) });
         }
         let is_beyond = |bytes, max| self.batch_bytes.saturating_add(bytes) > max;
-        if self.batch_bytes > 0 && (is_beyond(own, limit.min(BATCH_BYTES_MAX)) || is_beyond(most, limit)) {
+        if self.batch_bytes > 0
+            && (is_beyond(own_bytes, limit.min(BATCH_BYTES_MAX)) || is_beyond(bytes_max, limit))
+        {
             self.flush();
         }
         for (place, participant) in self.participants.iter_mut().enumerate() {
@@ -175,30 +178,31 @@ impl<'a> Round<'a> {
                 .prepare(lent.now, self.random, commands, outputs)
                 .map_err(|(step, refusal)| UnitFailure { step, refusal })?;
         }
-        self.batch_bytes = self.batch_bytes.saturating_add(own);
+        self.batch_bytes = self.batch_bytes.saturating_add(own_bytes);
         Ok(())
     }
 
     /// The estimated size of the steps' writes.
-    fn weigh(&self, steps: &[Step]) -> Result<UnitWeight, UnitFailure> {
+    fn estimate(&self, steps: &[Step]) -> Result<UnitEstimate, UnitFailure> {
         let (mut own, mut copies, mut changed) = (0_usize, 0_usize, 0);
         for (step, Step { place, command, .. }) in steps.iter().enumerate() {
-            let weight = match self.participants.get(*place) {
+            let estimated = match self.participants.get(*place) {
                 Some(Ok(Participant { lent, .. })) => {
                     let Lent { partition, now, .. } = lent;
                     let described = command.describe();
-                    check_weight(partition, *now, &described, self.shortage, self.limits)
-                        .map(|weight| (weight, partition.rewritten_bytes(*now, command)))
+                    check_writes(partition, *now, &described, self.shortage, self.limits)
+                        .map(|estimate| (estimate, partition.rewritten_bytes(*now, command)))
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 None => Err(Refusal::Unavailable),
             };
-            let (weight, rewritten) = weight.map_err(|refusal| UnitFailure { step, refusal })?;
-            own = own.saturating_add(weight.own).saturating_add(rewritten);
-            copies = copies.saturating_add(weight.copies);
-            changed = weight.changed.max(changed);
+            let (estimate, rewritten) = estimated.map_err(|refusal| UnitFailure { step, refusal })?;
+            own = own.saturating_add(estimate.own_bytes).saturating_add(rewritten);
+            copies = copies.saturating_add(estimate.copies_bytes);
+            changed = estimate.changed_bytes.max(changed);
         }
-        Ok(UnitWeight { own, most: own.saturating_add(copies).saturating_add(changed) })
+        let bytes_max = own.saturating_add(copies).saturating_add(changed);
+        Ok(UnitEstimate { own_bytes: own, bytes_max })
     }
 
     /// Carries out prepared steps.

@@ -116,7 +116,7 @@ impl Trace for Message {
 
 impl Message {
     fn encode(&self, span: &Span<'_>) -> EncodedSpan {
-        let (operation, _) = words(span.operation);
+        let (operation, _) = names(span.operation);
         let has_parent = self.parent.is_valid();
         let remote = if has_parent { SpanFlags::ContextIsRemoteMask as u32 } else { 0 };
         let parent_span_id = self.parent.span_id();
@@ -139,7 +139,7 @@ impl Message {
     }
 
     fn attributes(&self, span: &Span<'_>) -> Vec<KeyValue> {
-        let (operation, kind) = words(span.operation);
+        let (operation, kind) = names(span.operation);
         let mut attributes = vec![
             attribute("messaging.system", "servicebus".to_owned()),
             attribute("messaging.destination.name", span.entity.to_owned()),
@@ -184,7 +184,7 @@ fn key_value(key: &str, value: any_value::Value) -> KeyValue {
 }
 
 /// The name of an operation, and its type in the semantic conventions.
-const fn words(operation: Operation) -> (&'static str, &'static str) {
+const fn names(operation: Operation) -> (&'static str, &'static str) {
     match operation {
         Operation::Publish => ("publish", "send"),
         Operation::Deliver => ("deliver", "receive"),

@@ -11,16 +11,51 @@ use super::super::filesystem::File;
 use super::super::format::{FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::super::manifest::{Listed, Manifest, Seal};
 use super::super::segments::{Ranks, SegmentFile};
-use super::{Damage, DamageKind, of_error};
+use super::{Damage, DamageKind, Place, of_error};
 use crate::Error;
 
-pub(super) fn holds_segments(directory: &Directory) -> Result<bool, Error> {
+/// A manifest to begin with, and the doubts about it.
+pub(super) struct ManifestFound {
+    pub(super) manifest: Manifest,
+    /// The damage of the manifest's file.
+    pub(super) damage: Option<Damage>,
+    /// See [`super::Survey::last_doubt`].
+    pub(super) last_doubt: Option<Place>,
+}
+
+/// Reads the manifest. If it is damaged or missing, its unverified contents are used where the segments agree with them,
+/// otherwise a guess from the segments. `None` for a directory without a store.
+pub(super) fn find_manifest(directory: &Directory) -> Result<Option<ManifestFound>, Error> {
+    let loaded = match Manifest::load(directory) {
+        Ok(None) if !holds_segments(directory)? => return Ok(None),
+        Ok(None) => {
+            let reason = "the file is missing, although segments are there";
+            Err(corrupt(&directory.manifest_path(), 0, reason))
+        }
+        Ok(Some(manifest)) => Ok(manifest),
+        Err(error @ Error::Corrupt { .. }) => Err(error),
+        Err(error) => return Err(error),
+    };
+    refuse_later(directory)?;
+    let damage = match loaded {
+        Ok(manifest) => return Ok(Some(ManifestFound { manifest, damage: None, last_doubt: None })),
+        Err(error) => of_error(error, DamageKind::Manifest),
+    };
+    Ok(Some(match Manifest::load_unverified(directory) {
+        Some(manifest) if is_plausible(directory, &manifest)? => {
+            ManifestFound { manifest, damage, last_doubt: None }
+        }
+        _ => ManifestFound { manifest: guess(directory)?, damage, last_doubt: Some((usize::MAX, 0)) },
+    }))
+}
+
+fn holds_segments(directory: &Directory) -> Result<bool, Error> {
     Ok(directory.names()?.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))))
 }
 
 /// Reconstructs the list of segments from their first frames. A copy made by the cleaner does not record which segments
 /// it replaced; copies are placed first, so that later removals still apply.
-pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
+fn guess(directory: &Directory) -> Result<Manifest, Error> {
     let mut found = Vec::new();
     let mut next_id = 1;
     for name in directory.names()? {
@@ -53,7 +88,7 @@ pub(super) fn guess(directory: &Directory) -> Result<Manifest, Error> {
 }
 
 /// Refuses a directory with segments of a later version, which would all look damaged to this one.
-pub(super) fn refuse_later(directory: &Directory) -> Result<(), Error> {
+fn refuse_later(directory: &Directory) -> Result<(), Error> {
     for name in directory.names()? {
         let Name::Segment(id) = name else { continue };
         let path = directory.segment_path(id);
@@ -154,7 +189,7 @@ fn check_file(file: &dyn File, path: &Path, listed: &Listed) -> Result<Option<Da
 }
 
 /// Whether a manifest with a wrong checksum matches the existing segments.
-pub(super) fn is_plausible(directory: &Directory, manifest: &Manifest) -> Result<bool, Error> {
+fn is_plausible(directory: &Directory, manifest: &Manifest) -> Result<bool, Error> {
     let mut rank = 0;
     let descriptors = Descriptors::new(Arc::clone(&directory.filesystem));
     for listed in &manifest.segments {

@@ -12,13 +12,13 @@ use crate::runtime::growth::{Shortage, check_growth};
 use crate::{DELETE_COUNT_MAX, MessageAction, NewMessage, Refusal, Settlement, Timestamp};
 
 /// An upper estimate of a command's writes in bytes, without copies of a topic's messages.
-pub(super) fn weight(writes: Writes<'_>) -> usize {
+fn own_bytes(writes: Writes<'_>) -> usize {
     match writes {
         Writes::Nothing => 0,
         Writes::Messages { messages, why } => {
             let why_bytes = why.map_or(0, dead_letter_bytes);
-            let weight = |message| message_weight(message).saturating_add(why_bytes);
-            messages.iter().map(weight).fold(0, usize::saturating_add)
+            let bytes = |message| message_bytes(message).saturating_add(why_bytes);
+            messages.iter().map(bytes).fold(0, usize::saturating_add)
         }
         Writes::Settled { count, settlement } => {
             count.saturating_mul(RECORD_BYTES_ESTIMATE + settlement_bytes(settlement))
@@ -39,45 +39,45 @@ pub(super) fn weight(writes: Writes<'_>) -> usize {
 
 /// Upper estimates of a command's writes, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::runtime) struct Weight {
+pub(in crate::runtime) struct WriteEstimate {
     /// The writes without copies of a topic's messages.
-    pub(in crate::runtime) own: usize,
+    pub(in crate::runtime) own_bytes: usize,
     /// Copies of a topic's messages, without what an action changes.
-    pub(in crate::runtime) copies: usize,
+    pub(in crate::runtime) copies_bytes: usize,
     /// The allowance for the parts of copies that an action changes. Commands that are carried out together share one.
-    pub(in crate::runtime) changed: usize,
+    pub(in crate::runtime) changed_bytes: usize,
 }
 
-impl Weight {
-    const fn total(self) -> usize {
-        self.own.saturating_add(self.copies).saturating_add(self.changed)
+impl WriteEstimate {
+    const fn total_bytes(self) -> usize {
+        self.own_bytes.saturating_add(self.copies_bytes).saturating_add(self.changed_bytes)
     }
 }
 
 /// Checks whether the store can accept a command's writes; returns their estimated size.
-pub(in crate::runtime) fn check_weight(
+pub(in crate::runtime) fn check_writes(
     partition: &Partition,
     now: Timestamp,
     command: &Descriptor<'_>,
     shortage: Option<Shortage>,
     limits: Limits,
-) -> Result<Weight, Refusal> {
+) -> Result<WriteEstimate, Refusal> {
     let limit = limits.batch_bytes_max;
     check_growth(partition, command, shortage)?;
     let writes = command.writes;
-    let estimate = full_weight(partition, now, writes, limit);
-    let weight = estimate.total();
+    let estimate = estimate_writes(partition, now, writes, limit);
+    let total = estimate.total_bytes();
     if let Some(largest) = largest_content(writes) {
         let too_large =
             |size, limit| Refusal::MessageTooLarge { size_bytes: size as u64, limit_bytes: limit as u64 };
         if largest > limits.value_bytes_max {
             return Err(too_large(largest, limits.value_bytes_max));
         }
-        if weight > limit {
-            return Err(too_large(weight, limit));
+        if total > limit {
+            return Err(too_large(total, limit));
         }
-    } else if weight > limit {
-        let text = format!("The request would write {weight} bytes at once; the limit is {limit}.");
+    } else if total > limit {
+        let text = format!("The request would write {total} bytes at once; the limit is {limit}.");
         return Err(Refusal::InvalidArgument(text));
     }
     Ok(estimate)
@@ -93,15 +93,15 @@ fn largest_content(writes: Writes<'_>) -> Option<usize> {
     }
 }
 
-fn message_weight(message: &NewMessage) -> usize {
+fn message_bytes(message: &NewMessage) -> usize {
     // The properties of a scheduled message that rules see are stored decoded beside its body.
     let scheduled = message.scheduled_enqueue_time.and(message.rule_properties.as_ref());
     let property_bytes = scheduled.map_or(0, |_| message.content.len());
-    message.content.len() + property_bytes + own_bytes(message) + RECORD_BYTES_ESTIMATE
+    message.content.len() + property_bytes + variable_bytes(message) + RECORD_BYTES_ESTIMATE
 }
 
-/// The message's variable record parts, in bytes.
-fn own_bytes(message: &NewMessage) -> usize {
+/// The size of the variable parts of the message's record, in bytes.
+fn variable_bytes(message: &NewMessage) -> usize {
     let along = message.origin.as_ref().map_or(0, |origin| {
         let modified = origin.modified.as_ref().map_or(0, |modified| properties_bytes(modified));
         let changes = origin.changes.as_ref().map_or(0, |changes| changes_bytes(changes));
@@ -113,22 +113,27 @@ fn own_bytes(message: &NewMessage) -> usize {
 
 /// The estimate of a command's writes with the copies of a topic's messages. First assumes the maximum number of copies; only
 /// if that exceeds the limit are the rules evaluated in advance, which costs as much as publishing.
-fn full_weight(partition: &Partition, now: Timestamp, writes: Writes<'_>, limit_bytes: usize) -> Weight {
-    let mut estimate = Weight { own: weight(writes), copies: 0, changed: 0 };
+fn estimate_writes(
+    partition: &Partition,
+    now: Timestamp,
+    writes: Writes<'_>,
+    limit_bytes: usize,
+) -> WriteEstimate {
+    let mut estimate = WriteEstimate { own_bytes: own_bytes(writes), copies_bytes: 0, changed_bytes: 0 };
     let copies_max = partition.copies_max();
     let Writes::Messages { messages, why: None } = writes else { return estimate };
     if copies_max == 0 {
         return estimate;
     }
-    let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + own_bytes(message);
-    estimate.changed = partition.changed_bytes_max().min(changed_bytes_allowed(limit_bytes));
+    let record_bytes = |message: &NewMessage| COPY_BYTES_MAX_ESTIMATE + variable_bytes(message);
+    estimate.changed_bytes = partition.changed_bytes_max().min(changed_bytes_allowed(limit_bytes));
     let most = messages.iter().map(|message| record_bytes(message).saturating_mul(copies_max));
-    estimate.copies = most.fold(0, usize::saturating_add);
-    if estimate.total() > limit_bytes {
+    estimate.copies_bytes = most.fold(0, usize::saturating_add);
+    if estimate.total_bytes() > limit_bytes {
         let copies = messages.iter().enumerate().map(|(index, message)| {
             partition.count_copies(now, index, message).saturating_mul(record_bytes(message))
         });
-        estimate.copies = copies.fold(0, usize::saturating_add);
+        estimate.copies_bytes = copies.fold(0, usize::saturating_add);
     }
     estimate
 }
