@@ -61,6 +61,7 @@ def test_messages_are_sent_locked_and_completed(rest, queues, topics):
         assert (locked.status, locked.body, locked.headers["Content-Type"]) == (201, b"hello", "text/plain")
         broker = locked.broker
         assert (broker["Label"], broker["DeliveryCount"], broker["State"]) == ("greeting", 1, "Active")
+        assert broker["TimeToLive"] == pytest.approx(922337203685.47754), "of a message without one, as recorded"
         # Only a topic's copy had an earlier number.
         assert (broker["SequenceNumber"], broker["EnqueuedSequenceNumber"]) == (1, 0 if source == target else 1)
         assert locked.location.endswith(f"/messages/1/{broker['LockToken']}")
