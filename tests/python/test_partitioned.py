@@ -214,7 +214,7 @@ def test_where_duplicates_are_detected_a_message_needs_a_key(daemon, queues):
     rest, queue = Rest(daemon), queues.take("partitioned_duplicates")
     words = b"Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
     refused = rest.send(queue, b"x")
-    assert refused.status == 400 and words in refused.body
+    assert refused.status == 405 and words in refused.body
     assert rest.send(queue, b"x", {"MessageId": "m"}).status == 201
     assert rest.send(queue, b"x", {"PartitionKey": "1"}).status == 201
 
@@ -297,7 +297,7 @@ def test_over_http_the_number_is_the_same(daemon, queues):
     assert rest.at("DELETE", locked.location).status == 200
     batch = [{"Body": "a", "BrokerProperties": {"PartitionKey": key}} for key in ("1", "2")]
     refused = rest.send_batch(queue, batch)
-    assert refused.status == 400 and b"Batching brokered messages with distinct" in refused.body
+    assert refused.status == 405 and b"Batching brokered messages with distinct" in refused.body
 
 
 async def test_entities_created_by_administration_are_partitioned(bus, daemon):

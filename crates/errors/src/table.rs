@@ -126,6 +126,10 @@ table! {
     // A trace of the service of June 2026; N: InvalidOperationException.
     NotAllowed "the entity or message does not support the operation"
         amqp(NOT_ALLOWED, 400), http(400, 40000), FINAL;
+    // Observed with a message without session id (azure-sdk-for-python 738), and with a receive from a queue that requires
+    // sessions (azure-sdk-for-php 1024).
+    OperationNotAllowed "the entity does not support the operation on messages"
+        NO_AMQP, http(405, NO_SUB_CODE), FINAL;
     // P, J, N: NotSupportedException and similar ones; 501 for unknown operations of `$management`.
     NotImplemented "the operation or feature does not exist"
         amqp(NOT_IMPLEMENTED, 501), NO_HTTP, FINAL;

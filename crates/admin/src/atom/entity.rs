@@ -179,11 +179,11 @@ fn check_sizes<O: OptionSet>(options: &O, current: Option<&O>, limits: &Limits) 
     Ok(())
 }
 
-/// The service's own wording of the refusal.
+/// In the words of the service (azure-sdk-for-js 10984).
 fn check_express<O: OptionSet>(options: &O) -> Result<(), Error> {
     if options.is_express_with_duplicate_detection() {
         return Err(Error::bad_request(
-            "The property 'EnableExpress' (DelayedPersistence) and the property 'RequiresDuplicateDetection' can't both be true.",
+            "Both DelayedPersistence property and RequiresDuplicateDetection property cannot be enabled together.",
         ));
     }
     Ok(())

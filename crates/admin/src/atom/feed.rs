@@ -27,20 +27,23 @@ pub(super) struct Page<T> {
     pub(super) next_skip: Option<usize>,
 }
 
-/// Writes an entry whose content is written by `content`.
+/// Writes an entry whose content is written by `content`. Only queues, topics and the namespace have an author, and the
+/// times are whole seconds (recordings of Python and .NET).
 pub(super) fn entry(
     document: &mut Document,
     session: &Session<'_>,
     entry: &Entry<'_>,
     content: impl FnOnce(&mut Document),
 ) {
-    let url = url(session, entry.target, None);
+    let url = entry_url(session, entry.target);
     document.element("entry", &[("xmlns", ATOM)], |document| {
         document.text("id", &url);
         document.attributed_text("title", &[("type", "text")], entry.title);
-        document.text("published", &instant::text(entry.times.created_at));
-        document.text("updated", &instant::text(entry.times.updated_at));
-        document.element("author", &[], |document| document.text("name", namespace_name(session)));
+        document.text("published", &instant::seconds_text(entry.times.created_at));
+        document.text("updated", &instant::seconds_text(entry.times.updated_at));
+        if !matches!(entry.target, Target::Subscription(..) | Target::Rule(..)) {
+            document.element("author", &[], |document| document.text("name", namespace_name(session)));
+        }
         document.attributed_text("link", &[("rel", "self"), ("href", &url)], "");
         document.element("content", &[("type", "application/xml")], content);
     });
@@ -61,7 +64,7 @@ pub(super) fn feed<T>(
     document.element("feed", &[("xmlns", ATOM)], |document| {
         document.attributed_text("title", &[("type", "text")], title);
         document.text("id", &this);
-        document.text("updated", &instant::text(session.entity_now()));
+        document.text("updated", &instant::seconds_text(session.entity_now()));
         document.attributed_text("link", &[("rel", "self"), ("href", &this)], "");
         if let Some(skip) = page.next_skip {
             let next = url(session, target, Some(page_query(skip, session.call.top)));
@@ -84,6 +87,18 @@ pub(super) fn media_type(document: &[u8]) -> &'static str {
 
 fn page_query(skip: usize, top: usize) -> String {
     format!("$skip={skip}&$top={top}")
+}
+
+/// The URL of an entry. If the request names it alone, the URL has the request's query, otherwise only the version
+/// (recordings of Python and .NET).
+fn entry_url(session: &Session<'_>, target: &Target) -> String {
+    let Call { target: requested, host, spelling, path_and_query, .. } = session.call;
+    match path_and_query.split_once('?') {
+        Some((_, query)) if !query.is_empty() && target == requested => {
+            format!("https://{host}{}?{query}", target.url_path(spelling))
+        }
+        _ => url(session, target, None),
+    }
 }
 
 /// The URL of a resource as the service writes it: spelled like the request's, with the version that the request names,

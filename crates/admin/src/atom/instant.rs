@@ -19,6 +19,11 @@ pub(super) fn text(at: Timestamp) -> String {
     i64::try_from(at.0).map_or_else(|_| text_ms(i64::MAX), text_ms)
 }
 
+/// [`text`] in whole seconds, rounded down: `2026-11-20T18:00:00Z`.
+pub(super) fn seconds_text(at: Timestamp) -> String {
+    text(Timestamp(at.0 / 1_000 * 1_000))
+}
+
 /// [`text`] from milliseconds since 1970; times beyond the year 9999 are written as its end.
 pub(super) fn text_ms(at_ms: i64) -> String {
     let civil = EPOCH.checked_add(jiff::SignedDuration::from_millis(at_ms.clamp(FIRST_MS, LAST_MS)));
@@ -50,6 +55,7 @@ mod tests {
     fn instants_are_utc() {
         assert_eq!(text(Timestamp(0)), "1970-01-01T00:00:00Z");
         assert_eq!(text(Timestamp(1_500)), "1970-01-01T00:00:01.5Z");
+        assert_eq!(seconds_text(Timestamp(1_999)), "1970-01-01T00:00:01Z");
         assert_eq!(text(Timestamp::NEVER), "9999-12-31T23:59:59.999Z");
         assert_eq!(parse_ms("1970-01-01T00:00:01.5Z"), Some(1_500));
         assert_eq!(parse_ms("1970-01-01T00:00:01"), Some(1_000));

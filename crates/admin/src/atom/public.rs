@@ -15,7 +15,7 @@ pub(super) fn feed(session: &Session<'_>) -> Document {
         let subtitle = "This is the list of publicly-listed services currently available.";
         document.attributed_text("subtitle", &[("type", "text")], subtitle);
         document.text("id", &format!("uuid:{};id=1", Uuid::new_v4()));
-        document.text("updated", &instant::text(session.entity_now()));
+        document.text("updated", &instant::seconds_text(session.entity_now()));
         document.text("generator", "Service Bus 1.1");
     });
     document

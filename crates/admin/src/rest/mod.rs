@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
 use peeklock_access::{Access, Denied, Grant};
 use peeklock_engine::{ReceiveMode, Settlement};
@@ -53,7 +55,13 @@ const UNUSED_BODY_BYTES_MAX: u64 = 4096;
 
 /// Carries an operation out.
 pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request) -> Response {
-    carry_out(admin, operation, request).await.unwrap_or_else(IntoResponse::into_response)
+    let methods = operation.verb.methods();
+    match carry_out(admin, operation, request).await.map_err(refusal::of_operation) {
+        Ok(response) => response,
+        // A response with this status names the methods of its path (RFC 9110, 15.5.6).
+        Err(error) if error.status == StatusCode::METHOD_NOT_ALLOWED => ([(ALLOW, methods)], error).into_response(),
+        Err(error) => error.into_response(),
+    }
 }
 
 async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Result<Response, Error> {

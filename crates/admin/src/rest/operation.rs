@@ -38,6 +38,15 @@ impl Verb {
     pub(super) fn right(&self) -> Right {
         if *self == Self::Send { Right::Send } else { Right::Listen }
     }
+
+    /// The methods that its path supports.
+    pub(super) const fn methods(&self) -> &'static str {
+        match self {
+            Self::Send | Self::Purge => "POST",
+            Self::PeekLock | Self::ReceiveAndDelete => "POST, DELETE",
+            Self::Complete(_) | Self::Unlock(_) | Self::Renew(_) => "POST, PUT, DELETE",
+        }
+    }
 }
 
 impl Operation {

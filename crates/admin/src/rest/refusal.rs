@@ -15,6 +15,14 @@ pub fn error(refusal: &Refusal) -> Error {
     }
 }
 
+/// The error as the operations on messages report it: what AMQP refuses as not allowed has a status of its own here.
+pub(super) fn of_operation(error: Error) -> Error {
+    match error.kind {
+        ErrorKind::NotAllowed => Error::of(ErrorKind::OperationNotAllowed, error.text),
+        _ => error,
+    }
+}
+
 /// The entity does not exist.
 pub(super) fn gone(text: String) -> Error {
     Error::of(ErrorKind::EntityGone, text)

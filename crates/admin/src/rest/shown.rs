@@ -74,6 +74,9 @@ fn show(received: &Received, place: &Place) -> Result<(HeaderMap, Bytes), Decode
     Ok((headers, payload::of(&sections)))
 }
 
+/// .NET's longest time span: the time to live of a message without one, which the service writes too (all recordings).
+const UNLIMITED_SECONDS: f64 = 922_337_203_685.477_5;
+
 fn broker_properties(
     received: &Received,
     properties: &MessageProperties,
@@ -96,7 +99,7 @@ fn broker_properties(
     let first_number =
         annotated(annotation::ENQUEUED_SEQUENCE_NUMBER).and_then(Value::as_i64).map(Json::from);
     #[allow(clippy::cast_precision_loss)] // a fraction of a second in ten thousand years
-    let life_seconds = view.time_to_live_ms.map(|life_ms| json!(life_ms as f64 / 1000.0));
+    let life_seconds = view.time_to_live_ms.map_or(UNLIMITED_SECONDS, |life_ms| life_ms as f64 / 1000.0);
     let all = [
         ("CorrelationId", id(&properties.correlation_id)),
         ("DeadLetterSource", annotated_text(annotation::DEAD_LETTER_SOURCE)),
@@ -119,7 +122,7 @@ fn broker_properties(
         ("SequenceNumber", Some(json!(view.shown_number().0))),
         ("SessionId", text(&properties.group_id)),
         ("State", Some(Json::from(state))),
-        ("TimeToLive", life_seconds),
+        ("TimeToLive", Some(json!(life_seconds))),
         ("To", text(&properties.to)),
         ("ViaPartitionKey", annotated_text(annotation::VIA_PARTITION_KEY)),
     ];

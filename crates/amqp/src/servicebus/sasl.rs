@@ -5,9 +5,9 @@ use percent_encoding::percent_decode_str;
 
 use crate::wire::loggable;
 
-/// The mechanisms offered, in order: what the SDKs choose first (P, G, N: ANONYMOUS; J: ANONYMOUS with a key name as
-/// initial response), then PLAIN for generic clients, then EXTERNAL for those with a client certificate.
-pub const MECHANISMS: [&str; 4] = ["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"];
+/// The mechanisms offered, in the order of the service (a trace in smallrye-reactive-messaging 987). Some generic clients
+/// choose the first that they can use, and ANONYMOUS can always be used. P, G and J choose ANONYMOUS, N MSSBCBS.
+pub const MECHANISMS: [&str; 4] = ["MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"];
 
 /// The result of an exchange.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,6 +67,12 @@ mod tests {
         for broken in [&b""[..], b"user", b"\0user", b"\0\0password", b"a\0b\0c\0d", b"\0\xff\0p"] {
             assert_eq!(plain(broken), None, "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_client_that_chooses_the_first_mechanism_it_can_use_presents_its_password() {
+        let usable = |mechanism: &&str| ["ANONYMOUS", "PLAIN"].contains(mechanism);
+        assert_eq!(MECHANISMS.into_iter().find(usable), Some("PLAIN"));
     }
 
     #[test]

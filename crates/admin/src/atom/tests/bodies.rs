@@ -100,10 +100,12 @@ async fn urls_in_answers_repeat_the_request() {
         ("/$Resources/Topics/?$skip=0", "/$Resources/Topics/?$skip=0"),
         ("/t/Subscriptions?api-version=2021-05", "/t/Subscriptions/s?api-version=2021-05"),
         ("/t/subscriptions/s/rules/", "/t/subscriptions/s/rules/$Default"),
+        ("/t/Subscriptions?api-version=2021-05&enrich=False", "/t/Subscriptions/s?api-version=2021-05"),
         (
-            "/t/Subscriptions/s/Rules/$Default?api-version=2021-05&enrich=false",
-            "/t/Subscriptions/s/Rules/$Default?api-version=2021-05",
+            "/t/Subscriptions/s/Rules/$Default?api-version=2021-05&enrich=False",
+            "/t/Subscriptions/s/Rules/$Default?api-version=2021-05&amp;enrich=False",
         ),
+        ("/t?enrich=false&api-version=2017-04", "/t?enrich=false&amp;api-version=2017-04"),
     ] {
         let answer = broker.get(requested).await;
         let id = format!("<id>https://localhost:5300{answered}</id>");
@@ -129,6 +131,30 @@ async fn answers_tell_their_kind_and_whether_a_subscription_belongs_to_a_client(
     for (version, shown) in [("2017-04", None), ("2021-05", Some("false")), ("2024-05", Some("false"))] {
         let found = broker.get(&format!("/t/Subscriptions/s?api-version={version}")).await;
         assert_eq!(found.text_of("IsClientAffine").as_deref(), shown, "{version}");
+    }
+}
+
+/// As in the same recordings, and in those of azure-sdk-for-python.
+#[tokio::test]
+async fn entries_have_times_in_whole_seconds_and_an_author_unless_they_are_part_of_a_topic() {
+    let broker = Broker::with_subscription().await;
+    for (path, author) in [
+        ("/t", true),
+        ("/$Resources/topics", true),
+        ("/$namespaceinfo", true),
+        ("/t/Subscriptions/s", false),
+        ("/t/Subscriptions", false),
+        ("/t/Subscriptions/s/Rules/$Default", false),
+        ("/none", false),
+    ] {
+        let body = broker.get(path).await.body;
+        assert_eq!(body.contains("<author><name>localhost</name></author>"), author, "{path}: {body}");
+        for name in ["published", "updated"] {
+            for text in body.split(&format!("<{name}>")).skip(1) {
+                let seconds = &text[..text.find('<').unwrap()];
+                assert_eq!(seconds.len(), "2026-11-20T18:00:00Z".len(), "{path} {name}: {seconds}");
+            }
+        }
     }
 }
 

@@ -77,7 +77,8 @@ async fn express_and_duplicate_detection_exclude_each_other() {
     let broker = Broker::start().await;
     for kind in ["Queue", "Topic"] {
         let description = format!("<{kind}Description>{both}</{kind}Description>");
-        broker.create("/e", &description).await.refused(400, "DelayedPersistence");
+        let text = "SubCode=40000. Both DelayedPersistence property and RequiresDuplicateDetection property cannot be enabled together.";
+        broker.create("/e", &description).await.refused(400, text);
     }
 }
 
