@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 use super::backup::PinnedPlan;
-use super::directory::{Directory, Name, failed, unavailable};
+use super::directory::{Directory, failed};
 use super::leftovers::tidy_leftovers;
-use super::manifest::{Closed, Manifest, NotStored};
+use super::manifest::Closed;
 use super::options::LocalOptions;
 use super::pool::{Pool, Stepped, WakeFlag};
 use super::read_buffers::ReadBuffers;
@@ -19,7 +19,7 @@ use super::scrub::ScrubDamage;
 use super::shared::Shared;
 use super::warnings::Warnings;
 use super::writer::{self, Active, Writer};
-use super::{cleaner, keeper, reader, scrub, slice};
+use super::{cleaner, first_manifest, keeper, reader, scrub, slice};
 use crate::{
     Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, Space,
     commit, partitions, read, scan,
@@ -311,12 +311,12 @@ fn begin(
     let loaded = loaded.unwrap_or_else(|| Loaded::empty(&directory));
     let Loaded { descriptors, mut manifest, state, startup_cache, active, unsealed, prepared, .. } = loaded;
     if is_new {
-        directory.sync_parents();
+        directory.sync_parents()?;
     }
     let was = (!is_new).then(|| manifest.clone());
     manifest.epoch += 1;
     manifest.closed = None;
-    store_first(&manifest, &directory, was.as_ref())?;
+    first_manifest::store(&manifest, &directory, was.as_ref())?;
     let leftovers = tidy_leftovers(&directory, &manifest, u64::from(options.segment_bytes))?;
     manifest.next_id = leftovers.next_id;
     let pool = Pool::default();
@@ -353,48 +353,4 @@ fn begin(
     keeper::check_space_first(&shared);
     shared.keeper_wake.wake();
     Ok((shared, active))
-}
-
-/// Makes the first change to the manifest. A full disk must not prevent opening: optional files are deleted, and if
-/// that is not enough, the old manifest stays valid, unless it records the end of the log.
-fn store_first(manifest: &Manifest, directory: &Directory, was: Option<&Manifest>) -> Result<(), Error> {
-    let path = directory.manifest_path();
-    let mut stored = manifest.store(directory);
-    // Without hints the next opening takes longer.
-    let is_any_hint = |name: Name, _: &Manifest| matches!(name, Name::Hint(_));
-    for give_way in [is_cheap_to_lose as fn(Name, &Manifest) -> bool, is_any_hint] {
-        if !stored.as_ref().is_err_and(NotStored::is_for_want_of_room) {
-            break;
-        }
-        for name in directory.names()?.into_iter().filter(|name| give_way(*name, manifest)) {
-            match name {
-                Name::Spare(id) => directory.discard(&directory.spare_path(id)),
-                Name::Hint(id) => directory.discard(&directory.hint_path(id)),
-                _ => {}
-            }
-        }
-        stored = manifest.store(directory);
-        if was.is_some_and(|was| was.closed.is_none()) {
-            break;
-        }
-    }
-    if stored.as_ref().is_err_and(NotStored::is_for_want_of_room)
-        && was.is_some_and(|was| was.closed.is_none())
-    {
-        tracing::warn!(path = %path.display(), "no space for a new manifest: the existing one stays in use");
-        // An earlier process may have failed to make it durable.
-        let synced = directory.filesystem.sync_directory(&directory.path);
-        return synced.map_err(|error| unavailable(&directory.path, &error));
-    }
-    stored.map_err(|not_stored| unavailable(&path, not_stored.error()))
-}
-
-/// Whether the file is a spare, or a hint of a segment that is not sealed.
-fn is_cheap_to_lose(name: Name, manifest: &Manifest) -> bool {
-    let is_sealed = |id| manifest.segments.iter().any(|listed| listed.id == id && listed.seal.is_some());
-    match name {
-        Name::Spare(_) => true,
-        Name::Hint(id) => !is_sealed(id),
-        _ => false,
-    }
 }
