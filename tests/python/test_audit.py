@@ -1,10 +1,12 @@
 """The audit log: identity and change, one JSON line each."""
 
 import json
+import os
 import signal
 import subprocess
 import time
 
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from daemon import Daemon, binary, entities_text
 
 PATIENCE_SECS = 40
@@ -53,3 +55,26 @@ def test_a_log_that_can_not_be_opened_stops_the_start(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode != 0 and "audit log (log.audit)" in ended.stderr
     daemon.close()
+
+
+def test_a_second_signal_loses_no_line_of_it(start_daemon, tmp_path):
+    """Its reader is late: a pipe has room for a part of the lines."""
+    pipe = tmp_path / "audit"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    text = f'[log]\naudit = "{pipe}"\n'
+    names = [f"queue-{number:04}" for number in range(1_000)]
+    daemon = start_daemon(text + entities_text({"first": {}}))
+    daemon.config.write_text(text + entities_text({name: {} for name in ["first", *names]}))
+    daemon.reload()
+    with ServiceBusClient.from_connection_string(daemon.connection_string) as client:
+        # A connection that is open, and does not answer a close.
+        client.get_queue_sender("first").send_messages(ServiceBusMessage("one"))
+        for expected in ("draining", "stopping at once"):
+            daemon.process.send_signal(signal.SIGTERM)
+            until(lambda: expected in daemon.log.read_text())
+    os.set_blocking(reader, True)
+    with open(reader, encoding="utf-8") as end:
+        found = [json.loads(line) for line in end]
+    assert [one["operation"] for one in found] == ["declare"] * len(names) + ["reload"]
+    assert daemon.process.wait(PATIENCE_SECS) == 1

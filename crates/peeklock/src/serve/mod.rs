@@ -113,6 +113,7 @@ fn run_configured(
     let control = audit.clone();
     let outcome = opened.map_err(ServeError::Audit).and_then(|_| {
         let signals = signals.map_err(ServeError::System)?;
+        signals.0.set_audit(audit.clone());
         runtime.block_on(serve(config, args, signals, (log, control)))
     });
     runtime.shutdown_timeout(SHUTDOWN_WITHIN);

@@ -2,15 +2,20 @@
 //! reload of the configuration.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::audit::AuditControl;
 use crate::exit::Exit;
 use crate::logging;
 
 /// Resolves [`Self::stop`] at the first signal.
-pub(super) struct Signals(watch::Receiver<bool>);
+pub(super) struct Signals {
+    stopped: watch::Receiver<bool>,
+    audit: Arc<OnceLock<AuditControl>>,
+}
 
 impl Signals {
     /// Installs the handlers for the rest of the process; SIGHUP is the second result. Signals that arrive before they
@@ -22,8 +27,14 @@ impl Signals {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(watch(terminate, interrupt, stop));
-        Ok((Self(stopped), signal(SignalKind::hangup())?))
+        let audit = Arc::default();
+        tokio::spawn(watch(terminate, interrupt, stop, Arc::clone(&audit)));
+        Ok((Self { stopped, audit }, signal(SignalKind::hangup())?))
+    }
+
+    /// Lets the second signal wait, for a second at most, until the lines of this audit log are written.
+    pub(super) fn set_audit(&self, audit: AuditControl) {
+        let _ = self.audit.set(audit);
     }
 
     /// The result of `starting`, or `None` if a stop is requested before it is there; then it is dropped.
@@ -37,16 +48,24 @@ impl Signals {
     /// Resolves when a graceful stop has been requested, now or earlier.
     pub(super) async fn stop(&mut self) {
         // The watching task lives as long as the runtime; an error means that the runtime is being dropped.
-        let _ = self.0.wait_for(|stop| *stop).await;
+        let _ = self.stopped.wait_for(|stop| *stop).await;
     }
 }
 
-async fn watch(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+async fn watch(
+    mut terminate: Signal,
+    mut interrupt: Signal,
+    stop: watch::Sender<bool>,
+    audit: Arc<OnceLock<AuditControl>>,
+) {
     let name = next(&mut terminate, &mut interrupt).await;
     tracing::info!("{name}: draining; a second signal stops at once");
     stop.send_replace(true);
     let name = next(&mut terminate, &mut interrupt).await;
     tracing::warn!("{name} again: stopping at once; accepted messages are on disk");
+    if let Some(audit) = audit.get() {
+        audit.flush();
+    }
     logging::flush();
     std::process::exit(Exit::Failure as i32);
 }

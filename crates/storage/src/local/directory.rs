@@ -133,15 +133,23 @@ impl Directory {
         self.filesystem.links(path).is_ok_and(|links| links == 1)
     }
 
-    /// Makes the names of the directory and of its parents durable: an earlier process may have created them. A parent
-    /// that can't be opened is skipped silently, since it existed before.
-    pub(super) fn sync_parents(&self) {
+    /// Makes the names of the directory and of its parents durable: an earlier process may have created them. A parent is
+    /// left out if this user may not read it, or if its file system can't sync directories: it existed before.
+    ///
+    /// # Errors
+    /// Errors of the operating system: with the name of the directory, a power cut would lose everything in it.
+    pub(super) fn sync_parents(&self) -> Result<(), Error> {
         for parent in self.path.ancestors().skip(1) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            if let Err(error) = self.filesystem.sync_directory(parent) {
-                tracing::debug!(path = %parent.display(), %error, "a parent directory can't be synced");
+            match self.filesystem.sync_directory(parent) {
+                Ok(()) => {}
+                Err(error) if can_not_be_synced(error.kind()) => {
+                    tracing::debug!(path = %parent.display(), %error, "a parent directory can't be synced");
+                }
+                Err(error) => return Err(unavailable(parent, &error)),
             }
         }
+        Ok(())
     }
 
     /// Removes a file that is no longer needed; a failure is harmless.
@@ -152,6 +160,12 @@ impl Directory {
             tracing::warn!(path = %path.display(), %error, "can't remove a file that is no longer needed");
         }
     }
+}
+
+/// Whether a directory can't be synced by this user, or not on its file system.
+const fn can_not_be_synced(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    matches!(kind, InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported)
 }
 
 /// The location of a byte of a file, for errors.

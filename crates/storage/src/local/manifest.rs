@@ -127,7 +127,19 @@ impl Manifest {
 
     /// Reads the manifest of `directory`; `None` when there is none.
     pub(super) fn load(directory: &Directory) -> Result<Option<Self>, Error> {
-        Self::load_from(directory, &directory.manifest_path())
+        match Self::load_from(directory, &directory.manifest_path())? {
+            Some(manifest) => Ok(Some(manifest)),
+            // See `first_manifest::take_name`.
+            None => Self::load_new(directory),
+        }
+    }
+
+    /// Reads the file of a new manifest; `None` when there is none or it is not complete.
+    pub(super) fn load_new(directory: &Directory) -> Result<Option<Self>, Error> {
+        match Self::load_from(directory, &directory.manifest_new_path()) {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            loaded => loaded,
+        }
     }
 
     /// Reads the manifest in the file at `path`; `None` when there is none.
@@ -165,9 +177,13 @@ impl Manifest {
     /// Makes this the manifest of `directory`, durably.
     pub(super) fn store(&self, directory: &Directory) -> Result<(), NotStored> {
         let names = self.store_beside(directory).map_err(NotStored::Unchanged)?;
+        let new = directory.manifest_new_path();
         let begun = directory.name_syncs.begin();
-        let renamed = directory.filesystem.rename(&directory.manifest_new_path(), &directory.manifest_path());
-        renamed.map_err(|error| match is_definite(&error) {
+        let renamed = directory.filesystem.rename(&new, &directory.manifest_path());
+        // File systems on a network may report an error although the file was renamed.
+        let is_unchanged =
+            |error: &io::Error| is_definite(error) && directory.filesystem.identity(&new).is_ok();
+        renamed.map_err(|error| match is_unchanged(&error) {
             true => NotStored::Unchanged(error),
             false => NotStored::InDoubt(error),
         })?;
@@ -229,7 +245,7 @@ impl NotStored {
     }
 }
 
-/// Whether an error of a rename proves that the names are unchanged.
+/// Whether an error of a rename means that the names are unchanged.
 fn is_definite(error: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, OutOfMemory, PermissionDenied, ReadOnlyFilesystem};
     let is_refused = matches!(error.kind(), NotFound | OutOfMemory | PermissionDenied | ReadOnlyFilesystem);

@@ -160,7 +160,8 @@
 //! * A full disk does not prevent the store from starting: optional files are deleted in favour of the new manifest
 //!   (`RESERVE`, hints, spares); if that is not enough, the old manifest stays valid until there is space.
 //! * If a manifest can't be written, the old one stays valid, and the change is retried. A failure after its rename
-//!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists.
+//!   leaves the outcome in doubt and ends the handle: no file is removed that either manifest lists. The next opening
+//!   makes one of them durable first, on a full disk by changing its name twice (first_manifest.rs).
 //! * A damaged value is reported to its reader; the contents of a sealed segment are not verified at opening (that is
 //!   the purpose of [`check()`]), and the cleaner does not change a damaged segment.
 //! * Where opening has to read a segment, a record with a wrong checksum is skipped if it is certainly a put: its frame
@@ -187,6 +188,7 @@ mod examine;
 mod fields;
 mod figures;
 mod filesystem;
+mod first_manifest;
 mod format;
 mod frame;
 mod handover;
@@ -217,6 +219,7 @@ mod state;
 mod stepped;
 mod store;
 mod survey;
+mod threads;
 mod walk;
 mod warnings;
 mod writer;

@@ -59,9 +59,9 @@ pub(super) fn prepare(shared: &Shared, order: Order) -> Result<(), Error> {
         manifest.segments.push(listed);
     });
     if let Err(error) = stored {
-        shared.pool.lock().prepared.extend(replaced);
-        // If the outcome is in doubt, the manifest may list the file.
+        // If the outcome is in doubt, the manifest may list the file, and the replaced ones no longer.
         if !matches!(error, Error::InDoubt { .. }) {
+            shared.pool.lock().prepared.extend(replaced);
             keep_as_spare(shared, &segment);
         }
         return Err(error);

@@ -8,6 +8,7 @@ use std::thread::Scope;
 
 use super::descriptors::{Descriptors, Handle};
 use super::directory::{Directory, Name, corrupt, unavailable};
+use super::first_manifest::take_name;
 use super::format::{FRAME_HEADER_BYTES, Kind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::hint::{Hint, Subject};
 use super::keeper::store_hint;
@@ -87,6 +88,9 @@ pub(super) fn load(
     startup_cache_bytes_max: usize,
 ) -> Result<Option<Loaded>, Error> {
     check_unfinished(directory)?;
+    if mode == Mode::Open {
+        take_name(directory)?;
+    }
     let Some(manifest) = Manifest::load(directory)? else {
         let names = directory.names()?;
         if names.iter().any(|name| matches!(name, Name::Segment(_) | Name::Hint(_))) {

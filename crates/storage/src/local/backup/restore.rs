@@ -151,7 +151,7 @@ fn copy_all(backup: &Directory, target: &Directory, manifest: &Manifest) -> Resu
     manifest.epoch += 1;
     let stored = manifest.store(target);
     stored.map_err(|not_stored| unavailable(&target.manifest_path(), not_stored.error()))?;
-    target.sync_parents();
+    target.sync_parents()?;
     Ok(RestoreReport {
         segments: manifest.segments.len(),
         bytes: manifest.segments.iter().map(used_bytes).sum(),

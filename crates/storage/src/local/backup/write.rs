@@ -301,8 +301,7 @@ impl Writing<'_> {
         rename
             .and_then(|()| self.target.filesystem.sync_directory(&self.target.path))
             .map_err(|error| trouble(&self.target, &path, &error))?;
-        self.target.sync_parents();
-        Ok(())
+        self.target.sync_parents()
     }
 
     /// Removes everything that was written; first the manifest, without which the rest is no backup, and the claim last.

@@ -1,7 +1,7 @@
 //! Errors of single calls around the manifest and the preparation of segments.
 
 use super::*;
-use crate::local::{Call, Event};
+use crate::local::{Call, Event, check_on};
 
 const EINTR: i32 = 4;
 pub(super) const EIO: i32 = 5;
@@ -223,5 +223,123 @@ async fn read_errors_of_the_device_are_no_proof_of_damage() {
         let all_may_pass = page.damaged.iter().all(|one| matches!(one.error, Error::Unreadable { .. }));
         assert_eq!(all_may_pass, is_transient, "{errno}");
         assert_eq!(shard.read(vec![body(2)]).await, Ok(vec![Some(value(2, 300))]), "{errno}");
+    }
+}
+
+/// The directory may have been made by another program, which did not sync its name.
+#[tokio::test]
+async fn a_first_start_fails_if_the_name_of_the_directory_can_not_be_made_durable() {
+    let parent = |call| (Some(call), "/");
+    for ((call, name), event, is_refused) in [
+        (parent(Call::OpenDirectory), Event::Fail(EMFILE), true),
+        (parent(Call::OpenDirectory), Event::Fail(EACCES), false),
+        (parent(Call::SyncDirectory), Event::FailLate(EIO), true),
+        (parent(Call::SyncDirectory), Event::Fail(ENOSPC), true),
+    ] {
+        let disk = SimulatedDisk::new();
+        disk.mount().make_directory(Path::new(DIRECTORY)).unwrap();
+        disk.plan(call, name, 0, event);
+        let opened = try_open(&disk);
+        assert_eq!(disk.faults_left(), 0);
+        assert_eq!(opened.is_err(), is_refused, "{call:?} {event:?}");
+        drop(opened);
+        let (store, shard) = open(&disk);
+        if is_refused {
+            shard.submit(send(1)).await.unwrap();
+            disk.crash(1);
+            drop((store, shard));
+            let (_store, shard) = open(&disk);
+            assert!(contents(&*shard, &[QUEUE]).await.unwrap().contains_key(&body(1)), "{call:?} {event:?}");
+        }
+    }
+}
+
+/// As a file system on a network does that repeats a call whose answer was lost.
+#[tokio::test]
+async fn a_manifest_that_was_renamed_although_an_error_was_reported_costs_no_segment() {
+    const ENOENT: i32 = 2;
+    for errno in ERRNOS.into_iter().chain([ENOENT]) {
+        for pass in [0, 1, 3] {
+            let what = format!("{errno} after {pass}");
+            let disk = SimulatedDisk::new();
+            let (store, shard) = open(&disk);
+            disk.plan(Some(Call::Rename), "MANIFEST", pass, Event::FailLate(errno));
+            let accepted = send_past_the_event(&disk, &*shard).await;
+            disk.crash(pass);
+            drop(store);
+            assert_holds(&disk, accepted, &what).await;
+        }
+    }
+}
+
+/// Leaves no free byte, and nothing that the store could remove.
+fn fill(disk: &SimulatedDisk) {
+    let is_optional = |path: &&std::path::PathBuf| {
+        path.ends_with("RESERVE") || path.extension().is_some_and(|kind| kind == "hint" || kind == "spare")
+    };
+    disk.paths().iter().filter(is_optional).for_each(|path| disk.remove_file(path));
+    disk.set_size_bytes_max(Some(disk.size_bytes()));
+}
+
+/// A closed store with messages 1 to 5 whose next start can't make its manifest durable. The manifest can be read, and
+/// a power cut would bring back the one before, which says where the log ends.
+async fn closed_then_in_doubt() -> SimulatedDisk {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open(&disk);
+    for number in 1..=5 {
+        shard.submit(send(number)).await.unwrap();
+    }
+    drop((store, shard));
+    disk.plan(Some(Call::SyncDirectory), "/data", 0, Event::FailLate(EIO));
+    assert!(try_open(&disk).is_err());
+    assert_eq!(disk.faults_left(), 0);
+    fill(&disk);
+    disk
+}
+
+#[tokio::test]
+async fn a_manifest_in_doubt_is_made_durable_on_a_full_disk_before_anything_is_accepted() {
+    let disk = closed_then_in_doubt().await;
+    let (store, shard) = open(&disk);
+    shard.submit(complete(1)).await.unwrap();
+    disk.crash(1);
+    drop((store, shard));
+    disk.set_size_bytes_max(None);
+
+    let (_store, shard) = open(&disk);
+
+    let found = contents(&*shard, &[QUEUE]).await.unwrap();
+    assert_eq!((found.contains_key(&body(1)), found.len()), (false, 8));
+}
+
+#[tokio::test]
+async fn the_manifest_in_doubt_is_never_missing_whatever_call_fails_while_its_name_is_renewed() {
+    for event in [Event::Fail(EIO), Event::FailLate(EIO), Event::PowerCut(1), Event::PowerCut(4)] {
+        for pass in 0.. {
+            let what = format!("{event:?} at call {pass}");
+            let disk = closed_then_in_doubt().await;
+            disk.plan(None, "", pass, event);
+            if let Ok((store, shard)) = try_open(&disk) {
+                // The call may be one of the store's threads.
+                let is_accepted = shard.submit(complete(1)).await.is_ok();
+                let is_over = disk.faults_left() > 0;
+                disk.crash(pass);
+                drop((store, shard));
+                disk.set_size_bytes_max(None);
+                let (_store, shard) = open(&disk);
+                let found = contents(&*shard, &[QUEUE]).await.unwrap();
+                assert!(!is_accepted || found.len() == 8, "{what}: {} values", found.len());
+                if is_over {
+                    assert!(pass > 20, "{what}");
+                    break;
+                }
+                continue;
+            }
+            check_on(disk.mount(), DIRECTORY).unwrap_or_else(|error| panic!("{what}: {error}"));
+            disk.crash(pass);
+            disk.set_size_bytes_max(None);
+            let (_store, shard) = try_open(&disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(contents(&*shard, &[QUEUE]).await.unwrap().len(), 10, "{what}");
+        }
     }
 }

@@ -98,6 +98,9 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
             let mut from = Some(0);
             while let Some(number) = from {
                 let page = shard.scan(space, *partition, number).await?;
+                if let Some(damaged) = page.damaged.into_iter().next() {
+                    return Err(damaged.error);
+                }
                 from = page.next;
                 found.extend(
                     page.entries
