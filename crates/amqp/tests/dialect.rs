@@ -3,7 +3,7 @@
 //! A failure prints its seed and shrinks; `PROPTEST_CASES` sets the number of histories.
 //!
 //! - `step`: the possible steps; `world` carries them out: `acting` on links, `administration`, `requests` to management nodes,
-//!   which `preparing` makes, `choosing` where they act.
+//!   which `preparing` makes, `choosing` where they act. `late`: requests ahead of timers.
 //! - `bus`: the model. `hearing` compares answers with it, `compare` the engine's state.
 //! - `peer`: a client's connection, on the endpoint of this crate. tests/model has one that knows frames.
 #![allow(
@@ -24,10 +24,14 @@ mod broker;
 mod bus;
 #[path = "dialect/choosing.rs"]
 mod choosing;
+#[path = "dialect/clock.rs"]
+mod clock;
 #[path = "dialect/compare.rs"]
 mod compare;
 #[path = "dialect/hearing.rs"]
 mod hearing;
+#[path = "dialect/late.rs"]
+mod late;
 #[path = "dialect/message.rs"]
 mod message;
 #[path = "dialect/outcome.rs"]
@@ -39,6 +43,10 @@ mod preparing;
 mod random;
 #[path = "dialect/requests.rs"]
 mod requests;
+#[path = "dialect/restarting.rs"]
+mod restarting;
+#[path = "dialect/settling.rs"]
+mod settling;
 #[path = "dialect/step.rs"]
 mod step;
 #[path = "dialect/world.rs"]

@@ -6,12 +6,12 @@ use peeklock_amqp::wire::message::encode_body_data;
 use peeklock_amqp::wire::performative::{Attach, DeliveryState};
 use peeklock_amqp::wire::transaction::Control;
 
-use super::bus::{Hold, Path, Place, Verdict, Wanted};
+use super::bus::{Hold, Path, Place, Settled, Verdict, Wanted, Work};
 use super::message::{Draft, SESSIONS};
 use super::outcome::Outcome;
 use super::peer::{Asked, Peer, Purpose};
 use super::step::{Act, DraftStep, SessionStep};
-use super::world::World;
+use super::world::{END_OF_DEAD_LETTERS, World};
 
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const SHARED_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
@@ -21,6 +21,8 @@ const SHARED_CODE: u64 = 0x13_7000_000E;
 const BATCH: u32 = 0x8001_3700;
 /// Links of one client at a time, without those to nodes.
 const LINKS_MAX: usize = 10;
+/// The client that may have transactions across entities.
+const CROSSING_PEER: usize = 2;
 
 pub(crate) fn pick<T: Clone>(from: &[T], number: u8) -> Option<T> {
     (!from.is_empty()).then(|| from[usize::from(number) % from.len()].clone())
@@ -28,6 +30,21 @@ pub(crate) fn pick<T: Clone>(from: &[T], number: u8) -> Option<T> {
 
 impl World {
     pub(crate) async fn act(&mut self, peer: usize, act: &Act) {
+        match act {
+            Act::Pass { ms } => self.pass(*ms).await,
+            Act::Late { entity, ms, act } => {
+                self.act_late(peer, self.entity(*entity), (*ms, act)).await;
+            }
+            Act::Restart { in_order } => self.restart(*in_order).await,
+            Act::Change { entity, change } => self.change(self.entity(*entity), *change).await,
+            Act::Toggle { entity } => self.toggle(self.entity(*entity)).await,
+            act => self.act_now(peer, act),
+        }
+        self.apply_notes();
+    }
+
+    /// What clients do.
+    pub(crate) fn act_now(&mut self, peer: usize, act: &Act) {
         match act {
             Act::AttachReceiver { entity, dead, deletes, session, credit } => {
                 let place = if *dead { Place::Dead } else { Place::Main };
@@ -53,6 +70,11 @@ impl World {
             }
             Act::Declare => self.declare(peer),
             Act::Discharge { transaction, fail } => self.discharge(peer, *transaction, *fail),
+            Act::EndCoordinator | Act::EndSession if self.crosses(peer) => {
+                let session = self.peers[peer].session;
+                self.end_session(peer, session, |_| true);
+                self.cross(peer);
+            }
             Act::EndCoordinator => {
                 let control = self.peers[peer].control;
                 self.end_session(peer, control, |purpose| *purpose == Purpose::Coordinates);
@@ -64,13 +86,12 @@ impl World {
                 self.peers[peer].session = self.peers[peer].connection.begin().expect("a session");
             }
             Act::HangUp => self.hang_up(peer),
-            Act::Pass { ms } => self.pass(*ms).await,
-            Act::Suspend { entity, sends, receives } => {
-                self.suspend(self.entity(*entity), *sends, *receives).await;
-            }
-            Act::Toggle { entity } => self.toggle(self.entity(*entity)).await,
+            Act::Pass { .. }
+            | Act::Late { .. }
+            | Act::Restart { .. }
+            | Act::Change { .. }
+            | Act::Toggle { .. } => unreachable!("not of a client"),
         }
-        self.apply_notes();
     }
 
     fn attach_receiver(
@@ -83,7 +104,7 @@ impl World {
         if self.is_busy(peer) {
             return;
         }
-        let in_session = path.starts_with('s') || path.ends_with("/b");
+        let in_session = self.bus.queues.get(path).is_some_and(|queue| queue.shape.sessions);
         let in_session = in_session && place == Place::Main;
         let wanted = match session {
             SessionStep::Wrong if in_session => None,
@@ -164,15 +185,17 @@ impl World {
     }
 
     /// A message as a step describes it.
-    pub(crate) fn draft(&mut self, step: &DraftStep) -> Draft {
+    pub(crate) fn draft(&mut self, path: Path, step: &DraftStep) -> Draft {
         self.messages += 1;
+        // What is due at the time at which dead letters arrive may get a number before or after them.
+        let delay_ms = step.delay_ms.filter(|_| path != END_OF_DEAD_LETTERS);
         Draft {
             id: self.messages,
             session: step.session.map(|session| SESSIONS[usize::from(session) % 4]),
             life_ms: step.life_ms,
-            due_ms: step.delay_ms.map(|delay| self.bus.now_ms + delay),
+            due_ms: delay_ms.map(|delay| self.bus.now_ms + delay),
             key: step.key,
-            color: step.color,
+            color: Some(step.color),
         }
     }
 
@@ -185,7 +208,7 @@ impl World {
         };
         let Purpose::Sends(path) = self.peers[peer].links[&link] else { return };
         let work = work.and_then(|number| self.pick_transaction(peer, number));
-        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(step)).collect();
+        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(path, step)).collect();
         let encoded: Vec<_> = drafts.iter().map(Draft::encode).collect();
         let (format, payload) = match &encoded[..] {
             [one] => (0, one.clone()),
@@ -195,9 +218,16 @@ impl World {
                 (BATCH, batch.freeze())
             }
         };
-        let outcome = match work {
-            Some((transaction, _)) => self.bus.send_in(transaction, path, &drafts),
-            None => self.bus.send(path, &drafts).map(|_| Outcome::Done),
+        let outcome = match (&work, self.bus.via(peer, path)) {
+            (Some((transaction, _)), Some(via)) => {
+                let transferred = Work::Transferred { via, target: path, drafts };
+                self.bus.work_in(*transaction, vec![transferred]).map(|_| Outcome::Done)
+            }
+            (Some((transaction, _)), None) => {
+                let drafts = drafts.into_iter().map(|draft| (draft, None)).collect();
+                self.bus.work_in(*transaction, vec![Work::Sent(path, drafts)]).map(|_| Outcome::Done)
+            }
+            (None, _) => self.bus.send(path, &drafts).map(|_| Outcome::Done),
         };
         // A settled delivery that is refused ends its link.
         let settled = settled && work.is_none() && outcome.is_ok();
@@ -223,7 +253,9 @@ impl World {
         let work = work.and_then(|number| self.pick_transaction(peer, number));
         let state = state_of(verdict);
         if let Some((transaction, txn_id)) = work {
-            let outcome: Outcome = self.bus.settle_in(transaction, path, lock, verdict).into();
+            let settled = Settled { path, token: lock.0, place: lock.1, verdict };
+            let worked = self.bus.work_in(transaction, vec![Work::Settled(settled)]);
+            let outcome: Outcome = worked.map(|_| Outcome::Done).into();
             let state = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(state)) };
             let peer = &mut self.peers[peer];
             peer.connection.update_incoming(id, state);
@@ -252,16 +284,35 @@ impl World {
 
     fn declare(&mut self, peer: usize) {
         let links = self.peers[peer].links_where(|purpose| *purpose == Purpose::Coordinates);
-        let link = links.first().copied().unwrap_or_else(|| {
-            let link = self.peers[peer].attach(Purpose::Coordinates, |_| {});
-            self.peers[peer].expect(Asked::Attach(link), Outcome::Attached(None));
-            link
-        });
+        let link = links.first().copied().unwrap_or_else(|| self.coordinate(peer));
         let transaction = self.bus.declare((peer, link));
         let payload = Control::Declare { global_id: Value::Null }.encode();
         let sent = self.peers[peer].send(link, (false, 0), payload, None).expect("a link");
         self.peers[peer].declared.insert((link, sent), transaction);
         self.peers[peer].expect(Asked::Sent(link, sent), Outcome::Done);
+    }
+
+    fn coordinate(&mut self, peer: usize) -> LinkId {
+        let link = self.peers[peer].attach(Purpose::Coordinates, |_| {});
+        self.peers[peer].expect(Asked::Attach(link), Outcome::Attached(None));
+        link
+    }
+
+    /// Whether a client has transactions across entities.
+    const fn crosses(&self, peer: usize) -> bool {
+        self.setup.crosses && peer == CROSSING_PEER
+    }
+
+    /// Begins a session for transactions across entities, if the client has them: the coordinator's link is the first.
+    pub(crate) fn cross(&mut self, peer: usize) {
+        if !self.crosses(peer) {
+            return;
+        }
+        let client = &mut self.peers[peer];
+        client.control = client.connection.begin().expect("a session");
+        client.session = client.control;
+        self.bus.cross(peer);
+        self.coordinate(peer);
     }
 
     /// An open transaction of a client, and its id.
@@ -300,7 +351,7 @@ impl World {
         }
     }
 
-    fn hang_up(&mut self, peer: usize) {
+    pub(crate) fn hang_up(&mut self, peer: usize) {
         for link in self.peers[peer].links_where(|_| true) {
             self.close_in_model(peer, link);
         }

@@ -1,14 +1,13 @@
-//! What administrators do: they create and delete entities, and change their status.
+//! What administrators do: they create, change and delete entities.
 
 use peeklock_engine::{
     EntityOptions, EntityStatus, Filter, QueueOptions, Rule, SubscriptionOptions, Timestamp, TopicOptions,
 };
 
 use super::bus::{Path, QueueShape, RULES};
-use super::world::World;
+use super::step::Change;
+use super::world::{END_OF_DEAD_LETTERS, World};
 
-/// How long locks last, in milliseconds.
-const LOCK_MS: u64 = 30_000;
 /// For how long duplicates are detected, in milliseconds.
 const WINDOW_MS: u64 = 60_000;
 
@@ -25,119 +24,148 @@ impl World {
                     topic.subscriptions.retain(|(one, _)| *one != path);
                 }
             }
+            // Dead letters would wait for it, and when they are tried again is not predicted. A session's root stays.
+            None if self.is_end_of_dead_letters(path) || self.bus.is_root(path) => return,
             None => self.broker.namespace.delete(path).await.expect("a deletion"),
         }
         self.bus.delete(path);
     }
 
     pub(crate) async fn create(&mut self, path: Path) {
+        let shape = self.first_shape(path);
         if let Some((topic, name)) = path.split_once("/Subscriptions/") {
             if self.bus.exists(topic) {
                 self.create_subscription(path, topic, name).await;
             }
             return;
         }
-        if path == "t" {
-            let window_ms = self.setup.topic_window.then_some(WINDOW_MS);
-            self.broker
-                .namespace
-                .create(path, self.options(path, EntityStatus::Active))
-                .await
-                .expect("a topic");
-            self.bus.add_topic(path, self.setup.life_ms, window_ms);
+        if [shape.forward_to, shape.forward_dead_to]
+            .into_iter()
+            .flatten()
+            .any(|to| to != path && !self.bus.exists(to))
+        {
             return;
         }
-        let shape = self.shape(path);
-        if shape.forward_to.is_some_and(|target| !self.bus.exists(target)) {
-            return;
+        // It can be its own target once it exists.
+        let is_own = shape.forward_dead_to == Some(path);
+        let first = QueueShape { forward_dead_to: shape.forward_dead_to.filter(|_| !is_own), ..shape };
+        let namespace = &self.broker.namespace;
+        namespace.create(path, options(path, first)).await.expect("a queue or topic");
+        if is_own {
+            self.update(path, shape).await;
         }
-        self.broker.namespace.create(path, self.options(path, EntityStatus::Active)).await.expect("a queue");
-        self.bus.add_queue(path, shape);
+        if path == "t" { self.bus.add_topic(path, shape) } else { self.bus.add_queue(path, shape) }
     }
 
-    /// The options of a queue or topic.
-    fn options(&self, path: Path, status: EntityStatus) -> EntityOptions {
-        let shape = self.shape(path);
-        if path == "t" {
-            return EntityOptions::Topic(TopicOptions {
-                default_message_time_to_live_ms: self.setup.life_ms,
-                requires_duplicate_detection: self.setup.topic_window,
-                duplicate_detection_history_time_window_ms: WINDOW_MS,
-                status,
-                ..TopicOptions::default()
-            });
+    /// Changes an entity's options; messages stay. Those of one that is not active become active again first.
+    pub(crate) async fn change(&mut self, path: Path, change: Change) {
+        let Some(mut shape) = self.bus.shape(path) else { return };
+        match change {
+            _ if shape.status != EntityStatus::Active => shape.status = EntityStatus::Active,
+            Change::Status(status) => shape.status = status,
+            Change::LockMs(lock_ms) => shape.lock_ms = lock_ms,
+            Change::LifeMs(life_ms) => shape.life_ms = life_ms,
+            Change::DeliveriesMax(deliveries_max) => shape.deliveries_max = deliveries_max,
+            Change::KeepsExpired(keeps_expired) => shape.keeps_expired = keeps_expired,
         }
-        let mut options = QueueOptions {
-            lock_duration_ms: LOCK_MS,
-            max_delivery_count: 3,
-            default_message_time_to_live_ms: shape.life_ms,
-            dead_lettering_on_message_expiration: shape.keeps_expired,
-            requires_session: shape.sessions,
-            requires_duplicate_detection: shape.window_ms.is_some(),
-            duplicate_detection_history_time_window_ms: WINDOW_MS,
-            status,
-            ..QueueOptions::default()
-        };
-        options.forwarding.forward_to = shape.forward_to.map(Into::into);
-        EntityOptions::Queue(options)
+        self.update(path, shape).await;
+        self.bus.change(path, shape);
     }
 
-    /// Gives a queue or topic that does not forward another status for a moment: links are ended, and messages stay.
-    pub(crate) async fn suspend(&mut self, path: Path, sends: bool, receives: bool) {
-        let path = path.split('/').next().map_or(path, |root| if root == "t" { "t" } else { path });
-        if !self.bus.exists(path) || self.shape(path).forward_to.is_some() {
-            return;
+    /// Changes the options of an entity of the broker.
+    pub(crate) async fn update(&self, path: Path, shape: QueueShape) {
+        let namespace = &self.broker.namespace;
+        match path.split_once("/Subscriptions/") {
+            Some((topic, name)) => {
+                let options = subscription_options(shape);
+                namespace.update_subscription(topic, name, options).await.expect("a change");
+            }
+            None => _ = namespace.update(path, options(path, shape)).await.expect("a change"),
         }
-        let status = match (sends, receives) {
-            (false, false) => EntityStatus::Disabled,
-            (false, true) => EntityStatus::SendDisabled,
-            _ => EntityStatus::ReceiveDisabled,
-        };
-        let receives = status == EntityStatus::SendDisabled;
-        let sends = status == EntityStatus::ReceiveDisabled;
-        self.broker.namespace.update(path, self.options(path, status)).await.expect("a change");
-        self.bus.suspend(path, sends, receives);
-        // Nobody can look at the messages meanwhile.
-        self.exchange().await;
-        self.broker.namespace.update(path, self.options(path, EntityStatus::Active)).await.expect("a change");
     }
 
-    fn shape(&self, path: Path) -> QueueShape {
+    fn is_end_of_dead_letters(&self, path: Path) -> bool {
+        let mut shapes = self.bus.queues.iter().map(|(from, queue)| (*from, queue.shape.forward_dead_to));
+        shapes.any(|(from, to)| from != path && to == Some(path))
+    }
+
+    /// The options with which an entity is created.
+    fn first_shape(&self, path: Path) -> QueueShape {
         let ends = ["q", "d", "s", "t"];
         let forward_to = match path {
             "f" => Some("g"),
             "g" => Some(ends[usize::from(self.setup.chain_end) % ends.len()]),
             _ => None,
         };
+        // The dead letters of one go to another, or back to itself.
+        let dead_end = if self.setup.dead_end == 0 { path } else { END_OF_DEAD_LETTERS };
+        let is_end = |dead_end: u8| path == END_OF_DEAD_LETTERS && self.setup.dead_end == dead_end;
+        let has_window = path == "d" || (path == "t" && self.setup.topic_window) || is_end(2);
         QueueShape {
-            sessions: path == "s" || path.ends_with("/b"),
+            lock_ms: 30_000,
+            deliveries_max: 3,
+            status: EntityStatus::Active,
+            sessions: path == "s" || path.ends_with("/b") || is_end(1),
             keeps_expired: self.setup.keeps_expired,
             life_ms: self.setup.life_ms.filter(|_| path != "t/Subscriptions/b"),
-            window_ms: (path == "d").then_some(WINDOW_MS),
+            window_ms: has_window.then_some(WINDOW_MS),
             forward_to,
+            forward_dead_to: (path == "e").then_some(dead_end),
         }
     }
 
     async fn create_subscription(&mut self, path: Path, topic: Path, name: &str) {
-        let shape = self.shape(path);
-        let options = SubscriptionOptions {
-            lock_duration_ms: LOCK_MS,
-            max_delivery_count: 3,
-            default_message_time_to_live_ms: shape.life_ms,
-            dead_lettering_on_message_expiration: shape.keeps_expired,
-            requires_session: shape.sessions,
-            ..SubscriptionOptions::default()
-        };
+        let shape = self.first_shape(path);
         let rule = Rule {
-            name: RULES[0].0.into(),
+            name: RULES[0].name.into(),
             filter: Filter::True,
             action: None,
             created_at: Timestamp::default(),
         };
         let namespace = &self.broker.namespace;
+        let options = subscription_options(shape);
         namespace.create_subscription(topic, name, options, vec![rule]).await.expect("a subscription");
         self.bus.add_queue(path, shape);
         let known = self.bus.topics.get_mut(topic).expect("a topic");
         known.subscriptions.push((path, std::iter::once((0, ())).collect()));
+    }
+}
+
+/// The options of a queue or topic.
+fn options(path: Path, shape: QueueShape) -> EntityOptions {
+    if path == "t" {
+        return EntityOptions::Topic(TopicOptions {
+            default_message_time_to_live_ms: shape.life_ms,
+            requires_duplicate_detection: shape.window_ms.is_some(),
+            duplicate_detection_history_time_window_ms: WINDOW_MS,
+            status: shape.status,
+            ..TopicOptions::default()
+        });
+    }
+    let mut options = QueueOptions {
+        lock_duration_ms: shape.lock_ms,
+        max_delivery_count: shape.deliveries_max,
+        default_message_time_to_live_ms: shape.life_ms,
+        dead_lettering_on_message_expiration: shape.keeps_expired,
+        requires_session: shape.sessions,
+        requires_duplicate_detection: shape.window_ms.is_some(),
+        duplicate_detection_history_time_window_ms: WINDOW_MS,
+        status: shape.status,
+        ..QueueOptions::default()
+    };
+    options.forwarding.forward_to = shape.forward_to.map(Into::into);
+    options.forwarding.forward_dead_lettered_messages_to = shape.forward_dead_to.map(Into::into);
+    EntityOptions::Queue(options)
+}
+
+fn subscription_options(shape: QueueShape) -> SubscriptionOptions {
+    SubscriptionOptions {
+        lock_duration_ms: shape.lock_ms,
+        max_delivery_count: shape.deliveries_max,
+        default_message_time_to_live_ms: shape.life_ms,
+        dead_lettering_on_message_expiration: shape.keeps_expired,
+        requires_session: shape.sessions,
+        status: shape.status,
+        ..SubscriptionOptions::default()
     }
 }

@@ -10,10 +10,12 @@ use peeklock_amqp::server::{Connections, ListenerOptions, Peer as PeerAddress};
 use peeklock_amqp::servicebus::{DialectConfig, ServiceBus};
 use peeklock_connections::Register;
 use peeklock_engine::Timestamp;
-use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
+use peeklock_engine::runtime::{Namespace, NamespaceOptions};
 use peeklock_message::rule_properties;
 use peeklock_storage::{MemoryStore, ShardId, Store};
 use tokio::io::DuplexStream;
+
+use super::clock::LateClock;
 
 /// Bytes between client and broker, each way.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -21,7 +23,8 @@ const PIPE_BYTES: usize = 64 * 1024;
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 
 pub(crate) struct Broker {
-    pub(crate) clock: ManualClock,
+    store: MemoryStore,
+    pub(crate) clock: LateClock,
     pub(crate) namespace: Namespace,
     pub(crate) register: Register,
     bus: ServiceBus,
@@ -29,8 +32,19 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) async fn start() -> Self {
-        let clock = ManualClock::new(Timestamp(START_MS));
-        let shard = MemoryStore::new().acquire(ShardId(0)).await.expect("a shard");
+        Self::open(MemoryStore::new(), LateClock::new(Timestamp(START_MS))).await
+    }
+
+    /// Ends it, in order or not, and starts it with what it has stored.
+    pub(crate) async fn restart(&mut self, in_order: bool) {
+        if in_order {
+            self.namespace.shutdown().await;
+        }
+        *self = Self::open(self.store.clone(), self.clock.clone()).await;
+    }
+
+    async fn open(store: MemoryStore, clock: LateClock) -> Self {
+        let shard = store.acquire(ShardId(0)).await.expect("a shard");
         let options = NamespaceOptions {
             body_cache_bytes: 1 << 16,
             seed: Some(1),
@@ -43,7 +57,7 @@ impl Broker {
         let config = DialectConfig { seed: Some(1), ..DialectConfig::default() };
         let bus = ServiceBus::new(Arc::new(namespace.clone()), Access::open(), config);
         let bus = bus.registered(register.clone());
-        Self { clock, namespace, register, bus }
+        Self { store, clock, namespace, register, bus }
     }
 
     /// Opens a connection; returns the client's end.

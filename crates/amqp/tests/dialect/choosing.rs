@@ -7,7 +7,7 @@ use super::step::Ask;
 use super::world::{ENTITIES, World};
 
 /// Groups of entities on which a history concentrates.
-const GROUPS: [&[Path]; 7] = [
+const GROUPS: [&[Path]; 8] = [
     &["q"],
     &["d"],
     &["s"],
@@ -15,6 +15,7 @@ const GROUPS: [&[Path]; 7] = [
     &["t", "t/Subscriptions/b"],
     &["f", "g", "q", "s", "d", "t/Subscriptions/a"],
     &["q", "s", "t", "t/Subscriptions/b"],
+    &["e", "e", "x"],
 ];
 
 impl World {

@@ -22,7 +22,7 @@ pub(crate) struct Draft {
     pub(crate) due_ms: Option<u64>,
     /// Its message-id; unique without one.
     pub(crate) key: Option<u8>,
-    pub(crate) color: u8,
+    pub(crate) color: Option<u8>,
 }
 
 impl Draft {
@@ -41,10 +41,8 @@ impl Draft {
         let message_id = Value::String(self.message_id().into());
         let group_id = self.session.map(Into::into);
         MessageProperties { message_id, group_id, ..MessageProperties::default() }.encode(&mut output);
-        encode_application_properties(
-            &[(Value::String("color".into()), Value::Int(self.color.into()))],
-            &mut output,
-        );
+        let color = self.color.map(|color| (Value::String("color".into()), Value::Int(color.into())));
+        encode_application_properties(color.as_slice(), &mut output);
         encode_body_data(&self.id.to_be_bytes(), &mut output);
         output.freeze()
     }
@@ -59,6 +57,9 @@ pub(crate) struct Seen {
     /// 0 active, 1 deferred, 2 scheduled.
     pub(crate) state: i64,
     pub(crate) session: Option<String>,
+    pub(crate) color: Option<u8>,
+    /// The rule whose action made it.
+    pub(crate) rule: Option<String>,
     pub(crate) dead_letter_reason: Option<String>,
     /// The end of the lock.
     pub(crate) until_ms: Option<u64>,
@@ -76,6 +77,8 @@ impl Seen {
         });
         let Body::Data(data) = sections.decode_body().expect("a body") else { panic!("no data") };
         let reason = lookup(&properties, "DeadLetterReason").and_then(Value::as_str);
+        let color = lookup(&properties, "color").and_then(Value::as_i64);
+        let rule = lookup(&properties, "RuleName").and_then(Value::as_str);
         let group_id = sections.decode_properties().expect("properties").group_id;
         Self {
             id: u32::from_be_bytes(*data.first_chunk().expect("an id")),
@@ -83,6 +86,8 @@ impl Seen {
             delivery_count: sections.decode_header().expect("a header").delivery_count.unwrap_or_default(),
             state: number("x-opt-message-state").unwrap_or_default(),
             session: group_id.map(|id| id.to_string()),
+            color: color.map(|color| u8::try_from(color).expect("a color")),
+            rule: rule.map(str::to_owned),
             dead_letter_reason: reason.map(str::to_owned),
             until_ms: until,
         }

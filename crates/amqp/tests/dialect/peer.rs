@@ -265,5 +265,6 @@ pub(crate) fn address(path: Path, place: Place) -> String {
     match place {
         Place::Main => path.to_owned(),
         Place::Dead => format!("{path}/$deadletterqueue"),
+        Place::Transfer => format!("{path}/$Transfer/$deadletterqueue"),
     }
 }

@@ -3,48 +3,53 @@
 use peeklock_amqp::wire::Value;
 
 use super::acting::pick;
-use super::bus::{Path, Place, RULES, Verdict};
-use super::message::{Draft, SESSIONS, Token};
-use super::outcome::{ARGUMENT, LOCK_LOST, NOT_ALLOWED, Outcome, Refused, SESSION_LOST};
-use super::peer::Delivery;
-use super::requests::{Prepared, bad, longs, map, uuids};
+use super::bus::{Path, Place, RULES, Work};
+use super::message::{Draft, SESSIONS};
+use super::outcome::{ARGUMENT, NOT_ALLOWED, Outcome, Refused};
+use super::requests::{Prepared, bad, longs, map};
 use super::step::{Ask, DraftStep};
 use super::world::World;
 
 type Entries = Vec<(&'static str, Value)>;
 
 impl World {
-    pub(crate) fn prepare(&mut self, peer: usize, at: (Path, Place), ask: &Ask) -> Option<Prepared> {
+    pub(crate) fn prepare(
+        &mut self,
+        peer: usize,
+        at: (Path, Place),
+        ask: &Ask,
+        work: Option<usize>,
+    ) -> Option<Prepared> {
         match ask {
             Ask::Peek { .. } | Ask::Delete { .. } | Ask::Sessions { .. } => {
                 Some(self.prepare_listing(peer, at, ask))
             }
             Ask::RenewSession(_) | Ask::GetState(_) | Ask::SetState(..) => {
-                Some(self.prepare_session(peer, at, ask))
+                Some(self.prepare_session(peer, at, ask, work))
             }
-            Ask::Schedule(drafts) => Some(self.prepare_schedule(at, drafts)),
-            Ask::Cancel { first, count } => Some(self.prepare_cancel(at, *first, *count)),
+            Ask::Schedule(drafts) => Some(self.prepare_schedule(at, drafts, work)),
+            Ask::Cancel { first, count } => Some(self.prepare_cancel(at, (*first, *count), work)),
             Ask::Receive { .. } => Some(self.prepare_receive(peer, at, ask)),
             Ask::Renew { first, count } => self.prepare_renew(peer, at, *first, *count),
             Ask::Dispose { first, count, verdict, names } => {
-                self.prepare_dispose(peer, at, (*first, *count), *verdict, *names)
+                self.prepare_dispose(peer, at, (*first, *count), (*verdict, *names), work)
             }
             Ask::AddRule(_) | Ask::RemoveRule(_) | Ask::Rules { .. } => Some(self.prepare_rules(at, ask)),
             Ask::Bad(kind) => Some(bad(*kind, self.bus.topics.contains_key(at.0))),
         }
     }
 
-    fn has_sessions(&self, (path, place): (Path, Place)) -> bool {
+    pub(super) fn has_sessions(&self, (path, place): (Path, Place)) -> bool {
         place == Place::Main && self.bus.queues.get(path).is_some_and(|queue| queue.shape.sessions)
     }
 
     /// Whether messages can be received: not from a topic.
-    fn check_queue(&self, path: Path) -> Result<(), Refused> {
+    pub(super) fn check_queue(&self, path: Path) -> Result<(), Refused> {
         if self.bus.topics.contains_key(path) { Err(NOT_ALLOWED) } else { Ok(()) }
     }
 
     /// The key of a session that the client holds, if one is named.
-    fn held(
+    pub(super) fn held(
         &mut self,
         peer: usize,
         at: (Path, Place),
@@ -72,6 +77,8 @@ impl World {
                 body.push(("message-count", Value::Int((*count).into())));
                 let outcome = if session.is_some() && !self.has_sessions(at) {
                     Outcome::Refused(NOT_ALLOWED)
+                } else if let Err(refused) = self.bus.check_receives(path) {
+                    Outcome::Refused(refused)
                 } else {
                     let queue = match self.bus.topics.get(path) {
                         Some(topic) => &topic.scheduled,
@@ -91,7 +98,7 @@ impl World {
                     if held.is_none() && self.has_sessions(at) {
                         return Err(NOT_ALLOWED);
                     }
-                    Ok(self.bus.queue(path)?.delete_messages(place, (*count).into(), held.as_deref()))
+                    self.bus.queue(path)?.delete_messages(place, (*count).into(), held.as_deref())
                 });
                 self.bus.look_after();
                 Prepared { operation: "batch-delete-messages", body: map(body), outcome: outcome.into() }
@@ -109,16 +116,24 @@ impl World {
             ("skip", Value::Int((*skip).into())),
             ("top", Value::Int((*top).into())),
         ];
-        let outcome = if self.has_sessions(at) {
+        let outcome = if !self.has_sessions(at) {
+            Outcome::Refused(NOT_ALLOWED)
+        } else if let Err(refused) = self.bus.check_receives(at.0) {
+            Outcome::Refused(refused)
+        } else {
             let after = (!*all).then_some(hour_ago);
             self.bus.queues[at.0].list_sessions(after, (*skip).into(), (*top).into())
-        } else {
-            Outcome::Refused(NOT_ALLOWED)
         };
         Prepared { operation: "get-message-sessions", body: map(body), outcome }
     }
 
-    fn prepare_session(&mut self, peer: usize, at: (Path, Place), ask: &Ask) -> Prepared {
+    fn prepare_session(
+        &mut self,
+        peer: usize,
+        at: (Path, Place),
+        ask: &Ask,
+        work: Option<usize>,
+    ) -> Prepared {
         let (operation, session, state) = match ask {
             Ask::RenewSession(session) => ("renew-session-lock", *session, None),
             Ask::GetState(session) => ("get-session-state", *session, None),
@@ -132,24 +147,59 @@ impl World {
             let value = state.as_ref().map_or(Value::Null, |bytes| Value::Binary(bytes.clone().into()));
             body.push(("session-state", value));
         }
+        if let (Some(transaction), Some(state)) = (work, &bytes) {
+            let outcome = self.set_state_in(transaction, peer, at, (session, state.clone()));
+            return Prepared { operation, body: map(body), outcome: outcome.into() };
+        }
         let now_ms = self.bus.now_ms;
         let outcome = self.held(peer, at, Some(session)).map(|key| {
             let queue = self.bus.queues.get_mut(at.0).expect("it is held");
-            let session = queue.sessions.get_mut(&key.unwrap_or_default()).expect("it is held");
+            let key = key.unwrap_or_default();
             match (ask, bytes) {
                 (Ask::RenewSession(_), _) => queue.renew_session(now_ms, id),
                 (_, Some(state)) => {
-                    session.state = state.filter(|bytes| !bytes.is_empty()).map(|bytes| (bytes, now_ms));
+                    queue.set_state(now_ms, &key, state);
                     Outcome::Done
                 }
-                _ => Outcome::State(session.state.as_ref().map(|(bytes, _)| bytes.clone())),
+                _ => Outcome::State(queue.sessions[&key].state.as_ref().map(|(bytes, _)| bytes.clone())),
             }
         });
         Prepared { operation, body: map(body), outcome: outcome.into() }
     }
 
-    fn prepare_schedule(&mut self, (path, place): (Path, Place), steps: &[DraftStep]) -> Prepared {
-        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(step)).collect();
+    /// A refusal before the engine is asked fails the transaction of a request.
+    pub(super) fn checked<T>(
+        &mut self,
+        work: Option<usize>,
+        result: Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        if let (Some(transaction), Err(_)) = (work, &result) {
+            self.bus.fail(transaction);
+        }
+        result
+    }
+
+    fn set_state_in(
+        &mut self,
+        transaction: usize,
+        peer: usize,
+        at: (Path, Place),
+        (session, state): (u8, Option<Vec<u8>>),
+    ) -> Result<Outcome, Refused> {
+        let held = self.held(peer, at, Some(session));
+        let id = self.checked(Some(transaction), held)?.unwrap_or_default();
+        let holder = self.bus.queue(at.0)?.holder(peer, &id)?;
+        let work = Work::State { path: at.0, holder, id, state };
+        self.bus.work_in(transaction, vec![work]).map(|_| Outcome::Done)
+    }
+
+    fn prepare_schedule(
+        &mut self,
+        (path, place): (Path, Place),
+        steps: &[DraftStep],
+        work: Option<usize>,
+    ) -> Prepared {
+        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(path, step)).collect();
         let message = |draft: &Draft| {
             let message_id = draft.message_id();
             map(vec![("message-id", message_id.as_str().into()), ("message", Value::Binary(draft.encode()))])
@@ -159,12 +209,24 @@ impl World {
         let outcome = match (path.contains('/') || place == Place::Dead, is_wrong) {
             (true, _) => Err(NOT_ALLOWED),
             (false, true) => Err(ARGUMENT),
-            (false, false) => self.bus.send(path, &drafts).map(Outcome::Numbers),
+            (false, false) => Ok(()),
         };
-        Prepared { operation: "schedule-message", body, outcome: outcome.into() }
+        let outcome = self.checked(work, outcome).and_then(|()| match work {
+            Some(transaction) => {
+                let drafts = drafts.into_iter().map(|draft| (draft, None)).collect();
+                self.bus.work_in(transaction, vec![Work::Sent(path, drafts)])
+            }
+            None => self.bus.send(path, &drafts),
+        });
+        Prepared { operation: "schedule-message", body, outcome: outcome.map(Outcome::Numbers).into() }
     }
 
-    fn prepare_cancel(&mut self, (path, place): (Path, Place), first: u8, count: u8) -> Prepared {
+    fn prepare_cancel(
+        &mut self,
+        (path, place): (Path, Place),
+        (first, count): (u8, u8),
+        work: Option<usize>,
+    ) -> Prepared {
         let queue = match self.bus.topics.get(path) {
             Some(topic) => &topic.scheduled,
             None => &self.bus.queues[path],
@@ -178,106 +240,19 @@ impl World {
         let body = map(vec![("sequence-numbers", longs(&numbers))]);
         let outcome = if path.contains('/') || place == Place::Dead {
             Err(NOT_ALLOWED)
+        } else if numbers.is_empty() {
+            Err(ARGUMENT)
         } else {
-            self.bus.cancel(path, &numbers)
+            Ok(())
         };
+        let outcome = self.checked(work, outcome).and_then(|()| match work {
+            Some(transaction) => {
+                let cancelled = vec![Work::Cancelled(path, numbers)];
+                self.bus.work_in(transaction, cancelled).map(|_| Outcome::Done)
+            }
+            None => self.bus.cancel(path, &numbers),
+        });
         Prepared { operation: "cancel-scheduled-message", body, outcome: outcome.into() }
-    }
-
-    fn prepare_receive(&mut self, peer: usize, at: (Path, Place), ask: &Ask) -> Prepared {
-        let Ask::Receive { first, count, deletes, session } = ask else { unreachable!("receives") };
-        let (path, place) = at;
-        let known = self.bus.queues.get(path).map(|queue| &queue.messages);
-        let known: Vec<(u64, bool)> =
-            known.into_iter().flatten().map(|(number, one)| (*number, one.is_deferred)).collect();
-        let deferred: Vec<u64> = known.iter().filter(|(_, is)| *is).map(|(number, _)| *number).collect();
-        let known: Vec<u64> = known.into_iter().map(|(number, _)| number).collect();
-        let from = if first.is_multiple_of(4) { known } else { deferred };
-        let numbers: Vec<u64> =
-            (0..*count).filter_map(|index| pick(&from, first.wrapping_add(index))).collect();
-        let mut body = vec![
-            ("sequence-numbers", longs(&numbers)),
-            ("receiver-settle-mode", Value::UInt(u32::from(!*deletes))),
-        ];
-        body.extend(session.map(|session| ("session-id", SESSIONS[usize::from(session) % 4].into())));
-        let now_ms = self.bus.now_ms;
-        let outcome = self.check_queue(path).and_then(|()| {
-            if session.is_some() && !self.has_sessions(at) {
-                return Err(NOT_ALLOWED);
-            }
-            if numbers.is_empty() {
-                return Err(ARGUMENT);
-            }
-            let held = self.held(peer, at, *session)?;
-            self.bus.queue(path)?.receive_deferred(now_ms, (place, *deletes), &numbers, held.as_deref())
-        });
-        self.bus.look_after();
-        Prepared { operation: "receive-by-sequence-number", body: map(body), outcome: outcome.into() }
-    }
-
-    /// Deliveries of a client from one place, by number.
-    fn own(&self, peer: usize, at: (Path, Place), first: u8, count: u8) -> Option<Vec<Delivery>> {
-        let here = |one: &&Delivery| (one.path, one.place) == at && one.work.is_none();
-        let known: Vec<Delivery> = self.peers[peer].deliveries.iter().filter(here).cloned().collect();
-        let mut picked: Vec<Delivery> = Vec::new();
-        for index in 0..count {
-            let one = pick(&known, first.wrapping_add(index))?;
-            if picked.iter().all(|known| known.token != one.token) {
-                picked.push(one);
-            }
-        }
-        Some(picked)
-    }
-
-    fn prepare_renew(&mut self, peer: usize, at: (Path, Place), first: u8, count: u8) -> Option<Prepared> {
-        let tokens: Vec<Token> = self.own(peer, at, first, count)?.iter().map(|one| one.token).collect();
-        let body = map(vec![("lock-tokens", uuids(&tokens))]);
-        let now_ms = self.bus.now_ms;
-        let outcome = self.bus.queue(at.0).and_then(|queue| queue.renew(now_ms, at.1, &tokens));
-        Some(Prepared { operation: "renew-lock", body, outcome: outcome.into() })
-    }
-
-    fn prepare_dispose(
-        &mut self,
-        peer: usize,
-        at: (Path, Place),
-        (first, count): (u8, u8),
-        verdict: Verdict,
-        names: bool,
-    ) -> Option<Prepared> {
-        let status = match verdict {
-            Verdict::Complete => "completed",
-            Verdict::Abandon | Verdict::Release => "abandoned",
-            Verdict::Defer => "defered",
-            Verdict::DeadLetter => "suspended",
-        };
-        let verdict = if verdict == Verdict::Release { Verdict::Abandon } else { verdict };
-        let deliveries = self.own(peer, at, first, count)?;
-        let tokens: Vec<Token> = deliveries.iter().map(|one| one.token).collect();
-        let mut body = vec![("disposition-status", status.into()), ("lock-tokens", uuids(&tokens))];
-        let session = deliveries.first().and_then(|one| one.session.clone()).filter(|_| names);
-        body.extend(session.as_deref().map(|id| ("session-id", id.into())));
-        let now_ms = self.bus.now_ms;
-        let held = match session.filter(|_| self.has_sessions(at)) {
-            Some(id) => self.bus.queue(at.0).and_then(|queue| queue.holder(peer, &id)).map(Some),
-            None => Ok(None),
-        };
-        let outcome = held.and_then(|held| {
-            let queue = self.bus.queue(at.0)?;
-            let mut first_refusal = None;
-            for token in &tokens {
-                if let Err(refused) = queue.settle(now_ms, (*token, at.1), verdict) {
-                    first_refusal.get_or_insert(refused);
-                }
-            }
-            match first_refusal {
-                Some(SESSION_LOST) if held.is_some() => Err(LOCK_LOST),
-                Some(refused) => Err(refused),
-                None => Ok(Outcome::Done),
-            }
-        });
-        self.bus.look_after();
-        Some(Prepared { operation: "update-disposition", body: map(body), outcome: outcome.into() })
     }
 
     fn prepare_rules(&mut self, (path, place): (Path, Place), ask: &Ask) -> Prepared {
@@ -285,10 +260,12 @@ impl World {
         let is_wrong = !path.contains('/') || place == Place::Dead;
         let (operation, body, outcome) = match ask {
             Ask::AddRule(number) => {
-                let (name, color) = RULES[rule(number)];
-                let sql = color.map_or("1=1".to_owned(), |color| format!("color = {color}"));
-                let filter = map(vec![("expression", sql.as_str().into())]);
-                let description = map(vec![("sql-filter", filter), ("rule-name", name.into())]);
+                let shape = &RULES[rule(number)];
+                let name = shape.name;
+                let sql = |expression: &str| map(vec![("expression", expression.into())]);
+                let mut entries = vec![("sql-filter", sql(&shape.filter())), ("rule-name", name.into())];
+                entries.extend(shape.action().map(|action| ("sql-rule-action", sql(&action))));
+                let description = map(entries);
                 let body = map(vec![("rule-name", name.into()), ("rule-description", description)]);
                 (
                     "add-rule",
@@ -297,7 +274,7 @@ impl World {
                 )
             }
             Ask::RemoveRule(number) => {
-                let body = map(vec![("rule-name", RULES[rule(number)].0.into())]);
+                let body = map(vec![("rule-name", RULES[rule(number)].name.into())]);
                 let outcome =
                     if is_wrong { Err(NOT_ALLOWED) } else { self.bus.remove_rule(path, rule(number)) };
                 ("remove-rule", body, outcome)

@@ -42,14 +42,19 @@ impl World {
         ask: &Ask,
         work: Option<u8>,
     ) {
-        if !self.bus.exists(path) || (path == "t" && place == Place::Dead) {
+        let is_missing = !self.bus.exists(path) || (path == "t" && place == Place::Dead);
+        // Responses are received, which is refused from another entity than the session's.
+        if is_missing || self.bus.via(peer, path).is_some() {
             return;
         }
         let node = self.node(peer, (path, place, copy));
         let ask = &self.with_session(peer, path, ask);
-        let work = work.filter(|_| matches!(ask, Ask::Peek { .. } | Ask::GetState(_)));
-        let txn_id = work.and_then(|number| self.pick_transaction(peer, number)).map(|(_, id)| id);
-        let Some(prepared) = self.prepare(peer, (path, place), ask) else { return };
+        // Removing what is received is refused in a transaction.
+        let work = work.filter(|_| !matches!(ask, Ask::Receive { deletes: true, .. } | Ask::Bad(_)));
+        let work = work.and_then(|number| self.pick_transaction(peer, number));
+        let transaction = work.as_ref().map(|(transaction, _)| *transaction);
+        let txn_id = work.map(|(_, id)| id);
+        let Some(prepared) = self.prepare(peer, (path, place), ask, transaction) else { return };
         let peer = &mut self.peers[peer];
         peer.requests += 1;
         let number = peer.requests;

@@ -1,5 +1,6 @@
 //! The steps of a history. Numbers choose among what exists, by remainder; a step that is not possible is skipped.
 
+use peeklock_engine::EntityStatus;
 use proptest::prelude::*;
 
 use super::bus::Verdict;
@@ -82,6 +83,17 @@ pub(crate) enum Ask {
     Bad(u8),
 }
 
+/// A change of an entity's options.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    /// The status; of an entity that is not active it becomes active.
+    Status(EntityStatus),
+    LockMs(u64),
+    LifeMs(Option<u64>),
+    DeliveriesMax(u32),
+    KeepsExpired(bool),
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     AttachReceiver {
@@ -135,15 +147,24 @@ pub(crate) enum Act {
     Pass {
         ms: u64,
     },
+    /// Passes time, and acts before the timers of a session entity have fired.
+    Late {
+        entity: u8,
+        ms: u64,
+        act: Box<Act>,
+    },
+    /// Ends the broker, in order or not, and starts it again.
+    Restart {
+        in_order: bool,
+    },
     /// Deletes the entity if it exists, otherwise creates it.
     Toggle {
         entity: u8,
     },
-    /// Stops sending to the entity, or receiving from it, for a moment.
-    Suspend {
+    /// Changes options of the entity.
+    Change {
         entity: u8,
-        sends: bool,
-        receives: bool,
+        change: Change,
     },
 }
 
@@ -161,6 +182,10 @@ pub(crate) struct Setup {
     pub(crate) group: u8,
     /// Where the chain of forwarding ends.
     pub(crate) chain_end: u8,
+    /// Where dead letters are forwarded: back, or to a queue with sessions, with duplicate detection or neither.
+    pub(crate) dead_end: u8,
+    /// Whether one client has transactions across entities.
+    pub(crate) crosses: bool,
     pub(crate) keeps_expired: bool,
     pub(crate) life_ms: Option<u64>,
     pub(crate) topic_window: bool,
@@ -168,10 +193,12 @@ pub(crate) struct Setup {
 
 pub(crate) fn setup() -> impl Strategy<Value = Setup> {
     let life = prop_oneof![3 => Just(None), 1 => Just(Some(50_000_u64))];
-    (0..7_u8, 0..4_u8, any::<bool>(), life, any::<bool>()).prop_map(
-        |(group, chain_end, keeps_expired, life_ms, topic_window)| Setup {
+    (0..8_u8, (0..4_u8, 0..4_u8, any::<bool>()), any::<bool>(), life, any::<bool>()).prop_map(
+        |(group, (chain_end, dead_end, crosses), keeps_expired, life_ms, topic_window)| Setup {
             group,
             chain_end,
+            dead_end,
+            crosses,
             keeps_expired,
             life_ms,
             topic_window,
@@ -243,6 +270,42 @@ fn ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
+fn change() -> impl Strategy<Value = Change> {
+    let suspended = [EntityStatus::Disabled, EntityStatus::SendDisabled, EntityStatus::ReceiveDisabled];
+    prop_oneof![
+        4 => prop::sample::select(suspended.to_vec()).prop_map(Change::Status),
+        1 => prop::sample::select(vec![5_000_u64, 30_000, 60_000]).prop_map(Change::LockMs),
+        1 => prop::sample::select(vec![None, Some(1_000), Some(50_000_u64)]).prop_map(Change::LifeMs),
+        1 => prop::sample::select(vec![1_u32, 2, 3, 10]).prop_map(Change::DeliveriesMax),
+        1 => any::<bool>().prop_map(Change::KeepsExpired),
+    ]
+}
+
+/// What depends on a lock that is over.
+fn late() -> impl Strategy<Value = Act> {
+    let ask = prop_oneof![
+        any::<u8>().prop_map(Ask::RenewSession),
+        (any::<u8>(), prop::option::of(any::<u8>()))
+            .prop_map(|(session, state)| Ask::SetState(session, state)),
+        (any::<u8>(), 1..3_u8, verdict()).prop_map(|(first, count, verdict)| Ask::Dispose {
+            first,
+            count,
+            verdict,
+            names: false
+        }),
+    ];
+    let act = prop_oneof![
+        3 => (any::<u8>(), verdict())
+            .prop_map(|(delivery, verdict)| Act::Settle { delivery, verdict, settled: false, work: None }),
+        1 => (any::<u8>(), ask)
+            .prop_map(|(entity, ask)| Act::Request { entity, dead: false, copy: 0, ask, work: None }),
+        1 => (any::<u8>(), any::<bool>())
+            .prop_map(|(transaction, fail)| Act::Discharge { transaction, fail }),
+    ];
+    let ms = prop::sample::select(vec![5_000_u64, 30_000, 31_000]);
+    (any::<u8>(), ms, act).prop_map(|(entity, ms, act)| Act::Late { entity, ms, act: Box::new(act) })
+}
+
 fn act() -> impl Strategy<Value = Act> {
     let credit = || prop_oneof![1 => Just(0_u32), 5 => 1..4_u32, 2 => Just(100)];
     let work = || prop::option::weighted(0.25, any::<u8>());
@@ -268,8 +331,9 @@ fn act() -> impl Strategy<Value = Act> {
         1 => prop_oneof![Just(Act::EndCoordinator), Just(Act::EndSession), Just(Act::HangUp)],
         7 => pass.prop_map(|ms| Act::Pass { ms }),
         1 => any::<u8>().prop_map(|entity| Act::Toggle { entity }),
-        1 => (any::<u8>(), any::<bool>(), any::<bool>())
-            .prop_map(|(entity, sends, receives)| Act::Suspend { entity, sends, receives }),
+        1 => late(),
+        1 => any::<bool>().prop_map(|in_order| Act::Restart { in_order }),
+        3 => (any::<u8>(), change()).prop_map(|(entity, change)| Act::Change { entity, change }),
     ]
 }
 

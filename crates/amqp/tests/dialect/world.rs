@@ -17,8 +17,10 @@ const TURNS_MAX: usize = 100_000;
 
 const PEERS: usize = 3;
 /// All entities: targets of forwarding come before their sources, topics before their subscriptions.
-pub(crate) const ENTITIES: [Path; 8] =
-    ["q", "d", "s", "t", "t/Subscriptions/a", "t/Subscriptions/b", "g", "f"];
+pub(crate) const ENTITIES: [Path; 10] =
+    ["q", "d", "s", "t", "t/Subscriptions/a", "t/Subscriptions/b", "g", "f", END_OF_DEAD_LETTERS, "e"];
+/// Where the dead letters of another are forwarded.
+pub(crate) const END_OF_DEAD_LETTERS: Path = "x";
 
 pub(crate) struct World {
     pub(crate) broker: Broker,
@@ -40,6 +42,7 @@ impl World {
         for path in ENTITIES {
             world.create(path).await;
         }
+        (0..PEERS).for_each(|peer| world.cross(peer));
         world.rest().await;
         world
     }
@@ -69,6 +72,13 @@ impl World {
 
     /// Lets the broker come to rest, and checks its answers.
     pub(crate) async fn exchange(&mut self) {
+        self.converse().await;
+        self.bus.has_forwarded = false;
+        self.check_rest();
+    }
+
+    /// Lets the broker come to rest.
+    pub(crate) async fn converse(&mut self) {
         let (mut quiet, mut turns) = (0, 0);
         while quiet < QUIET_TURNS {
             let mut has_moved = false;
@@ -85,8 +95,6 @@ impl World {
             turns += 1;
             assert!(turns < TURNS_MAX, "the conversation does not come to rest");
         }
-        self.bus.has_forwarded = false;
-        self.check_rest();
     }
 
     /// What the model says that the broker does without being asked.
@@ -126,12 +134,14 @@ impl World {
 
     pub(crate) async fn pass(&mut self, duration_ms: u64) {
         self.broker.clock.advance(duration_ms);
+        self.broker.clock.fire();
         self.bus.pass(duration_ms);
         self.rest().await;
     }
 
     pub(crate) fn replace_peer(&mut self, number: usize) {
         self.peers[number] = Peer::new(self.broker.connect());
+        self.cross(number);
     }
 
     /// The model forgets a link of a client.
@@ -164,8 +174,10 @@ impl Act {
             | Self::EndSession
             | Self::HangUp
             | Self::Pass { .. }
+            | Self::Late { .. }
+            | Self::Restart { .. }
             | Self::Toggle { .. }
-            | Self::Suspend { .. } => true,
+            | Self::Change { .. } => true,
             Self::Request { ask, .. } => {
                 matches!(
                     ask,

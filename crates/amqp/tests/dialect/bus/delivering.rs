@@ -1,7 +1,7 @@
 //! Deliveries in the model: checked when they are seen.
 
 use super::LinkKey;
-use super::queue::{LOCK_MS, Lock, Message, Place, Queue};
+use super::queue::{Lock, Message, Place, Queue};
 use crate::message::{Seen, Token};
 
 impl Queue {
@@ -18,7 +18,7 @@ impl Queue {
             assert_eq!(self.first_of(session.as_deref().unwrap_or_default()), Some(seen.number), "{seen:?}");
         }
         let held_until = session.and_then(|id| self.sessions[&id].holder).map(|(_, until)| until);
-        let until_ms = held_until.unwrap_or(now_ms + LOCK_MS);
+        let until_ms = held_until.unwrap_or(now_ms + self.shape.lock_ms);
         let message = self.messages.get_mut(&seen.number).expect("found");
         // The state of a delivered message says that it was scheduled.
         let (state, until_ms_seen) = (seen.state, (!deletes).then_some(until_ms));
@@ -39,7 +39,7 @@ impl Queue {
     pub(super) fn look_after(&mut self, now_ms: u64, notes: &mut Vec<super::Note>) {
         if self.shape.sessions {
             self.look_after_sessions(now_ms, notes);
-        } else if self.has_listener(Place::Main) || self.shape.forward_to.is_some() {
+        } else if self.has_listener(Place::Main) || self.is_forwarding(Place::Main) {
             let is_over = |one: &Message| one.is_available(Place::Main) && one.expires_ms <= now_ms;
             self.numbers_where(is_over).into_iter().for_each(|number| self.expire(number));
         }

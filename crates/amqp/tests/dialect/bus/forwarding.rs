@@ -1,28 +1,35 @@
-//! Forwarding in the model: messages of a source go on to its target at once.
+//! Forwarding in the model: messages of a source, or its dead letters, go on to the target at once.
 
-use super::queue::{Message, Place};
+use super::queue::{Lock, Message, Place};
 use super::{Bus, Path};
 
 /// How many times a message is forwarded.
 const HOPS_MAX: u8 = 4;
 
+/// What becomes of a message that can't be forwarded.
+enum Refusal {
+    /// This target does not accept it.
+    Here(&'static str),
+    /// No target would accept it.
+    Anywhere(&'static str),
+}
+
 impl Bus {
-    /// Forwards the first messages; false if there are none.
-    pub(super) fn forward(&mut self) -> bool {
-        let sources: Vec<(Path, Path)> =
-            self.queues.iter().filter_map(|(path, queue)| Some((*path, queue.shape.forward_to?))).collect();
+    /// Forwards the messages of a place; false if there are none.
+    pub(super) fn forward(&mut self, place: Place) -> bool {
+        let sources = self.queues.iter().filter(|(_, queue)| queue.is_forwarding(place));
+        let sources = sources.filter_map(|(path, queue)| Some((*path, queue.target(place)?)));
+        let sources: Vec<(Path, Path)> = sources.collect();
         let mut has_moved = false;
         for (source, target) in sources {
             let queue = self.queues.get_mut(source).expect("a source");
-            for number in queue.numbers_where(|message| message.is_available(Place::Main)) {
+            for number in queue.numbers_where(|message| message.is_available(place)) {
                 has_moved = true;
                 let queue = self.queues.get_mut(source).expect("a source");
                 let message = queue.messages.remove(&number).expect("it is there");
-                if let Some((message, reason)) = self.hand_over(message, target) {
-                    let mut message = message;
-                    message.bury(reason);
+                if let Err(refusal) = self.hand_over(message.clone(), target) {
                     let queue = self.queues.get_mut(source).expect("a source");
-                    queue.messages.insert(number, message);
+                    queue.messages.insert(number, message.refused(refusal));
                 }
             }
         }
@@ -30,34 +37,57 @@ impl Bus {
         has_moved
     }
 
-    /// Stores a message in a target; returned with the reason if it can't be there.
-    fn hand_over(&mut self, message: Message, target: Path) -> Option<(Message, &'static str)> {
+    /// Stores a message in a target.
+    fn hand_over(&mut self, message: Message, target: Path) -> Result<(), Refusal> {
         if message.hops == HOPS_MAX {
-            return Some((message, "MaxTransferHopCountExceeded"));
+            return Err(Refusal::Anywhere("MaxTransferHopCountExceeded"));
         }
         let now_ms = self.now_ms;
-        let mut moved = Message { count: 0, hops: message.hops + 1, enqueued_ms: now_ms, ..message.clone() };
+        // Dead letters have their full time to live again.
+        let left_ms = (message.expires_ms < u64::MAX).then(|| message.expires_ms.saturating_sub(now_ms));
+        let mut moved = Message {
+            place: Place::Main,
+            count: 0,
+            hops: message.hops + 1,
+            asked_ms: if message.place == Place::Dead { message.life_ms } else { left_ms },
+            ..message
+        };
         if self.topics.contains_key(target) {
             let draft = moved.draft.clone();
             let scheduled = &self.topics[target].scheduled;
             if scheduled.original_of(&draft).is_none() {
-                moved.reason = None;
                 let number = self.publish(target, moved);
                 let scheduled = &mut self.topics.get_mut(target).expect("a topic").scheduled;
                 scheduled.remember(now_ms, &draft, number);
             }
-            return None;
+            return Ok(());
         }
-        let Some(queue) = self.queues.get_mut(target) else {
-            return Some((message, "MessagingEntityNotFoundException"));
-        };
-        if queue.shape.sessions && message.draft.session.is_none() {
-            return Some((message, "Session id is null."));
+        let queue = self.queues.get_mut(target).ok_or(Refusal::Here("MessagingEntityNotFoundException"))?;
+        if queue.shape.sessions && moved.draft.session.is_none() {
+            return Err(Refusal::Here("Session id is null."));
         }
-        if queue.original_of(&message.draft).is_none() {
+        if queue.original_of(&moved.draft).is_none() {
+            let draft = moved.draft.clone();
+            moved.live(now_ms, queue.shape.life_in_effect_ms());
             let number = queue.add(moved);
-            queue.remember(now_ms, &message.draft, number);
+            queue.remember(now_ms, &draft, number);
         }
-        None
+        Ok(())
+    }
+}
+
+impl Message {
+    /// It stays where it is, dead-lettered; a dead letter waits with a lock for another target.
+    fn refused(mut self, refusal: Refusal) -> Self {
+        match (refusal, self.place) {
+            (Refusal::Here(_), Place::Dead) => {
+                self.lock = Some(Lock { token: None, until_ms: u64::MAX });
+            }
+            (Refusal::Anywhere(reason), Place::Dead) => {
+                (self.place, self.reason) = (Place::Transfer, Some(reason));
+            }
+            (Refusal::Here(reason) | Refusal::Anywhere(reason), _) => self.bury(reason),
+        }
+        self
     }
 }

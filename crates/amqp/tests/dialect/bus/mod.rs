@@ -1,33 +1,42 @@
 //! A model of the entities behind the dialect: what clients must see, written down as plainly as possible.
 //!
 //! - `queue`: a queue or subscription, its messages and locks; `delivering`: deliveries; `sessions`: its sessions.
+//! - `shape`: its options; `status`: what the status of an entity allows, and changes of its options.
 //! - `topics`: topics, their rules and copies; `forwarding`: chains of queues.
 //! - `time`: what happens by itself when time passes.
-//! - `transactions`: work that takes effect at a commit.
+//! - `restart`: what a restart of the broker leaves.
+//! - `transactions`, and their `work`, which takes effect at a commit; `crossing`: those across entities.
 //!
 //! Which receiver gets which message is not predicted: every delivery is checked when it is seen, and at rest no
 //! available message may be left where there is credit.
 
+mod crossing;
 mod delivering;
 mod forwarding;
 mod queue;
+mod restart;
 mod sessions;
+mod shape;
+mod status;
 mod time;
 mod topics;
 mod transactions;
+mod work;
 
 use std::collections::BTreeMap;
 
 use peeklock_amqp::endpoint::LinkId;
 
-pub(crate) use queue::{Message, Place, Queue, QueueShape, Verdict};
+pub(crate) use queue::{Message, Place, Queue, Verdict};
 pub(crate) use sessions::{Hold, Wanted};
+pub(crate) use shape::QueueShape;
 pub(crate) use topics::RULES;
 use topics::Topic;
 pub(crate) use transactions::Transaction;
+pub(crate) use work::{Settled, Work};
 
 use super::message::Draft;
-use super::outcome::{DISABLED, NOT_FOUND, Outcome, Refused};
+use super::outcome::{NOT_FOUND, Outcome, Refused};
 
 /// The address of an entity.
 pub(crate) type Path = &'static str;
@@ -53,6 +62,8 @@ pub(crate) struct Bus {
     /// They send messages or not.
     watchers: BTreeMap<LinkKey, (Path, bool)>,
     pub(crate) transactions: Vec<Transaction>,
+    /// The roots of the sessions of clients with transactions across entities.
+    roots: BTreeMap<usize, Option<Path>>,
     notes: Vec<Note>,
     /// Whether messages were forwarded since the last rest: later commands may overtake them.
     pub(crate) has_forwarded: bool,
@@ -74,12 +85,13 @@ impl Bus {
         let mut queue = Queue::new(shape);
         queue.born = self.births;
         self.queues.insert(path, queue);
+        self.note_status();
         self.look_after();
     }
 
-    pub(crate) fn add_topic(&mut self, path: Path, life_ms: Option<u64>, window_ms: Option<u64>) {
+    pub(crate) fn add_topic(&mut self, path: Path, shape: QueueShape) {
         self.births += 1;
-        let mut topic = Topic::new(life_ms, window_ms);
+        let mut topic = Topic::new(shape);
         topic.scheduled.born = self.births;
         self.topics.insert(path, topic);
     }
@@ -94,6 +106,12 @@ impl Bus {
         self.queues.get_mut(path).ok_or(NOT_FOUND)
     }
 
+    /// The queue, or the scheduled messages of the topic, that numbers what is sent to a path.
+    fn numbering(&mut self, path: Path) -> Result<&mut Queue, Refused> {
+        let topic = self.topics.get_mut(path).map(|topic| &mut topic.scheduled);
+        topic.or_else(|| self.queues.get_mut(path)).ok_or(NOT_FOUND)
+    }
+
     pub(crate) fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
@@ -102,21 +120,32 @@ impl Bus {
         if !self.exists(path) {
             return Outcome::Refused(NOT_FOUND);
         }
+        if let Err(refused) = self.check_sends(path)
+            && sends
+        {
+            return Outcome::Refused(refused);
+        }
+        self.enter(link.0, path, false).expect("it does not receive");
         self.watchers.insert(link, (path, sends));
         Outcome::Attached(None)
     }
 
     /// Stores messages; returns their numbers.
     pub(crate) fn send(&mut self, path: Path, drafts: &[Draft]) -> Result<Vec<u64>, Refused> {
-        self.check_send(path, drafts)?;
+        self.check_send(path, drafts.iter())?;
         let numbers = drafts.iter().map(|draft| self.store(path, draft)).collect();
         self.look_after();
         Ok(numbers)
     }
 
-    pub(crate) fn check_send(&self, path: Path, drafts: &[Draft]) -> Result<(), Refused> {
+    pub(crate) fn check_send<'a>(
+        &self,
+        path: Path,
+        mut drafts: impl Iterator<Item = &'a Draft>,
+    ) -> Result<(), Refused> {
+        self.check_sends(path)?;
         match self.queues.get(path) {
-            Some(queue) if queue.shape.sessions && drafts.iter().any(|draft| draft.session.is_none()) => {
+            Some(queue) if queue.shape.sessions && drafts.any(|draft| draft.session.is_none()) => {
                 Err(super::outcome::NOT_ALLOWED)
             }
             None if !self.topics.contains_key(path) => Err(NOT_FOUND),
@@ -141,23 +170,6 @@ impl Bus {
         let scheduled = &mut self.topics.get_mut(path).expect("checked").scheduled;
         scheduled.remember(now_ms, draft, number);
         number
-    }
-
-    /// Cancels scheduled messages, all or none.
-    pub(crate) fn cancel(&mut self, path: Path, numbers: &[u64]) -> Result<Outcome, Refused> {
-        queue::check_distinct(numbers)?;
-        let queue = match self.topics.get_mut(path) {
-            Some(topic) => &mut topic.scheduled,
-            None => self.queue(path)?,
-        };
-        let is_scheduled = |number: &u64| queue.messages.get(number).is_some_and(|one| one.due_ms.is_some());
-        if !numbers.iter().all(is_scheduled) {
-            return Err(super::outcome::NO_MESSAGE);
-        }
-        for number in numbers {
-            queue.messages.remove(number);
-        }
-        Ok(Outcome::Done)
     }
 
     pub(crate) fn close(&mut self, link: LinkKey) {
@@ -192,39 +204,6 @@ impl Bus {
         self.look_after();
     }
 
-    /// Ends the links that a status of the queue or topic does not allow.
-    pub(crate) fn suspend(&mut self, path: Path, sends: bool, receives: bool) {
-        let now_ms = self.now_ms;
-        let below = format!("{path}/");
-        let queues = self.queues.iter_mut().filter(|(one, _)| **one == path || one.starts_with(&below));
-        for (_, queue) in queues.filter(|_| !receives) {
-            let mut links: Vec<(LinkKey, bool)> =
-                queue.receivers.iter().map(|(link, one)| (*link, one.waits)).collect();
-            // Sessions that receivers give back are for none of those that wait.
-            links.sort_by_key(|(_, waits)| !waits);
-            for (link, waits) in links {
-                queue.close(now_ms, link);
-                self.notes.push(match waits {
-                    true => Note::Attached(link, Outcome::Refused(DISABLED)),
-                    false => Note::Ended(link, DISABLED),
-                });
-            }
-        }
-        if !sends {
-            let gone: Vec<LinkKey> = self
-                .watchers
-                .iter()
-                .filter(|(_, one)| **one == (path, true))
-                .map(|(link, _)| *link)
-                .collect();
-            for link in gone {
-                self.watchers.remove(&link);
-                self.notes.push(Note::Ended(link, DISABLED));
-            }
-        }
-        self.look_after();
-    }
-
     /// What follows at once from every change.
     pub(crate) fn look_after(&mut self) {
         loop {
@@ -232,7 +211,7 @@ impl Bus {
             for queue in self.queues.values_mut() {
                 queue.look_after(now_ms, &mut self.notes);
             }
-            if !self.forward() {
+            if !self.forward(Place::Main) && !self.forward(Place::Dead) {
                 return;
             }
         }

@@ -2,32 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::LinkKey;
 use super::sessions::{Session, Waiter};
-use super::{LinkKey, Path};
+use super::shape::QueueShape;
 use crate::message::{Draft, Seen, Token};
 use crate::outcome::{ARGUMENT, LOCK_LOST, NO_MESSAGE, NOT_ALLOWED, Outcome, Refused, SESSION_LOST};
-
-/// How long locks last, in milliseconds.
-pub(crate) const LOCK_MS: u64 = 30_000;
-/// Deliveries of a message until it is dead-lettered.
-pub(crate) const DELIVERIES_MAX: u32 = 3;
 
 /// A part of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Main,
     Dead,
-}
-
-/// Options of a queue that differ between runs and entities.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct QueueShape {
-    pub(crate) sessions: bool,
-    pub(crate) keeps_expired: bool,
-    pub(crate) life_ms: Option<u64>,
-    /// For how long duplicates are detected, in milliseconds.
-    pub(crate) window_ms: Option<u64>,
-    pub(crate) forward_to: Option<Path>,
+    /// Transfer dead letters.
+    Transfer,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +33,15 @@ pub(crate) struct Message {
     pub(crate) count: u32,
     pub(crate) lock: Option<Lock>,
     pub(crate) enqueued_ms: u64,
+    /// The time to live that was asked for.
+    pub(super) asked_ms: Option<u64>,
+    /// The time to live that it got.
+    pub(super) life_ms: Option<u64>,
     pub(crate) expires_ms: u64,
     pub(crate) reason: Option<&'static str>,
     pub(crate) hops: u8,
+    /// The rule whose action made it.
+    pub(super) rule: Option<&'static str>,
 }
 
 /// How a lock is settled.
@@ -75,6 +68,8 @@ pub(crate) struct Receiver {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) shape: QueueShape,
+    /// Whether its status, and of a subscription that of the topic, allow receiving.
+    pub(super) receives: bool,
     /// Distinguishes it from earlier ones of its name.
     pub(super) born: u64,
     pub(super) next: u64,
@@ -96,16 +91,20 @@ impl Message {
             count: 0,
             lock: None,
             enqueued_ms: 0,
+            asked_ms: draft.life_ms.map(u64::from),
+            life_ms: None,
             expires_ms: u64::MAX,
             reason: None,
             hops: 0,
+            rule: None,
         }
     }
 
     /// Starts its life.
     pub(super) fn live(&mut self, now_ms: u64, default_ms: Option<u64>) {
-        let life = [self.draft.life_ms.map(u64::from), default_ms].into_iter().flatten().min();
-        (self.enqueued_ms, self.expires_ms) = (now_ms, life.map_or(u64::MAX, |life| now_ms + life));
+        self.life_ms = [self.asked_ms, default_ms].into_iter().flatten().min();
+        self.expires_ms = self.life_ms.map_or(u64::MAX, |life| now_ms + life);
+        self.enqueued_ms = now_ms;
     }
 
     pub(crate) fn is_available(&self, place: Place) -> bool {
@@ -130,6 +129,8 @@ impl Message {
             delivery_count: self.count,
             state,
             session: self.draft.session.map(str::to_owned),
+            color: self.draft.color,
+            rule: self.rule.map(str::to_owned),
             dead_letter_reason: self.reason.map(str::to_owned),
             until_ms: None,
         }
@@ -138,7 +139,7 @@ impl Message {
 
 impl Queue {
     pub(crate) fn new(shape: QueueShape) -> Self {
-        Self { shape, next: 1, ..Self::default() }
+        Self { shape, next: 1, receives: true, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, message: Message) -> u64 {
@@ -158,7 +159,7 @@ impl Queue {
             return number;
         }
         let mut message = Message::new(draft);
-        message.live(now_ms, self.shape.life_ms);
+        message.live(now_ms, self.shape.life_in_effect_ms());
         message.due_ms = draft.due_ms.filter(|due| *due > now_ms);
         let number = self.add(message);
         self.remember(now_ms, draft, number);
@@ -215,6 +216,7 @@ impl Queue {
         (token, place): (Token, Place),
         verdict: Verdict,
     ) -> Result<(), Refused> {
+        self.check_receives()?;
         let number = self.locked_by(token).ok_or(self.lost(place))?;
         let message = self.messages.get_mut(&number).expect("found");
         match verdict {
@@ -226,9 +228,10 @@ impl Queue {
             Verdict::Release => self.unlock(now_ms, number, false),
             Verdict::DeadLetter => message.bury(""),
             Verdict::Defer => {
+                let deliveries_max = self.shape.deliveries_max;
                 (message.lock, message.is_deferred) = (None, true);
                 message.count += u32::from(message.place == Place::Main);
-                if message.place == Place::Main && message.count >= DELIVERIES_MAX {
+                if message.place == Place::Main && message.count >= deliveries_max {
                     message.bury("MaxDeliveryCountExceeded");
                 }
             }
@@ -238,7 +241,7 @@ impl Queue {
 
     /// Ends a lock, by a failed delivery or not.
     pub(super) fn unlock(&mut self, now_ms: u64, number: u64, has_failed: bool) {
-        let keeps_expired = self.shape.keeps_expired;
+        let QueueShape { keeps_expired, deliveries_max, .. } = self.shape;
         let message = self.messages.get_mut(&number).expect("a message");
         message.lock = None;
         let is_main = message.place == Place::Main;
@@ -249,7 +252,7 @@ impl Queue {
             } else {
                 self.messages.remove(&number);
             }
-        } else if has_failed && is_main && message.count >= DELIVERIES_MAX {
+        } else if has_failed && is_main && message.count >= deliveries_max {
             message.bury("MaxDeliveryCountExceeded");
         }
     }
@@ -267,6 +270,7 @@ impl Queue {
         if self.shape.sessions && place == Place::Main {
             return Err(NOT_ALLOWED);
         }
+        self.check_receives()?;
         let mut numbers = Vec::new();
         for token in tokens {
             let number = self.locked_by(*token).ok_or(LOCK_LOST)?;
@@ -275,7 +279,7 @@ impl Queue {
             }
             numbers.push(number);
         }
-        let until_ms = now_ms + LOCK_MS;
+        let until_ms = now_ms + self.shape.lock_ms;
         for number in &numbers {
             let lock = self.messages.get_mut(number).and_then(|message| message.lock.as_mut());
             lock.expect("a lock").until_ms = until_ms;
@@ -302,6 +306,7 @@ impl Queue {
         session: Option<&str>,
     ) -> Result<Outcome, Refused> {
         check_distinct(numbers)?;
+        self.check_receives()?;
         let in_session = self.shape.sessions && place == Place::Main;
         if in_session && session.is_none() {
             return Err(SESSION_LOST);
@@ -321,7 +326,7 @@ impl Queue {
             return Err(NO_MESSAGE);
         }
         let held_until = session.and_then(|id| self.sessions.get(id)?.holder).map(|(_, until)| until);
-        let until_ms = held_until.filter(|_| in_session).unwrap_or(now_ms + LOCK_MS);
+        let until_ms = held_until.filter(|_| in_session).unwrap_or(now_ms + self.shape.lock_ms);
         let mut seen = Vec::new();
         for number in found {
             let message = self.messages.get_mut(&number).expect("found");
@@ -338,7 +343,13 @@ impl Queue {
     }
 
     /// Deletes the oldest available messages; `session` is that of the asking receiver.
-    pub(crate) fn delete_messages(&mut self, place: Place, count: u32, session: Option<&str>) -> Outcome {
+    pub(crate) fn delete_messages(
+        &mut self,
+        place: Place,
+        count: u32,
+        session: Option<&str>,
+    ) -> Result<Outcome, Refused> {
+        self.check_receives()?;
         let in_session = self.shape.sessions && place == Place::Main;
         let mut numbers = self.numbers_where(|message| {
             message.is_available(place) && (!in_session || message.session().as_deref() == session)
@@ -348,9 +359,9 @@ impl Queue {
             self.messages.remove(number);
         }
         if numbers.is_empty() {
-            return Outcome::Nothing;
+            return Ok(Outcome::Nothing);
         }
-        Outcome::Deleted(u32::try_from(numbers.len()).expect("few messages"))
+        Ok(Outcome::Deleted(u32::try_from(numbers.len()).expect("few messages")))
     }
 
     /// The token of a message received by number is known.

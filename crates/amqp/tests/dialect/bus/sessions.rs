@@ -1,9 +1,9 @@
 //! Sessions of the model, by their ids in lower case.
 
-use super::queue::{LOCK_MS, Message, Place, Queue};
+use super::queue::{Message, Place, Queue};
 use super::{Bus, LinkKey, Note, Path};
 use crate::message::Token;
-use crate::outcome::{BUSY, NO_SESSION, NOT_ALLOWED, NOT_FOUND, Outcome, Refused, SESSION_LOST};
+use crate::outcome::{BUSY, DISABLED, NO_SESSION, NOT_ALLOWED, NOT_FOUND, Outcome, Refused, SESSION_LOST};
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Session {
@@ -47,15 +47,23 @@ impl Bus {
         wanted: Option<Wanted>,
     ) -> Option<Outcome> {
         let now_ms = self.now_ms;
-        let Some(queue) = self.queues.get_mut(path) else {
+        let Some(queue) = self.queues.get(path) else {
             // A topic has no dead letters.
             let is_topic = self.topics.contains_key(path) && place == Place::Main;
             let refused = if is_topic { NOT_ALLOWED } else { NOT_FOUND };
             return Some(Outcome::Refused(refused));
         };
         let in_session = queue.shape.sessions && place == Place::Main;
-        let is_forwarded = queue.shape.forward_to.is_some() && place == Place::Main;
+        if wanted.is_none() || in_session {
+            if let Err(refused) = self.enter(link.0, path, true) {
+                return Some(Outcome::Refused(refused));
+            }
+        }
+        let queue = self.queues.get_mut(path).expect("found");
+        let is_forwarded = queue.target(place).is_some();
         let answer = match wanted {
+            Some(_) if !in_session => Some(Err(NOT_ALLOWED)),
+            _ if !queue.receives => Some(Err(DISABLED)),
             _ if is_forwarded || wanted.is_some() != in_session => Some(Err(NOT_ALLOWED)),
             None => {
                 queue.open(link, place, deletes);
@@ -124,7 +132,7 @@ impl Queue {
     }
 
     fn grant(&mut self, now_ms: u64, link: LinkKey, id: &str) -> Outcome {
-        let until_ms = now_ms + LOCK_MS;
+        let until_ms = now_ms + self.shape.lock_ms;
         self.sessions.entry(id.to_owned()).or_default().holder = Some((link, until_ms));
         let receiver = self.receivers.get_mut(&link).expect("opened");
         (receiver.session, receiver.waits) = (Some(id.to_owned()), false);
@@ -202,7 +210,7 @@ impl Queue {
                 one.place == Place::Main && one.lock.is_some() && one.session() == Some(id.clone())
             };
             if self.receivers[&link].credit > 0 && !self.messages.values().any(in_hand) {
-                self.sessions.get_mut(&id).expect("held").holder = Some((link, now_ms + LOCK_MS));
+                self.sessions.get_mut(&id).expect("held").holder = Some((link, now_ms + self.shape.lock_ms));
                 continue;
             }
             self.give_back(now_ms, &id, true);
@@ -226,9 +234,14 @@ impl Queue {
         holder.filter(|(of, _)| *of == peer).ok_or(SESSION_LOST)
     }
 
+    /// Whether receivers wait for a session.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
     /// Renews the lock of a session and those of its messages.
     pub(crate) fn renew_session(&mut self, now_ms: u64, id: &str) -> Outcome {
-        let until_ms = now_ms + LOCK_MS;
+        let until_ms = now_ms + self.shape.lock_ms;
         let key = id.to_ascii_lowercase();
         let session = self.sessions.get_mut(&key).expect("held");
         if let Some((_, until)) = &mut session.holder {

@@ -27,7 +27,7 @@ impl Bus {
             for number in queue.due(now_ms) {
                 let mut message = queue.messages.remove(&number).expect("it is due");
                 message.due_ms = None;
-                message.live(now_ms, queue.shape.life_ms);
+                message.live(now_ms, queue.shape.life_in_effect_ms());
                 queue.add(message);
             }
         }

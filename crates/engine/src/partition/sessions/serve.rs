@@ -18,8 +18,12 @@ impl Step<'_> {
     pub(in crate::partition) fn process_sessions(&mut self, queue: QueueId) {
         self.return_in_flight(queue);
         self.sweep_sessions(queue);
-        self.grant_to_waiters(queue);
-        self.dispatch_sessions(queue);
+        loop {
+            self.grant_to_waiters(queue);
+            let Some(late) = self.dispatch_sessions(queue) else { return };
+            self.end_session_lock(queue, late);
+            self.return_in_flight(queue);
+        }
     }
 
     /// The next session for a receiver that accepts any: unlocked, with an available message, lowest number first. The
@@ -91,17 +95,22 @@ impl Step<'_> {
         session.is_some_and(|session| session.is_overdue(self.now))
     }
 
-    /// Delivers available messages to session holders, as far as their credit allows.
-    fn dispatch_sessions(&mut self, queue: QueueId) {
+    /// Delivers available messages to session holders, as far as their credit allows. It stops at a holder whose lock has
+    /// ended and whose timer has not fired yet, and returns it: a message would be delivered under no lock of the session.
+    fn dispatch_sessions(&mut self, queue: QueueId) -> Option<ReceiverId> {
         while let Some(from) = self.state().queue(queue)
             && let Some((receiver, number)) =
                 from.sessions.as_ref().and_then(|sessions| sessions.next_served(self.now))
             && let Some(mode) = from.receivers.get(receiver).map(|receiver| receiver.options.mode)
             && let Some(record) = from.messages.get(SubQueue::Main).get(number)
         {
+            if self.session_held_by(queue, receiver).is_err() {
+                return Some(receiver);
+            }
             let record = record.clone();
             self.deliver(receiver, mode, queue, number, &record);
         }
+        None
     }
 
     /// Sets the session of a message; in a queue with sessions, messages with the same spelling share the allocation.

@@ -1,9 +1,11 @@
 //! Sessions: renewal and end of their locks.
 
 use super::super::step::TIMERS_PER_CALL_MAX;
-use super::rig::{LOCK_MS, Rig, defer};
+use super::rig::{LOCK_MS, Rig, defer, deliveries};
 use super::rig_sessions::{closed, of, of_with_ttl, opened, with_sessions};
-use crate::{Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement, SubQueue, Timestamp};
+use crate::{
+    Command, Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement, SubQueue, Timestamp,
+};
 
 #[test]
 fn a_lock_is_renewed_from_now_not_on_top() {
@@ -207,5 +209,31 @@ fn a_lock_is_over_even_if_its_timer_has_not_fired_yet() {
         rig.advance(0);
         rig.advance(0);
         assert_eq!(rig.delivery_counts(SubQueue::Main), [(1, 1)], "{way}");
+    }
+}
+
+#[test]
+fn nothing_is_delivered_under_a_lock_that_is_over_even_if_its_timer_has_not_fired_yet() {
+    for in_hand in [0, 1] {
+        let mut rig = Rig::new(with_sessions());
+        accept_many(&mut rig, TIMERS_PER_CALL_MAX * 2);
+        for _ in 0..in_hand {
+            rig.send(of("a", "1"));
+        }
+        let (receiver, _) = rig.accept_and_take("a", in_hand as u64);
+        rig.credit(receiver, in_hand as u64 + 1, false);
+        rig.now = rig.now.plus_ms(LOCK_MS);
+        let effects = rig.handle(None, Command::Send { messages: [of("a", "late")].into_iter().collect() });
+        let is_lost = closed(&effects).contains(&(receiver, Refusal::SessionLockLost));
+        let until =
+            deliveries(effects).iter().filter_map(|(_, _, lock)| Some(lock.as_ref()?.locked_until)).next();
+        // It asked for messages: it keeps the session if it had none in hand.
+        let kept_until = Some(rig.now.plus_ms(LOCK_MS)).filter(|_| in_hand == 0);
+        assert_eq!((is_lost, until), (in_hand > 0, kept_until));
+        rig.advance(0);
+        rig.advance(0);
+        assert_eq!(rig.renew_session(receiver).is_ok(), in_hand == 0);
+        let counts = rig.delivery_counts(SubQueue::Main);
+        assert_eq!(counts.last().map(|(_, count)| *count), Some(0), "it has not failed");
     }
 }
