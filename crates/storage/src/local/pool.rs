@@ -155,6 +155,10 @@ impl Pool {
         exchange.prepared_target = PREPARED_SEGMENTS;
         let asked_in_round = exchange.rounds_begun;
         loop {
+            if exchange.is_stopped {
+                exchange.wanted_bytes = None;
+                return Err(closed());
+            }
             let is_fitting = exchange.prepared.front().is_some_and(|segment| segment.capacity >= bytes);
             if is_fitting && exchange.prepared.len() > left {
                 exchange.wanted_bytes = None;
@@ -167,8 +171,7 @@ impl Pool {
             // Removals may have freed space since the keeper's last check: only a round begun after the request counts.
             let has_looked = exchange.rounds_done > asked_in_round;
             let given_up = exchange.supply_error.clone().filter(|_| has_looked && Instant::now() >= deadline);
-            let stopped = exchange.is_stopped.then(closed);
-            if let Some(error) = stopped.or(given_up) {
+            if let Some(error) = given_up {
                 exchange.wanted_bytes = None;
                 return Err(error);
             }

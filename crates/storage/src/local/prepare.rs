@@ -53,9 +53,9 @@ pub(super) fn prepare(
         manifest.segments.push(listed);
     });
     if let Err(error) = stored {
-        shared.pool.lock().prepared.extend(replaced);
-        // If the outcome is in doubt, the manifest may list the file.
+        // If the outcome is in doubt, the manifest may list the file, and the replaced ones no longer.
         if !matches!(error, Error::InDoubt { .. }) {
+            shared.pool.lock().prepared.extend(replaced);
             keep_as_spare(shared, &segment);
         }
         return Err(error);

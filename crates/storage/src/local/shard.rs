@@ -1,14 +1,13 @@
-//! An open store: its threads and its handle.
+//! An open store: its handle.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
 use super::backup::PinnedPlan;
-use super::directory::{Directory, failed};
+use super::directory::Directory;
 use super::leftovers::tidy_leftovers;
 use super::manifest::Closed;
 use super::options::LocalOptions;
@@ -17,9 +16,10 @@ use super::read_buffers::ReadBuffers;
 use super::recovery::{Loaded, Mode, load};
 use super::scrub::ScrubDamage;
 use super::shared::Shared;
+use super::threads::Threads;
 use super::warnings::Warnings;
-use super::writer::{self, Active, Writer};
-use super::{cleaner, first_manifest, keeper, reader, scrub, slice};
+use super::writer::{self, Active};
+use super::{first_manifest, keeper, reader};
 use crate::{
     Batch, Commit, Epoch, Error, Key, Limits, PartitionId, Partitions, Pressure, Read, Scan, Shard, Space,
     commit, partitions, read, scan,
@@ -39,20 +39,13 @@ pub(super) struct LocalShard {
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) shared: Arc<Shared>,
-    pub(super) writer: Writer,
+    pub(super) writer: writer::Writer,
     pub(super) write_requests: std::sync::mpsc::Receiver<writer::Request>,
     pub(super) read_requests: std::sync::mpsc::Receiver<reader::Request>,
 }
 
 /// Sends the damage that an open store finds to observers of the [`super::LocalStore`].
 pub(super) type ScrubDamageSender = watch::Sender<Vec<ScrubDamage>>;
-
-#[derive(Debug)]
-struct Threads {
-    writer: JoinHandle<Active>,
-    readers: Vec<JoinHandle<()>>,
-    housekeeping: Vec<JoinHandle<()>>,
-}
 
 impl LocalShard {
     /// Opens the store in `directory` and starts the threads.
@@ -62,10 +55,11 @@ impl LocalShard {
         scrub_damage: ScrubDamageSender,
     ) -> Result<Self, Error> {
         let (shared, active) = Self::load(directory, options, scrub_damage)?;
-        Self::start(shared, active)
+        let (threads, writes, reads) = Threads::start(&shared, active)?;
+        Ok(Self { shared, writes, reads, threads: Mutex::new(Some(threads)) })
     }
 
-    fn load(
+    pub(super) fn load(
         directory: Directory,
         options: LocalOptions,
         scrub_damage: ScrubDamageSender,
@@ -88,35 +82,11 @@ impl LocalShard {
         scrub_damage: ScrubDamageSender,
     ) -> Result<(Self, Workers), Error> {
         let (shared, active) = Self::load(directory, options, scrub_damage)?;
-        let (writes, write_requests) = channel();
-        let (reads, read_requests) = channel();
-        let writer = Writer::new(Arc::clone(&shared), active);
+        let (writes, write_requests) = std::sync::mpsc::channel();
+        let (reads, read_requests) = std::sync::mpsc::channel();
+        let writer = writer::Writer::new(Arc::clone(&shared), active);
         let workers = Workers { shared: Arc::clone(&shared), writer, write_requests, read_requests };
         Ok((Self { shared, writes, reads, threads: Mutex::new(None) }, workers))
-    }
-
-    fn start(shared: Arc<Shared>, active: Active) -> Result<Self, Error> {
-        shared.state().log_end = Some(Closed { id: active.segment.id, seal: active.seal() });
-        let (writes, write_requests) = channel();
-        let (reads, read_requests) = channel();
-        let read_requests = Arc::new(Mutex::new(read_requests));
-        let readers = (0..reader::READERS).map(|_| {
-            let requests = Arc::clone(&read_requests);
-            spawn("read", &shared, move |shared| reader::run(shared, &requests))
-        });
-        let readers = readers.collect::<Result<_, _>>()?;
-        let housekeeping = vec![
-            spawn("keep", &shared, keeper::run)?,
-            spawn("clean", &shared, cleaner::run)?,
-            spawn("scrub", &shared, scrub::run)?,
-        ];
-        let writer = Writer::new(Arc::clone(&shared), active);
-        let writer = spawn("write", &shared, move |_| {
-            slice::shorten();
-            writer.run(&write_requests)
-        })?;
-        let threads = Mutex::new(Some(Threads { writer, readers, housekeeping }));
-        Ok(Self { shared, writes, reads, threads })
     }
 
     /// The epoch in which the shard is owned.
@@ -141,18 +111,8 @@ impl LocalShard {
             return;
         };
         let _ = self.writes.send(writer::Request::Stop);
-        let active = threads.writer.join();
-        for _ in &threads.readers {
-            let _ = self.reads.send(reader::Request::Stop);
-        }
-        self.shared.is_stopping.store(true, Ordering::Release);
-        self.shared.keeper_wake.wake();
-        self.shared.cleaner_wake.wake();
-        self.shared.scrub_wake.wake();
-        for thread in threads.readers.into_iter().chain(threads.housekeeping) {
-            let _ = thread.join();
-        }
-        if let Ok(active) = active
+        let active = threads.end(&self.shared, &self.reads);
+        if let Some(active) = active
             && self.shared.fatal_error.get().is_none()
         {
             self.leave_closed(&active);
@@ -192,7 +152,7 @@ impl LocalShard {
     /// For tests: cleans one run of segments with any garbage, immediately.
     #[cfg(test)]
     pub(super) fn clean_now(&self) -> bool {
-        cleaner::clean_once(&self.shared, true)
+        super::cleaner::clean_once(&self.shared, true)
     }
 
     #[cfg(test)]
@@ -273,31 +233,6 @@ impl LocalShard {
 /// The error of a closed handle.
 pub(super) fn closed() -> Error {
     Error::Stopped { reason: "it was closed".to_owned() }
-}
-
-/// Spawns a thread; a panic, which is a bug, kills the handle instead of ending the thread silently.
-fn spawn<T: Send + 'static>(
-    name: &str,
-    shared: &Arc<Shared>,
-    run: impl FnOnce(&Shared) -> T + Send + 'static,
-) -> Result<JoinHandle<T>, Error> {
-    let alarm = Alarm(Arc::clone(shared));
-    std::thread::Builder::new()
-        .name(format!("store-{name}"))
-        .spawn(move || run(&alarm.0))
-        .map_err(|error| failed("can't start a thread", &error))
-}
-
-/// Kills the handle when its thread panics.
-struct Alarm(Arc<Shared>);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let name = std::thread::current().name().unwrap_or_default().to_owned();
-            self.0.fail_handle(Error::InDoubt { reason: format!("the thread {name} panicked") });
-        }
-    }
 }
 
 /// Takes over the directory: sets a new epoch, removes leftovers, and distributes the segments.

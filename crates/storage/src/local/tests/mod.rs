@@ -98,6 +98,12 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
             let mut from = Some(0);
             while let Some(number) = from {
                 let page = shard.scan(space, *partition, number).await?;
+                // Damaged entries are left out; others may be readable the next time.
+                let is_transient = |error: &Error| !matches!(error, Error::Corrupt { .. });
+                let mut errors = page.damaged.into_iter().map(|damaged| damaged.error);
+                if let Some(error) = errors.find(is_transient) {
+                    return Err(error);
+                }
                 from = page.next;
                 found.extend(
                     page.entries

@@ -1,7 +1,12 @@
 //! Segments are ready before the writer needs them.
 
+use std::time::Duration;
+
 use super::*;
-use crate::local::SteppedStore;
+use crate::local::pool::Need;
+use crate::local::prepare::prepare;
+use crate::local::shard::{LocalShard, ScrubDamageSender};
+use crate::local::{Call, Event, SteppedStore};
 
 /// 32 pieces of zeros.
 const SEGMENT_BYTES: u32 = 4 << 20;
@@ -30,4 +35,26 @@ fn segments(disk: &SimulatedDisk) -> usize {
 fn a_segment_that_is_needed_soon_is_not_filled_with_zeros() {
     let (early, late) = (calls_to_prepare(600 << 10), calls_to_prepare(3 << 20));
     assert_eq!(early - late, 32, "{early} and {late}");
+}
+
+/// A batch larger than a segment makes the keeper replace the prepared ones. The writer may ask for one of these at that
+/// moment, for a smaller batch.
+#[test]
+fn no_segment_is_used_that_a_manifest_in_doubt_may_not_list() {
+    let disk = SimulatedDisk::new();
+    let directory = new_directory(&disk, &options());
+    let (shard, workers) =
+        LocalShard::open_stepped(directory, options(), ScrubDamageSender::default()).unwrap();
+    let shared = &workers.shared;
+    prepare(shared, 8 << 10, false, false).unwrap();
+    // The first sync of the directory is that of the new file's name.
+    disk.plan(Some(Call::SyncDirectory), DIRECTORY, 1, Event::FailLate(5));
+
+    let replaced = prepare(shared, 64 << 10, true, false);
+
+    assert!(matches!(replaced, Err(Error::InDoubt { .. })), "{replaced:?}");
+    assert_eq!(shared.pool.lock().prepared.len(), 0);
+    let need = Need { bytes: 100, left: 0, patience: Duration::ZERO };
+    assert!(shared.pool.take(need, || {}, &shared.stepped).is_err());
+    drop(shard);
 }

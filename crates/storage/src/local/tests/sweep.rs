@@ -19,6 +19,9 @@ const SMALL_DISK_BYTES: u64 = 56 << 10;
 const CASES: u64 = 300;
 /// Syncs of the directory in a history; it varies a little with the threads' order.
 const DIRECTORY_SYNCS: u64 = 40;
+/// Histories with several events, and the most events in one.
+const HISTORIES: u64 = 60;
+const EVENTS_MAX: u64 = 4;
 /// Longest wait for an answer on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -43,23 +46,23 @@ impl World {
         }
     }
 
-    /// Opens the store, a second time if the planned event occurred during the first.
+    /// Opens the store, again after each planned event that occurred meanwhile.
     fn open(&mut self) {
         self.store = None;
-        let options = || LocalOptions { reserve_bytes: 0, ..options() };
-        let try_open = |disk| open_with(disk, options());
-        let first = try_open(&self.disk);
-        self.store = Some(match first {
-            Ok(opened) => opened,
-            Err(error) if self.disk.faults_left() > 0 => panic!("{}: {error} without a cause", self.what),
-            Err(error) => {
-                try_open(&self.disk).unwrap_or_else(|again| panic!("{}: {error}, {again}", self.what))
+        loop {
+            let planned = self.disk.faults_left();
+            match open_with(&self.disk, LocalOptions { reserve_bytes: 0, ..options() }) {
+                Ok(opened) => break self.store = Some(opened),
+                Err(error) if self.disk.faults_left() == planned => {
+                    panic!("{}: {error} without a cause", self.what)
+                }
+                Err(_) => {}
             }
-        });
+        }
     }
 
     async fn contents(&mut self) -> Model {
-        for _ in 0..2 {
+        for _ in 0..=EVENTS_MAX {
             let (_, shard) = self.store.as_ref().unwrap();
             if let Ok(found) = contents(&**shard, &[QUEUE]).await {
                 return found;
@@ -228,6 +231,54 @@ fn any_sync_of_the_directory_may_fail_once_and_lose_the_names_of_all_threads() {
                 world.disk.crash(seed + pass);
                 world.finish(seed + pass).await;
             }
+        }
+    });
+}
+
+/// Calls that fail, at random; those that change something more often.
+fn several(seed: u64, calls: u64) -> Vec<(Option<Call>, u64, Event)> {
+    let mut seed = seed;
+    let mut below = |end: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % end
+    };
+    let near = below(calls);
+    let one = |_| {
+        let errno = ERRNOS[usize::try_from(below(ERRNOS.len() as u64)).unwrap()];
+        let event = if below(2) == 0 { Event::Fail(errno) } else { Event::FailLate(EIO) };
+        match below(6) {
+            0 => (Some(Call::SyncDirectory), below(DIRECTORY_SYNCS), event),
+            1 => (Some(Call::Sync), below(calls / 3), event),
+            2 => (Some(Call::Rename), below(DIRECTORY_SYNCS), event),
+            3 => (Some(Call::Write), below(calls / 3), event),
+            _ => (None, near + below(60), event),
+        }
+    };
+    (0..EVENTS_MAX).map(one).collect()
+}
+
+/// The second failure may be one of the reopening after the first, or of another thread meanwhile.
+#[test]
+fn several_calls_may_fail_and_the_power_goes_at_the_end() {
+    let seed = seed();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new("without an event");
+        world.history().await;
+        let calls = world.disk.calls();
+        for history in 0..HISTORIES {
+            let planned = several(seed.wrapping_add(history), calls);
+            let is_small = history.is_multiple_of(SMALL_DISK_EVERY as u64);
+            let what = format!(
+                "PEEKLOCK_STORAGE_SEED={seed}: history {history}, {planned:?}, small disk: {is_small}"
+            );
+            let mut world = World::new(&what);
+            world.disk.set_size_bytes_max(is_small.then_some(SMALL_DISK_BYTES));
+            for (call, pass, event) in planned {
+                world.disk.plan(call, "", pass, event);
+            }
+            world.history().await;
+            world.finish(seed.wrapping_add(history)).await;
         }
     });
 }
