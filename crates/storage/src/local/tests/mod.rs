@@ -98,8 +98,11 @@ async fn contents(shard: &dyn Shard, partitions: &[PartitionId]) -> Result<BTree
             let mut from = Some(0);
             while let Some(number) = from {
                 let page = shard.scan(space, *partition, number).await?;
-                if let Some(damaged) = page.damaged.into_iter().next() {
-                    return Err(damaged.error);
+                // Damaged entries are left out; others may be readable the next time.
+                let is_transient = |error: &Error| !matches!(error, Error::Corrupt { .. });
+                let mut errors = page.damaged.into_iter().map(|damaged| damaged.error);
+                if let Some(error) = errors.find(is_transient) {
+                    return Err(error);
                 }
                 from = page.next;
                 found.extend(
