@@ -59,7 +59,9 @@ pub(crate) async fn answer(admin: Admin, operation: Operation, request: Request)
     match carry_out(admin, operation, request).await.map_err(refusal::of_operation) {
         Ok(response) => response,
         // A response with this status names the methods of its path (RFC 9110, 15.5.6).
-        Err(error) if error.status == StatusCode::METHOD_NOT_ALLOWED => ([(ALLOW, methods)], error).into_response(),
+        Err(error) if error.status == StatusCode::METHOD_NOT_ALLOWED => {
+            ([(ALLOW, methods)], error).into_response()
+        }
         Err(error) => error.into_response(),
     }
 }
