@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::local::pool::Need;
-use crate::local::prepare::prepare;
+use crate::local::prepare::{Order, prepare};
 use crate::local::shard::{LocalShard, ScrubDamageSender};
 use crate::local::{Call, Event, SteppedStore};
 
@@ -46,11 +46,11 @@ fn no_segment_is_used_that_a_manifest_in_doubt_may_not_list() {
     let (shard, workers) =
         LocalShard::open_stepped(directory, options(), ScrubDamageSender::default()).unwrap();
     let shared = &workers.shared;
-    prepare(shared, 8 << 10, false, false).unwrap();
+    prepare(shared, Order { capacity: 8 << 10, replaces_queue: false, is_zeroed: false }).unwrap();
     // The first sync of the directory is that of the new file's name.
     disk.plan(Some(Call::SyncDirectory), DIRECTORY, 1, Event::FailLate(5));
 
-    let replaced = prepare(shared, 64 << 10, true, false);
+    let replaced = prepare(shared, Order { capacity: 64 << 10, replaces_queue: true, is_zeroed: false });
 
     assert!(matches!(replaced, Err(Error::InDoubt { .. })), "{replaced:?}");
     assert_eq!(shared.pool.lock().prepared.len(), 0);
