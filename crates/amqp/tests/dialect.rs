@@ -1,9 +1,11 @@
-//! Random histories of several clients of a broker with queues, sessions, a topic, forwarding, duplicates, expiry and
-//! transactions, compared with a model: every answer, every delivery, and at every rest all messages, counts and locks.
-//! A failure prints its seed and shrinks; `PROPTEST_CASES` sets the number of histories.
+//! Random histories of several clients of a broker with queues, sessions, a topic, forwarding, duplicates, expiry,
+//! transactions, changed and suspended entities and restarts, compared with a model: every answer, every delivery, and
+//! at every rest all messages, counts and locks. A failure prints its seed and shrinks; `PROPTEST_CASES` sets the number
+//! of histories.
 //!
-//! - `step`: the possible steps; `world` carries them out: `acting` on links, `administration`, `requests` to management nodes,
-//!   which `preparing` makes, `choosing` where they act. `late`: requests ahead of timers.
+//! - `step`: the possible steps; `world` carries them out: `acting` on links, `administration`, `requests` to management
+//!   nodes, which `preparing` and `settling` make, `choosing` where they act; `crossing`: transactions across entities;
+//!   `restarting`: restarts of the broker; `late`: requests ahead of timers, with `clock`.
 //! - `bus`: the model. `hearing` compares answers with it, `compare` the engine's state.
 //! - `peer`: a client's connection, on the endpoint of this crate. tests/model has one that knows frames.
 #![allow(
@@ -28,6 +30,8 @@ mod choosing;
 mod clock;
 #[path = "dialect/compare.rs"]
 mod compare;
+#[path = "dialect/crossing.rs"]
+mod crossing;
 #[path = "dialect/hearing.rs"]
 mod hearing;
 #[path = "dialect/late.rs"]

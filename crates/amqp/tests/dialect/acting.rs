@@ -21,8 +21,6 @@ const SHARED_CODE: u64 = 0x13_7000_000E;
 const BATCH: u32 = 0x8001_3700;
 /// Links of one client at a time, without those to nodes.
 const LINKS_MAX: usize = 10;
-/// The client that may have transactions across entities.
-const CROSSING_PEER: usize = 2;
 
 pub(crate) fn pick<T: Clone>(from: &[T], number: u8) -> Option<T> {
     (!from.is_empty()).then(|| from[usize::from(number) % from.len()].clone())
@@ -290,29 +288,6 @@ impl World {
         let sent = self.peers[peer].send(link, (false, 0), payload, None).expect("a link");
         self.peers[peer].declared.insert((link, sent), transaction);
         self.peers[peer].expect(Asked::Sent(link, sent), Outcome::Done);
-    }
-
-    fn coordinate(&mut self, peer: usize) -> LinkId {
-        let link = self.peers[peer].attach(Purpose::Coordinates, |_| {});
-        self.peers[peer].expect(Asked::Attach(link), Outcome::Attached(None));
-        link
-    }
-
-    /// Whether a client has transactions across entities.
-    const fn crosses(&self, peer: usize) -> bool {
-        self.setup.crosses && peer == CROSSING_PEER
-    }
-
-    /// Begins a session for transactions across entities, if the client has them: the coordinator's link is the first.
-    pub(crate) fn cross(&mut self, peer: usize) {
-        if !self.crosses(peer) {
-            return;
-        }
-        let client = &mut self.peers[peer];
-        client.control = client.connection.begin().expect("a session");
-        client.session = client.control;
-        self.bus.cross(peer);
-        self.coordinate(peer);
     }
 
     /// An open transaction of a client, and its id.

@@ -20,8 +20,10 @@ impl World {
     pub(crate) async fn act_late(&mut self, peer: usize, path: Path, (ms, act): (u64, &Act)) {
         let shape = self.bus.shape(path);
         let waits = self.bus.queues.get(path).is_some_and(super::bus::Queue::is_awaited);
-        // Whether a late lock or a late wait ends first is not predicted.
-        let Some(shape) = shape.filter(|shape| shape.sessions && !waits) else { return self.pass(ms).await };
+        // Without a delivery it would ask for any session; whether a late lock or a late wait ends first is not predicted.
+        let is_idle = matches!(act, Act::Settle { .. }) && self.peers[peer].deliveries.is_empty();
+        let suits = |shape: &QueueShape| shape.sessions && !waits && !is_idle;
+        let Some(shape) = shape.filter(suits) else { return self.pass(ms).await };
         if self.bus.check_receives(path).is_ok() {
             self.lock_crowd(path, shape).await;
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use peeklock_engine::runtime::{Clock, Output, Response};
 use peeklock_engine::{
-    Command, DeadLetter, EntityStatus, Forwarding, NewMessage, QueueOptions, ReceiveMode, ReceiverId,
-    Settlement, SubQueue, Timestamp,
+    Command, DeadLetter, EntityStatus, Forwarding, HOPS_MAX, NewMessage, QueueOptions, ReceiveMode,
+    ReceiverId, Settlement, SubQueue, Timestamp,
 };
 use peeklock_storage::Space;
 
@@ -117,4 +117,30 @@ async fn a_dead_letter_after_four_hops_becomes_a_transfer_dead_letter() {
     }
     assert_eq!(contents(&broker, "graves", SubQueue::Main).await, [""; 0]);
     assert_eq!((stored(&broker, Space::Head), stored(&broker, Space::Body)), (0, 0));
+}
+
+#[tokio::test]
+async fn a_dead_letter_without_a_reason_that_no_target_accepts_gets_one() {
+    let broker = Broker::start(0).await;
+    broker.namespace.declare("round", QueueOptions::default()).await.unwrap();
+    broker.namespace.update("round", forwarding(dead_letters_to("round"))).await.unwrap();
+    let mut client = client_of(&broker, "round");
+    client.sent("again").await;
+    let get = |outputs: Vec<Output>| {
+        let deliveries = outputs.into_iter().filter_map(|output| match output {
+            Output::Delivery(delivery) => Some(delivery),
+            _ => None,
+        });
+        deliveries.last().unwrap()
+    };
+    for receiver in 90..=90 + u64::from(HOPS_MAX) {
+        client.open(receiver, ReceiveMode::PeekLock, SubQueue::Main, 1);
+        let got = get(client.all().await);
+        let why = Arc::default();
+        client.settle(token(&got), Settlement::DeadLetter { why, modify: Vec::new() });
+        quiet().await;
+    }
+    client.open(9, ReceiveMode::PeekLock, SubQueue::TransferDeadLetter, 1);
+    let why = get(client.all().await).message.view.dead_letter.clone().unwrap();
+    assert_eq!(why.reason.as_deref(), Some("MaxTransferHopCountExceeded"));
 }

@@ -84,7 +84,8 @@ impl Message {
                 self.lock = Some(Lock { token: None, until_ms: u64::MAX });
             }
             (Refusal::Anywhere(reason), Place::Dead) => {
-                (self.place, self.reason) = (Place::Transfer, Some(reason));
+                self.place = Place::Transfer;
+                self.reason.get_or_insert(reason);
             }
             (Refusal::Here(reason) | Refusal::Anywhere(reason), _) => self.bury(reason),
         }

@@ -105,6 +105,10 @@ impl Message {
         self.life_ms = [self.asked_ms, default_ms].into_iter().flatten().min();
         self.expires_ms = self.life_ms.map_or(u64::MAX, |life| now_ms + life);
         self.enqueued_ms = now_ms;
+        if self.due_ms.is_some() {
+            // It starts again when it is due, limited by the default of each time.
+            self.asked_ms = self.life_ms;
+        }
     }
 
     pub(crate) fn is_available(&self, place: Place) -> bool {
@@ -159,8 +163,8 @@ impl Queue {
             return number;
         }
         let mut message = Message::new(draft);
-        message.live(now_ms, self.shape.life_in_effect_ms());
         message.due_ms = draft.due_ms.filter(|due| *due > now_ms);
+        message.live(now_ms, self.shape.life_in_effect_ms());
         let number = self.add(message);
         self.remember(now_ms, draft, number);
         number

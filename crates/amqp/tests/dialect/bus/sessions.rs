@@ -54,10 +54,10 @@ impl Bus {
             return Some(Outcome::Refused(refused));
         };
         let in_session = queue.shape.sessions && place == Place::Main;
-        if wanted.is_none() || in_session {
-            if let Err(refused) = self.enter(link.0, path, true) {
-                return Some(Outcome::Refused(refused));
-            }
+        if (wanted.is_none() || in_session)
+            && let Err(refused) = self.enter(link.0, path, true)
+        {
+            return Some(Outcome::Refused(refused));
         }
         let queue = self.queues.get_mut(path).expect("found");
         let is_forwarded = queue.target(place).is_some();

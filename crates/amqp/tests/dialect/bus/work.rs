@@ -138,6 +138,7 @@ impl Bus {
         }
         let mut message = Message::new(draft);
         message.due_ms = draft.due_ms;
+        message.live(now_ms, queue.shape.life_in_effect_ms());
         queue.messages.insert(number, message);
         queue.remember(now_ms, draft, number);
         if queue.shape.window_ms.is_some() {

@@ -146,7 +146,7 @@ impl Step<'_> {
     }
 
     /// Moves a dead letter that can't be forwarded to the transfer dead-letter queue. It keeps its dead-letter reason, if it
-    /// has one.
+    /// has one: receivers may dead-letter without.
     fn set_aside(
         &mut self,
         token: LockToken,
@@ -154,7 +154,8 @@ impl Step<'_> {
         mut record: Record,
         why: &Arc<DeadLetter>,
     ) {
-        if record.extra().is_none_or(|extra| extra.dead_letter.is_none()) {
+        let present = record.extra().and_then(|extra| extra.dead_letter.as_deref());
+        if present.is_none_or(|why| why.reason.is_none() && why.description.is_none()) {
             record.edit_extra(|extra| extra.dead_letter = Some(Arc::clone(why)));
         }
         record.set_place(SubQueue::TransferDeadLetter, MessageState::Active);
