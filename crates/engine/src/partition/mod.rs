@@ -77,8 +77,8 @@ pub struct Outputs {
     pub events: Vec<Event>,
     /// To be carried out in order, once the events they depend on are durable.
     pub effects: Vec<Effect>,
-    /// Estimated size in bytes of writes that no command's own estimate includes: copies of messages, and the variable parts of
-    /// records that timers change; summed up until the caller resets it.
+    /// Estimated size in bytes of writes that no command's own estimate includes: copies of messages, and the variable
+    /// parts of records that timers change; summed up until the caller resets it.
     pub uncounted_bytes: usize,
     /// Number of visited entries and of steps of evaluated rules; summed up until the caller resets it.
     pub visits: usize,

@@ -52,8 +52,8 @@ impl Roots {
 }
 
 impl ConnectionHandler {
-    /// Records the attach of a link to an entity, on which the peer has this role: returns the root by way of which its transactions are sent, if that
-    /// is another entity.
+    /// Records the attach of a link to an entity, on which the peer has this role: returns the root by way of which its
+    /// transactions are sent, if that is another entity.
     ///
     /// # Errors
     /// [`SPANS_ENTITIES`] for a link that receives from an entity other than the root's.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::record::Record;
-use super::super::step::Step;
+use super::super::step::{Step, TIMERS_PER_CALL_MAX};
 use super::{Session, Sessions};
 use crate::event::Event;
 use crate::{AcceptedSession, LockToken, QueueId, ReceiverId, Reply, SequenceNumber, SessionId, SubQueue};
@@ -18,7 +18,8 @@ impl Step<'_> {
     pub(in crate::partition) fn process_sessions(&mut self, queue: QueueId) {
         self.return_in_flight(queue);
         self.sweep_sessions(queue);
-        loop {
+        // Locks beyond this number end in the next call, which is due at once.
+        for _ in 0..TIMERS_PER_CALL_MAX {
             self.grant_to_waiters(queue);
             let Some(late) = self.dispatch_sessions(queue) else { return };
             self.end_session_lock(queue, late);
