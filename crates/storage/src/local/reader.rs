@@ -93,7 +93,8 @@ pub(super) fn answer(shared: &Shared, request: Request) {
     }
 }
 
-/// Retries while the system has no descriptors or memory left: the data exists, and no other request depends on it.
+/// Retries while the system has no descriptors or memory left, from which all reads suffer. A file that can't be used, for
+/// want of permission for example, must not keep the thread from reading others: that error is returned at once.
 fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut failed = 0;
     let mut pause = *RETRY.start();
@@ -107,7 +108,7 @@ fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Re
             false => !shared.is_stopping(),
         };
         match result {
-            Err(error) if error.is_outage() && is_patient => {
+            Err(error @ Error::System { .. }) if is_patient => {
                 shared.warnings.warn(READ, &error);
                 failed += 1;
                 if !shared.stepped.is_stepped() {

@@ -1,7 +1,8 @@
 //! The number of descriptors does not grow with the log.
 
+use super::errno::EACCES;
 use super::*;
-use crate::local::check_on;
+use crate::local::{Call, Event, check_on};
 
 #[tokio::test]
 async fn descriptors_do_not_grow_with_the_log() {
@@ -81,23 +82,46 @@ async fn a_store_that_runs_out_of_descriptors_continues_once_there_are_some_agai
     assert_eq!(found, [accepted.clone(), accepted].concat());
 }
 
-#[tokio::test]
-async fn a_read_waits_for_a_descriptor() {
-    let disk = SimulatedDisk::new();
-    let (store, shard) = open(&disk);
+/// A store with messages 1 to 1500 whose first segments are not open.
+async fn open_with_closed_segments(disk: &SimulatedDisk) -> (LocalStore, Arc<dyn Shard>) {
+    let (store, shard) = open(disk);
     for number in 1..=1500 {
         assert!(send_patiently(&*shard, number).await);
     }
-    let oldest = shard.read(vec![body(1)]).await.unwrap();
-    // None of the segments read since then is open.
     for number in (700..=1500).rev().step_by(7) {
         shard.read(vec![body(number)]).await.unwrap();
     }
+    (store, shard)
+}
+
+#[tokio::test]
+async fn a_read_waits_for_a_descriptor() {
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open_with_closed_segments(&disk).await;
+    let oldest = vec![Some(value(1, 300))];
     let calls = disk.calls();
     disk.set_descriptors_max(Some(0));
     let read = shard.read(vec![body(1)]);
     eventually("the reader has tried", || disk.calls() > calls).await;
     disk.set_descriptors_max(None);
     assert_eq!(read.await.unwrap(), oldest);
+    assert!(store.loss().is_none());
+}
+
+/// A restored file may belong to another user. The readers would be busy with it for ever.
+#[tokio::test]
+async fn a_segment_without_permission_keeps_no_reader_from_the_others() {
+    const READS: u64 = 8;
+    let disk = SimulatedDisk::new();
+    let (store, shard) = open_with_closed_segments(&disk).await;
+    for _ in 0..READS {
+        disk.plan(Some(Call::Open), "0000000001.segment", 0, Event::Fail(EACCES));
+    }
+    for _ in 0..READS {
+        let refused = shard.read(vec![body(1)]).await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+    }
+    assert_eq!(disk.faults_left(), 0);
+    assert_eq!(shard.read(vec![body(1)]).await.unwrap(), [Some(value(1, 300))]);
     assert!(store.loss().is_none());
 }
