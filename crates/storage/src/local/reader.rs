@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -17,6 +16,10 @@ use super::shared::Shared;
 use super::state::State;
 use crate::index::Location;
 use crate::{DamagedEntry, Entry, Error, Key, Page, PartitionId, ReadNotifier, ScanNotifier, Space};
+
+mod retries;
+
+use retries::with_retries;
 
 /// Reader threads.
 pub(super) const READERS: usize = 2;
@@ -35,13 +38,6 @@ const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 const LOCK_ATTEMPTS: u32 = 64;
 /// Keys looked up before the index is unlocked.
 const LOOK_UPS_MAX: usize = 1024;
-
-/// First and longest pause between two attempts to read.
-const RETRY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(1);
-/// Most attempts when no other thread could free resources meanwhile.
-const STEPPED_ATTEMPTS_MAX: u32 = 8;
-/// Log text while reading fails.
-const READ: &str = "messages can't be read back now; they are delivered later";
 
 /// A request to a reader.
 #[derive(Debug)]
@@ -90,39 +86,6 @@ pub(super) fn answer(shared: &Shared, request: Request) {
             notifier.resolve(with_retries(shared, || scan(shared, space, partition, from)));
         }
         Request::Stop => {}
-    }
-}
-
-/// Retries while the system has no descriptors or memory left, from which all reads suffer. A file that can't be used, for
-/// want of permission for example, must not keep the thread from reading others: that error is returned at once.
-fn with_retries<T>(shared: &Shared, answer: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-    let mut failed = 0;
-    let mut pause = *RETRY.start();
-    loop {
-        if let Some(dead) = shared.fatal_error.get() {
-            return Err(dead.clone());
-        }
-        let result = answer();
-        let is_patient = match shared.stepped.is_stepped() {
-            true => failed < STEPPED_ATTEMPTS_MAX,
-            false => !shared.is_stopping(),
-        };
-        match result {
-            Err(error @ Error::System { .. }) if is_patient => {
-                shared.warnings.warn(READ, &error);
-                failed += 1;
-                if !shared.stepped.is_stepped() {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(*RETRY.end());
-                }
-            }
-            result => {
-                if failed > 0 {
-                    shared.warnings.end(READ);
-                }
-                return result;
-            }
-        }
     }
 }
 
