@@ -62,8 +62,8 @@ use step::{Setup, Step};
 use world::World;
 
 /// The same histories in each run, unless a number is requested. In one of some 600 others the model still differs from the
-/// broker, and which of both is wrong is not known yet: the order of copies that are sent at one moment, and requests for
-/// a session whose lock has ended and whose timer is late.
+/// broker: in the order of copies that are sent at one moment, in the answer to a send whose transaction fails by the next
+/// work sent with it, and in a settlement where the lock of a session is late. For the last it is not known which is wrong.
 fn config() -> ProptestConfig {
     let is_requested = std::env::var_os("PROPTEST_CASES").is_some();
     let config = random::config(40);

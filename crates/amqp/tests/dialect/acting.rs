@@ -236,16 +236,21 @@ impl World {
         }
     }
 
-    fn settle(&mut self, peer: usize, number: u8, verdict: Verdict, settled: bool, work: Option<u8>) {
+    /// The deliveries that a client may settle.
+    pub(crate) fn open_deliveries(&self, peer: usize) -> Vec<usize> {
         let Peer { deliveries, expected, .. } = &self.peers[peer];
         // A refusal in a transaction leaves it unsettled, once it has arrived.
         let is_awaited = |id: IncomingId| expected.contains_key(&Asked::Settled(id.link, id.delivery_id));
-        let open: Vec<usize> = (0..deliveries.len())
+        (0..deliveries.len())
             .filter(|&key| deliveries[key].work.is_none())
             .filter(|&key| deliveries[key].id.is_some_and(|id| !is_awaited(id)))
-            .collect();
+            .collect()
+    }
+
+    fn settle(&mut self, peer: usize, number: u8, verdict: Verdict, settled: bool, work: Option<u8>) {
+        let open = self.open_deliveries(peer);
         let Some(key) = pick(&open, number) else { return self.seek(peer, number) };
-        let delivery = deliveries[key].clone();
+        let delivery = self.peers[peer].deliveries[key].clone();
         let Some(id) = delivery.id else { return };
         let (path, lock) = (delivery.path, (delivery.token, delivery.place));
         let work = work.and_then(|number| self.pick_transaction(peer, number));

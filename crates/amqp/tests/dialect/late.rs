@@ -21,7 +21,7 @@ impl World {
         let shape = self.bus.shape(path);
         let waits = self.bus.queues.get(path).is_some_and(super::bus::Queue::is_awaited);
         // Without a delivery it would ask for any session; whether a late lock or a late wait ends first is not predicted.
-        let is_idle = matches!(act, Act::Settle { .. }) && self.peers[peer].deliveries.is_empty();
+        let is_idle = matches!(act, Act::Settle { .. }) && self.open_deliveries(peer).is_empty();
         let suits = |shape: &QueueShape| shape.sessions && !waits && !is_idle;
         let Some(shape) = shape.filter(suits) else { return self.pass(ms).await };
         if self.bus.check_receives(path).is_ok() {

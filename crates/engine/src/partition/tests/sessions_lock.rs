@@ -4,7 +4,8 @@ use super::super::step::TIMERS_PER_CALL_MAX;
 use super::rig::{LOCK_MS, Rig, defer, deliveries};
 use super::rig_sessions::{closed, of, of_with_ttl, opened, with_sessions};
 use crate::{
-    Command, Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement, SubQueue, Timestamp,
+    Command, CreditLimit, Effect, Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement,
+    SubQueue, Timestamp,
 };
 
 #[test]
@@ -159,11 +160,17 @@ fn very_many_in_flight_return_in_portions_and_the_session_waits_for_the_last() {
     }
 }
 
-/// Accepts many sessions, each by its number, without checking the answers.
-fn accept_many(rig: &mut Rig, many: usize) {
+/// Carries out a command without checking the state; returns its effects.
+fn handle_unchecked(rig: &mut Rig, command: Command) -> Vec<Effect> {
     let mut random = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
     let mut outputs = super::super::Outputs::default();
-    for id in 0..many {
+    rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
+    outputs.effects
+}
+
+/// Accepts many sessions, each by its number, without checking the answers.
+fn accept_many(rig: &mut Rig, many: usize) -> Vec<ReceiverId> {
+    let accept = |id: usize| {
         let receiver = rig.new_receiver();
         let source = super::rig::path(SubQueue::Main);
         let options = crate::ReceiverOptions { source, mode: ReceiveMode::PeekLock };
@@ -172,9 +179,10 @@ fn accept_many(rig: &mut Rig, many: usize) {
             wait_until: Timestamp(0),
             ..crate::SessionRequest::default()
         });
-        let command = crate::Command::OpenReceiver { receiver, options, session };
-        rig.partition.handle(rig.now, &mut random, None, command, &mut outputs);
-    }
+        handle_unchecked(rig, Command::OpenReceiver { receiver, options, session });
+        receiver
+    };
+    (0..many).map(accept).collect()
 }
 
 #[test]
@@ -185,6 +193,27 @@ fn very_many_locks_that_end_at_once_end_in_portions() {
     assert!(rig.partition.next_deadline().is_some_and(|at| at <= rig.now));
     assert_eq!(closed(&rig.advance(0)).len(), 10);
     assert_eq!(rig.partition.next_deadline(), None);
+}
+
+#[test]
+fn very_many_late_locks_end_in_portions_when_messages_arrive_for_all_of_them() {
+    const SESSIONS: usize = TIMERS_PER_CALL_MAX * 4;
+    let mut rig = Rig::new(with_sessions());
+    let messages = || Command::Send { messages: (0..SESSIONS).map(|id| of(&id.to_string(), "1")).collect() };
+    for receiver in accept_many(&mut rig, SESSIONS) {
+        let limit = CreditLimit { messages: 2, bytes: u64::MAX };
+        handle_unchecked(&mut rig, Command::Credit { receiver, limit, drain: false });
+    }
+    assert_eq!(deliveries(handle_unchecked(&mut rig, messages())).len(), SESSIONS, "one in each hand");
+    rig.now = rig.now.plus_ms(LOCK_MS);
+
+    let mut ended = vec![closed(&handle_unchecked(&mut rig, messages())).len()];
+    while rig.partition.next_deadline().is_some_and(|at| at <= rig.now) {
+        ended.push(closed(&handle_unchecked(&mut rig, Command::Tick)).len());
+    }
+
+    assert!(ended.iter().all(|ended| *ended <= TIMERS_PER_CALL_MAX * 2), "{ended:?}");
+    assert_eq!(ended.iter().sum::<usize>(), SESSIONS);
 }
 
 #[test]

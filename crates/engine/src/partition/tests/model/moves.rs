@@ -159,10 +159,10 @@ impl Comparison {
     fn select(&self, pick: usize) -> Command {
         let receiver = self.receiver(pick);
         let state = &self.partition.state;
-        let open = state.source_of(receiver).and_then(|home| Some((home, home.receivers.get(receiver)?)));
+        let open = state.source_of(receiver).and_then(|queue| Some((queue, queue.receivers.get(receiver)?)));
         match open {
-            Some((home, open))
-                if home.policy.requires_session && open.options.source.sub_queue == SubQueue::Main =>
+            Some((queue, open))
+                if queue.policy.requires_session && open.options.source.sub_queue == SubQueue::Main =>
             {
                 Command::Tick
             }
