@@ -239,6 +239,7 @@ impl State {
             Some(last) if *last == id => drop(self.touched.pop()),
             _ => self.touched.retain(|touched| *touched != id),
         }
+        debug_assert!(!self.touched.contains(&id), "a queue that is listed twice is processed for ever");
         if id == self.entity.id {
             self.entity.touched = false;
             self.entity.was_in_use = self.entity.ends_when_idle() && self.entity.is_in_use();
@@ -285,11 +286,20 @@ impl State {
     pub(super) fn take_out(&mut self, id: QueueId) -> Option<Queue> {
         let mut queue = self.subscriptions.remove(&id)?;
         relist(&mut self.deadlines, &mut queue, None);
+        if queue.touched {
+            // It may be created again in the same call, and is then listed again.
+            self.touched.retain(|touched| *touched != id);
+        }
         self.count_subscription_in_use(queue.was_in_use, false);
         if !queue.changed {
             self.changed.push(id);
         }
         Some(queue)
+    }
+
+    /// Whether [`Self::take_changed`] will return this subscription, which may be deleted.
+    pub(super) fn is_listed_as_changed(&self, id: QueueId) -> bool {
+        self.changed.contains(&id)
     }
 
     /// Subscriptions that changed or were deleted since the last call, each once. Includes queues that are still to be

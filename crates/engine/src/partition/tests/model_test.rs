@@ -2,6 +2,10 @@
 //! as clients see them, counts, session states; and the stored data at the end of every turn. Later commands use the
 //! deliveries. Failures shrink; proptest prints the history.
 
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRng, TestRunner};
@@ -23,10 +27,23 @@ fn agree_on(histories: &BoxedStrategy<History>) {
         config.rng_seed = RngSeed::Fixed(rand::make_rng::<StdRng>().next_u64());
     }
     let seed = config.rng_seed;
+    let (_ended, end) = mpsc::channel();
+    std::thread::Builder::new().spawn(move || abort_unless_it_ends(&end, seed)).unwrap();
     let outcome = TestRunner::new(config)
         .run(histories, |history| Comparison::run(&history, None).map_err(TestCaseError::fail));
     if let Err(failure) = outcome {
         panic!("PROPTEST_RNG_SEED: {seed:?}\n{failure}");
+    }
+}
+
+/// A call that never ends would end the whole test run without a word about the histories.
+fn abort_unless_it_ends(end: &mpsc::Receiver<()>, seed: RngSeed) {
+    // Some 250 histories take seconds.
+    let limit_s = if std::env::var_os("PROPTEST_CASES").is_none() { 900 } else { 86_400 };
+    if end.recv_timeout(Duration::from_secs(limit_s)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        // Not `eprintln`, which the test harness would keep for the end of the test.
+        let _ = writeln!(std::io::stderr(), "PROPTEST_RNG_SEED: {seed:?}: the test doesn't end");
+        std::process::abort();
     }
 }
 

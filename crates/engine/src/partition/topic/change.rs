@@ -57,7 +57,9 @@ impl State {
                 queue.used_at = Timestamp::default();
             }
             None => {
-                self.subscriptions.insert(id, Queue::new(id, policy));
+                // It is listed already if the call also deleted one with this number.
+                let queue = Queue { changed: self.is_listed_as_changed(id), ..Queue::new(id, policy) };
+                self.subscriptions.insert(id, queue);
                 self.queue_mut(id);
             }
         }

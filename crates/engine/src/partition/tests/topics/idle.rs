@@ -194,6 +194,25 @@ fn s25_a_subscription_is_deleted_alone_with_its_messages() {
     assert_eq!(rig.bodies(), 0, "no reference to the one that went is left");
 }
 
+/// The queue was listed twice among those to be processed after the call, which never ended.
+#[test]
+fn a_subscription_may_be_declared_again_with_its_number_in_the_call_that_ends_it() {
+    let (mut rig, queue) = temporary_subscription();
+    rig.send(message("a"));
+    rig.peek(queue, SubQueue::Main);
+    rig.now = rig.now.plus_ms(IDLE_MS);
+    rig.done(Command::DeclareSubscription {
+        intent: crate::Intent::Declare,
+        queue,
+        name: "s".into(),
+        options: options(),
+        rules: Vec::new(),
+    })
+    .unwrap();
+    assert_eq!((rig.partition.subscription_count(), rig.counts(queue)), (1, (0, 0)));
+    assert_eq!(rig.partition.take_changed(), [queue]);
+}
+
 /// The events of a call are one batch, and other work waits for it.
 #[test]
 fn subscriptions_that_become_idle_at_one_time_end_over_several_calls() {
