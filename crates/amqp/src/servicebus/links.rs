@@ -102,7 +102,9 @@ impl ConnectionHandler {
 
     pub(super) fn close(&mut self) {
         self.submit_completions();
-        let receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
+        let mut receivers: Vec<ReceiverId> = self.receivers.keys().copied().collect();
+        // In the order in which they were opened: so it is the same in each run who gets a session that they held.
+        receivers.sort_unstable();
         for receiver in receivers {
             self.close_receiver(receiver);
         }

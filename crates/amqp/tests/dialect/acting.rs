@@ -219,11 +219,12 @@ impl World {
         let outcome = match (&work, self.bus.via(peer, path)) {
             (Some((transaction, _)), Some(via)) => {
                 let transferred = Work::Transferred { via, target: path, drafts };
-                self.bus.work_in(*transaction, vec![transferred]).map(|_| Outcome::Done)
+                self.bus.work_in(*transaction, vec![transferred]).map(|_| Outcome::DoneIn(*transaction))
             }
             (Some((transaction, _)), None) => {
                 let drafts = drafts.into_iter().map(|draft| (draft, None)).collect();
-                self.bus.work_in(*transaction, vec![Work::Sent(path, drafts)]).map(|_| Outcome::Done)
+                let worked = self.bus.work_in(*transaction, vec![Work::Sent(path, drafts)]);
+                worked.map(|_| Outcome::DoneIn(*transaction))
             }
             (None, _) => self.bus.send(path, &drafts).map(|_| Outcome::Done),
         };
@@ -258,11 +259,11 @@ impl World {
         if let Some((transaction, txn_id)) = work {
             let settled = Settled { path, token: lock.0, place: lock.1, verdict };
             let worked = self.bus.work_in(transaction, vec![Work::Settled(settled)]);
-            let outcome: Outcome = worked.map(|_| Outcome::Done).into();
+            let outcome: Outcome = worked.map(|_| Outcome::DoneIn(transaction)).into();
             let state = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(state)) };
             let peer = &mut self.peers[peer];
             peer.connection.update_incoming(id, state);
-            peer.deliveries[key].work = (outcome == Outcome::Done).then_some(transaction);
+            peer.deliveries[key].work = (outcome == Outcome::DoneIn(transaction)).then_some(transaction);
             if matches!(outcome, Outcome::Refused(condition) if condition.ends_with("-lost")) {
                 peer.deliveries[key].id = None;
             }

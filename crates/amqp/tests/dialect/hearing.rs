@@ -10,7 +10,7 @@ use peeklock_amqp::wire::performative::{Attach, DeliveryState, Error};
 use super::acting::is_of_the_past;
 use super::bus::Path;
 use super::message::{Seen, Token};
-use super::outcome::{Answered, Outcome, Refused};
+use super::outcome::{Answered, Outcome, ROLLED_BACK, Refused};
 use super::peer::{Asked, Delivery, Purpose};
 use super::requests::swapped;
 use super::world::World;
@@ -52,7 +52,12 @@ impl World {
     }
 
     fn check(&mut self, peer: usize, asked: Asked, outcome: &Outcome) {
-        let expected = self.peers[peer].expected.remove(&asked);
+        let mut expected = self.peers[peer].expected.remove(&asked);
+        if let Some(Outcome::DoneIn(transaction)) = expected {
+            let is_failed = self.bus.transactions[transaction].is_failed();
+            let is_rolled_back = is_failed && *outcome == Outcome::Refused(ROLLED_BACK);
+            expected = Some(if is_rolled_back { Outcome::Refused(ROLLED_BACK) } else { Outcome::Done });
+        }
         assert_eq!(expected.as_ref(), Some(outcome), "the answer to {asked:?} of client {peer}");
     }
 

@@ -7,6 +7,8 @@ use super::message::{Seen, Token};
 pub(crate) enum Outcome {
     /// Accepted or done, without a result.
     Done,
+    /// Done, or rolled back if later work of this transaction failed before the answer was given.
+    DoneIn(usize),
     /// 204: nothing was found.
     Nothing,
     /// Refused with this condition.

@@ -97,8 +97,10 @@ impl World {
             None => Ok(None),
         };
         if let Some(transaction) = work {
-            let held = self.checked(work, held);
-            let outcome = held.and_then(|_| self.dispose_in(transaction, peer, &deliveries, verdict));
+            let outcome = self.checked(work, held).and_then(|held| {
+                let disposed = self.dispose_in(transaction, peer, &deliveries, verdict);
+                disposed.map_err(|refused| of_held(held.is_some(), refused))
+            });
             return Some(Prepared {
                 operation: "update-disposition",
                 body: map(body),
@@ -114,8 +116,7 @@ impl World {
                 }
             }
             match first_refusal {
-                Some(SESSION_LOST) if held.is_some() => Err(LOCK_LOST),
-                Some(refused) => Err(refused),
+                Some(refused) => Err(of_held(held.is_some(), refused)),
                 None => Ok(Outcome::Done),
             }
         });
@@ -141,4 +142,9 @@ impl World {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// The refusal of a settlement that may name a session: if the client holds that, only the lock of the message is lost.
+fn of_held(is_held: bool, refused: Refused) -> Refused {
+    if is_held && refused == SESSION_LOST { LOCK_LOST } else { refused }
 }

@@ -57,7 +57,8 @@ impl World {
             peer.speak();
             let next = steps.get(index + 1);
             let goes_on = step.together && next.is_some_and(|next| next.peer == step.peer);
-            if !goes_on || peer.waits_for_attach() || self.bus.has_forwarded || step.act.needs_rest() {
+            let is_open = self.bus.has_forwarded || self.bus.has_failed;
+            if !goes_on || peer.waits_for_attach() || is_open || step.act.needs_rest() {
                 self.rest().await;
             }
         }
@@ -73,7 +74,7 @@ impl World {
     /// Lets the broker come to rest, and checks its answers.
     pub(crate) async fn exchange(&mut self) {
         self.converse().await;
-        self.bus.has_forwarded = false;
+        (self.bus.has_forwarded, self.bus.has_failed) = (false, false);
         self.check_rest();
     }
 

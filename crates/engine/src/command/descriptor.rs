@@ -181,6 +181,18 @@ impl Command {
         }
     }
 
+    /// The receiver that must hold its session for this command, if it reads from sessions.
+    pub(crate) const fn session_holder(&self) -> Option<ReceiverId> {
+        match self {
+            Self::Credit { receiver, .. }
+            | Self::RenewSessionLock { receiver }
+            | Self::GetSessionState { receiver }
+            | Self::SetSessionState { receiver, .. } => Some(*receiver),
+            Self::ReceiveDeferred { receiver, .. } | Self::DeleteMessages { receiver, .. } => *receiver,
+            _ => None,
+        }
+    }
+
     /// The answer that refuses the whole command; `None` for commands without an answer.
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> Option<Reply> {

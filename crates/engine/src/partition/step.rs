@@ -126,6 +126,9 @@ impl<'a> Step<'a> {
     }
 
     fn carry_out(&mut self, request: Option<RequestId>, command: Command) {
+        if let Some(receiver) = command.session_holder() {
+            self.end_late_lock_of(receiver);
+        }
         match command {
             Command::Send { messages } => self.send(request, messages),
             Command::CancelScheduled { numbers } => self.cancel_scheduled(request, &numbers),

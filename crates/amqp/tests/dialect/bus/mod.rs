@@ -67,6 +67,8 @@ pub(crate) struct Bus {
     notes: Vec<Note>,
     /// Whether messages were forwarded since the last rest: later commands may overtake them.
     pub(crate) has_forwarded: bool,
+    /// Whether a transaction failed since the last rest: work sent right after it may be checked before.
+    pub(crate) has_failed: bool,
     births: u64,
 }
 

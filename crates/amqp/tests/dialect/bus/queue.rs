@@ -220,7 +220,7 @@ impl Queue {
         (token, place): (Token, Place),
         verdict: Verdict,
     ) -> Result<(), Refused> {
-        self.check_receives()?;
+        self.check_settles(verdict)?;
         let number = self.locked_by(token).ok_or(self.lost(place))?;
         let message = self.messages.get_mut(&number).expect("found");
         match verdict {

@@ -2,7 +2,7 @@
 
 use peeklock_engine::EntityStatus;
 
-use super::queue::Place;
+use super::queue::{Place, Verdict};
 use super::shape::QueueShape;
 use super::{Bus, LinkKey, Note, Path};
 use crate::outcome::{DISABLED, Outcome, Refused};
@@ -99,6 +99,12 @@ impl super::Queue {
     /// Its status forbids this operation on its messages.
     pub(super) fn check_receives(&self) -> Result<(), Refused> {
         if self.receives { Ok(()) } else { Err(DISABLED) }
+    }
+
+    /// # Errors
+    /// Its status forbids this settlement. A lock is released whatever the status.
+    pub(super) fn check_settles(&self, verdict: Verdict) -> Result<(), Refused> {
+        if verdict == Verdict::Release { Ok(()) } else { self.check_receives() }
     }
 
     /// Whether its messages are forwarded at present.

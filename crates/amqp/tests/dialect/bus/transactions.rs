@@ -24,6 +24,13 @@ pub(crate) struct Transaction {
     pub(super) work: Vec<Work>,
 }
 
+impl Transaction {
+    /// Whether it can only be rolled back.
+    pub(crate) const fn is_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+}
+
 /// The top-level entity of a path.
 pub(super) fn root_of(path: Path) -> &'static str {
     path.split('/').next().unwrap_or(path)
@@ -53,6 +60,7 @@ impl Bus {
         one.deadline_ms.get_or_insert(now_ms + TIME_OUT_MS);
         if one.root.get_or_insert((root_of(path), born)).0 != root_of(path) {
             one.failure = Some(ROLLED_BACK);
+            self.has_failed = true;
             return Err(NOT_ALLOWED);
         }
         Ok(one)
@@ -61,6 +69,7 @@ impl Bus {
     /// It can only be rolled back.
     pub(crate) fn fail(&mut self, transaction: usize) {
         self.transactions[transaction].failure.get_or_insert(ROLLED_BACK);
+        self.has_failed = true;
     }
 
     /// Ends a transaction.

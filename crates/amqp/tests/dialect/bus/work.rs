@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::queue::{Message, Place, Verdict, check_distinct};
+use super::transactions::root_of;
 use super::{Bus, LinkKey, Path};
 use crate::message::{Draft, Token};
 use crate::outcome::{LOCK_LOST, NO_MESSAGE, NOT_ALLOWED, Outcome, Refused, SESSION_LOST};
@@ -90,9 +91,11 @@ impl Bus {
             Work::Sent(path, drafts) => self.check_send(path, drafts.iter().map(|(draft, _)| draft)),
             // What the target refuses is kept.
             Work::Transferred { .. } => Ok(()),
-            Work::Settled(Settled { path, token, place, verdict }) => {
-                self.queues.get(path).ok_or(LOCK_LOST)?.check_settle((*token, *place), *verdict)
-            }
+            Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
+                Some(queue) => queue.check_settle((*token, *place), *verdict),
+                // The status of the topic is looked at first.
+                None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
+            },
             Work::Cancelled(path, numbers) => self.check_cancel(path, numbers),
             Work::State { path, holder, id, .. } => {
                 let session = self.queues.get(path).and_then(|queue| queue.sessions.get(id));
@@ -167,7 +170,7 @@ impl Bus {
 impl super::Queue {
     /// Whether a settlement would be accepted.
     fn check_settle(&self, (token, place): (Token, Place), verdict: Verdict) -> Result<(), Refused> {
-        self.check_receives()?;
+        self.check_settles(verdict)?;
         let in_session = self.shape.sessions && place == Place::Main;
         if !self.is_locked_by(token) {
             return Err(if in_session { SESSION_LOST } else { LOCK_LOST });

@@ -92,8 +92,7 @@ impl Step<'_> {
     fn end_late_lock(&mut self, queue: QueueId, id: &SessionId) {
         let session = self.sessions(queue).and_then(|sessions| sessions.get(id));
         if let Some(holder) = session.and_then(|session| session.late_holder(self.now)) {
-            self.end_session_lock(queue, holder);
-            self.return_in_flight(queue);
+            self.end_late_lock_of(holder);
         }
     }
 

@@ -78,9 +78,16 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The queue and session that a receiver holds.
+    /// The queue and session that a receiver holds. One that listens without a message in hand keeps its session, although a
+    /// transaction may be prepared before the late timer says so.
     fn held_session(&self, receiver: ReceiverId) -> Result<(QueueId, SessionId), Refusal> {
-        let queue = self.state().source_of(receiver).ok_or(Refusal::SessionLockLost)?.id;
-        Ok((queue, self.session_held_by(queue, receiver)?))
+        let queue = self.state().source_of(receiver).ok_or(Refusal::SessionLockLost)?;
+        let held = queue.sessions.as_deref().and_then(|sessions| sessions.held_by(receiver));
+        match held {
+            Some((session, holder)) if holder.until > self.now || session.is_awaited() => {
+                Ok((queue.id, session.id.clone()))
+            }
+            _ => Err(Refusal::SessionLockLost),
+        }
     }
 }

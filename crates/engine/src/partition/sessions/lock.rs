@@ -39,6 +39,17 @@ impl Step<'_> {
         }
     }
 
+    /// Ends the session lock of a receiver if it has expired and its timer has not fired yet: the receiver keeps the session or
+    /// loses it before its command is carried out.
+    pub(in crate::partition) fn end_late_lock_of(&mut self, receiver: ReceiverId) {
+        let Some(queue) = self.state().source_of(receiver).map(|queue| queue.id) else { return };
+        let held = self.sessions(queue).and_then(|sessions| sessions.held_by(receiver));
+        if held.is_some_and(|(_, holder)| holder.until <= self.now) {
+            self.end_session_lock(queue, receiver);
+            self.return_in_flight(queue);
+        }
+    }
+
     /// Closes a receiver whose session lock expired.
     fn lose_session(&mut self, queue: QueueId, receiver: ReceiverId) {
         self.unlock_session(queue, receiver, true);

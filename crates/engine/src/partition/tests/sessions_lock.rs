@@ -266,3 +266,49 @@ fn nothing_is_delivered_under_a_lock_that_is_over_even_if_its_timer_has_not_fire
         assert_eq!(counts.last().map(|(_, count)| *count), Some(0), "it has not failed");
     }
 }
+
+/// A command of a receiver, and its name in a failure.
+type Way = (&'static str, fn(&mut Rig, ReceiverId, u64) -> Result<(), Refusal>);
+
+const WAYS: [Way; 5] = [
+    ("renew", |rig, receiver, _| rig.renew_session(receiver).map(drop)),
+    ("get the state", |rig, receiver, _| rig.state(receiver).map(drop)),
+    ("set the state", |rig, receiver, _| rig.set_state(receiver, Some("late"))),
+    ("stop listening", |rig, receiver, _| {
+        let effects = rig.credit(receiver, 1, false);
+        assert!(closed(&effects).iter().all(|(other, _)| *other != receiver));
+        Ok(())
+    }),
+    ("receive what is deferred", |rig, receiver, deferred| {
+        let received = rig.receive_deferred_for(Some(receiver), &[deferred])?;
+        let lock = received[0].1.as_ref().unwrap();
+        assert_eq!(lock.locked_until, rig.now.plus_ms(LOCK_MS));
+        rig.settle(lock.token, Settlement::Complete)
+    }),
+];
+
+#[test]
+fn a_holder_that_listens_keeps_its_session_in_every_command_although_its_timer_is_late() {
+    for (way, act) in WAYS {
+        let mut rig = Rig::new(with_sessions());
+        accept_many(&mut rig, TIMERS_PER_CALL_MAX * 2);
+        let deferred = rig.send(of("a", "1"));
+        let (receiver, tokens) = rig.accept_and_take("a", 1);
+        rig.settle(tokens[0], defer()).unwrap();
+        rig.credit(receiver, 2, false);
+        rig.now = rig.now.plus_ms(LOCK_MS);
+        assert_eq!(act(&mut rig, receiver, deferred), Ok(()), "{way}");
+        rig.advance(0);
+        rig.advance(0);
+        assert_eq!(rig.renew_session(receiver), Ok(rig.now.plus_ms(LOCK_MS)), "{way}");
+    }
+}
+
+#[test]
+fn credit_that_comes_after_the_end_of_a_lock_keeps_no_session_although_its_timer_is_late() {
+    let mut rig = Rig::new(with_sessions());
+    accept_many(&mut rig, TIMERS_PER_CALL_MAX * 2);
+    let receiver = rig.accept("a");
+    rig.now = rig.now.plus_ms(LOCK_MS);
+    assert!(closed(&rig.credit(receiver, 1, false)).contains(&(receiver, Refusal::SessionLockLost)));
+}

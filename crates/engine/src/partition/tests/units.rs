@@ -194,3 +194,14 @@ fn a_duplicate_of_a_message_that_a_unit_scheduled_has_its_number() {
     rig.ask(Command::CancelScheduled { numbers: numbers.to_vec() });
     assert_eq!(rig.counts(), (1, 0, 0));
 }
+
+#[test]
+fn a_holder_that_listens_sets_the_state_although_the_timer_of_its_session_is_late() {
+    let mut rig = Rig::new(with_sessions());
+    let (receiver, other) = (rig.accept("a"), rig.accept("b"));
+    rig.credit(receiver, 1, false);
+    rig.now = rig.now.plus_ms(super::rig::LOCK_MS);
+    assert_eq!(rig.unit(&[set_state(other, 1)]), Err((0, Refusal::SessionLockLost)));
+    assert!(rig.unit(&[set_state(receiver, 1)]).is_ok());
+    assert_eq!(rig.state(receiver), Ok(Some(vec![7].into())));
+}
