@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use super::descriptors::is_out_of_descriptors;
 use super::filesystem::{File, FileIdentity, Filesystem};
 use super::name_syncs::{NameSyncs, NamesBegun};
 use crate::{Error, Place};
@@ -193,13 +194,15 @@ pub(super) fn unread(path: &Path, offset: u64, error: &io::Error) -> Error {
 }
 
 /// Like [`unread`], while the store is in use: errors of the device may be transient, and do not prove that the bytes
-/// are lost.
+/// are lost. A lack of descriptors or memory concerns all files, other errors only this one.
 pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
-    let is_transient = error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code));
-    match is_transient {
-        true => Error::Unreadable { place: place(path, offset), reason: error.to_string() },
-        false => unread(path, offset, error),
+    if error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code)) {
+        return Error::Unreadable { place: place(path, offset), reason: error.to_string() };
     }
+    if is_lost(error) || is_out_of_descriptors(error) || error.kind() == io::ErrorKind::OutOfMemory {
+        return unread(path, offset, error);
+    }
+    Error::Unavailable { reason: format!("{}: {error}", path.display()) }
 }
 
 /// The error for a file that can't be used for a reason other than its contents.

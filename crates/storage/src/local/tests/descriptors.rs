@@ -1,6 +1,6 @@
 //! The number of descriptors does not grow with the log.
 
-use super::errno::EACCES;
+use super::errno::{EACCES, ESTALE};
 use super::*;
 use crate::local::{Call, Event, check_on};
 
@@ -108,20 +108,23 @@ async fn a_read_waits_for_a_descriptor() {
     assert!(store.loss().is_none());
 }
 
-/// A restored file may belong to another user. The readers would be busy with it for ever.
+/// A restored file may belong to another user, or its server may have forgotten it. The readers would be busy with it for
+/// ever.
 #[tokio::test]
-async fn a_segment_without_permission_keeps_no_reader_from_the_others() {
+async fn a_segment_that_can_not_be_read_keeps_no_reader_from_the_others() {
     const READS: u64 = 8;
-    let disk = SimulatedDisk::new();
-    let (store, shard) = open_with_closed_segments(&disk).await;
-    for _ in 0..READS {
-        disk.plan(Some(Call::Open), "0000000001.segment", 0, Event::Fail(EACCES));
+    for (call, errno) in [(Call::Open, EACCES), (Call::Open, ESTALE), (Call::Read, ESTALE)] {
+        let disk = SimulatedDisk::new();
+        let (store, shard) = open_with_closed_segments(&disk).await;
+        for _ in 0..READS {
+            disk.plan(Some(call), "0000000001.segment", 0, Event::Fail(errno));
+        }
+        for _ in 0..READS {
+            let refused = shard.read(vec![body(1)]).await.unwrap_err();
+            assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
+        }
+        assert_eq!(disk.faults_left(), 0);
+        assert_eq!(shard.read(vec![body(1)]).await.unwrap(), [Some(value(1, 300))]);
+        assert!(store.loss().is_none());
     }
-    for _ in 0..READS {
-        let refused = shard.read(vec![body(1)]).await.unwrap_err();
-        assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
-    }
-    assert_eq!(disk.faults_left(), 0);
-    assert_eq!(shard.read(vec![body(1)]).await.unwrap(), [Some(value(1, 300))]);
-    assert!(store.loss().is_none());
 }

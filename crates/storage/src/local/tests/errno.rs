@@ -9,6 +9,8 @@ pub(super) const EACCES: i32 = 13;
 const ENFILE: i32 = 23;
 pub(super) const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
+/// The server of a network file system does not know the file any more.
+pub(super) const ESTALE: i32 = 116;
 const EDQUOT: i32 = 122;
 pub(super) const ERRNOS: [i32; 7] = [EINTR, EIO, EACCES, ENFILE, EMFILE, ENOSPC, EDQUOT];
 
