@@ -154,7 +154,7 @@ pub enum Command {
     /// Applies an administrator's action to messages, by number, all or none; answers [`crate::Reply::Done`]. None of them may
     /// be locked. Messages of sessions are allowed, even if a receiver holds the session.
     ActOnMessages {
-        /// The queue; for a topic itself, the messages scheduled on it.
+        /// The queue; for a topic itself, the messages scheduled on it, or its transfer dead letters.
         source: QueuePath,
         /// The messages.
         numbers: Vec<SequenceNumber>,

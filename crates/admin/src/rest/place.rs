@@ -25,7 +25,7 @@ pub struct Place {
     pub origin: Origin,
     /// Largest encoded message accepted; of a subscription, its topic's.
     pub message_bytes_max: u64,
-    /// Whether it is a topic itself, which holds scheduled messages only.
+    /// Whether it is a topic itself, or a queue inside it; clients can only receive its transfer dead letters.
     pub is_topic: bool,
 }
 
@@ -82,7 +82,7 @@ impl Place {
                 "Messages can't be sent to a dead-letter queue directly."
             }
             (Verb::Send, SubQueue::Main) => return Ok(()),
-            _ if self.is_topic => {
+            (_, SubQueue::Main | SubQueue::DeadLetter) if self.is_topic => {
                 "Messages can't be received from a topic: receive from one of its subscriptions."
             }
             _ => return Ok(()),

@@ -244,7 +244,7 @@ impl ConnectionHandler {
         });
         let max_message_size = Some(entity.max_message_size_bytes);
         let message_bytes_max = answer::message_bytes_max(&attach);
-        let reply = answer::to_receiver(attach, entity.kind);
+        let reply = answer::to_receiver(attach, entity.node_kind());
         let mut reply = Attach { initial_delivery_count: Some(0), max_message_size, ..reply };
         if let Some(held) = self.holds.get(&link) {
             held.confirm(&mut reply);

@@ -62,7 +62,7 @@ impl ConnectionHandler {
             initial_delivery_count: Some(0),
             max_message_size: Some(entity.max_message_size_bytes),
             snd_settle_mode: SenderSettleMode::Settled,
-            ..answer::to_receiver(attach, entity.kind)
+            ..answer::to_receiver(attach, entity.node_kind())
         };
         let selector = selector.map(|filter| {
             filter.confirm(&mut reply);

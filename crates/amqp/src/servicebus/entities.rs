@@ -109,7 +109,7 @@ impl JointStep for Transaction {
 pub(crate) enum Kind {
     /// Can be sent to and received from.
     Queue,
-    /// Can be sent to.
+    /// Can be sent to; only its transfer dead letters can be received.
     Topic,
     /// Can be received from: holds copies of its topic's messages.
     Subscription,
@@ -130,7 +130,7 @@ pub(crate) struct Entity {
     pub(crate) uri: String,
     /// The partition that gets its commands.
     pub(crate) partition: PartitionHandle,
-    /// The queue or subscription in commands; for a topic, the queue of its scheduled messages.
+    /// The queue or subscription in commands; for a topic, the queue of its scheduled messages and transfer dead letters.
     pub(crate) queue: QueueId,
     /// Its kind.
     pub(crate) kind: Kind,
@@ -264,7 +264,7 @@ impl Entity {
     /// # Errors
     /// [`Fault::NotAllowed`].
     pub(crate) fn check_receive_allowed(&self) -> Result<(), Fault> {
-        match self.kind {
+        match self.node_kind() {
             Kind::Queue | Kind::Subscription => Ok(()),
             Kind::Topic => Err(Fault::NotAllowed(
                 "Messages can't be received from a topic: receive from one of its subscriptions.",
@@ -272,15 +272,17 @@ impl Entity {
         }
     }
 
+    /// The kind of the node that the address names: the transfer dead letters of a topic are a queue.
+    pub(crate) fn node_kind(&self) -> Kind {
+        if self.kind == Kind::Topic && self.address.sub_queue != SubQueue::Main { Kind::Queue } else { self.kind }
+    }
+
     /// Checks that messages can be browsed at this address: also in a topic, whose scheduled messages are returned.
     ///
     /// # Errors
     /// [`Fault::NotAllowed`].
     pub(crate) fn check_browse_allowed(&self) -> Result<(), Fault> {
-        if self.kind == Kind::Topic && self.address.sub_queue == SubQueue::Main {
-            return Ok(());
-        }
-        self.check_receive_allowed()
+        if self.node_kind() == Kind::Topic { Ok(()) } else { self.check_receive_allowed() }
     }
 
     /// Maps a refusal of the engine for a link to this entity, or a request: texts that the SDKs parse name the entity.

@@ -46,8 +46,8 @@ impl ConnectionHandler {
             }
         };
         entity.buckets = self.buckets(&entity);
-        // A topic has no sub-queues.
-        let exists = entity.kind != Kind::Topic || entity.address.sub_queue == SubQueue::Main;
+        // The dead letters of a topic's messages are those of its subscriptions.
+        let exists = entity.kind != Kind::Topic || entity.address.sub_queue != SubQueue::DeadLetter;
         exists.then(|| Arc::new(entity))
     }
 

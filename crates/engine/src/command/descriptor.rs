@@ -59,10 +59,8 @@ pub(crate) enum Uses<'a> {
     Nothing,
     /// The queue, or the topic itself.
     Entity,
-    /// A queue or subscription.
+    /// A queue or subscription, or the messages of a topic itself.
     Queue(QueueId),
-    /// A queue or subscription that is browsed, or a topic, for its scheduled messages.
-    Browsed(QueueId),
     /// The source of this receiver.
     SourceOf(ReceiverId),
     /// A subscription, by its name if the id is unknown.
@@ -141,7 +139,7 @@ impl Command {
                     .writing(Writes::Records(numbers.len()))
             }
             Self::Peek { source, .. } => {
-                answered(Answer::Received { takes: false }).accessing(Uses::Browsed(source.queue))
+                answered(Answer::Received { takes: false }).accessing(Uses::Queue(source.queue))
             }
             Self::DeleteMessages { source, count_max, .. } => answered(Answer::Deleted)
                 .accessing(Uses::Queue(source.queue))

@@ -48,7 +48,7 @@ impl Queue {
             .into_iter()
             .any(|sub_queue| self.receivers.is_active(sub_queue) && self.forwarders.get(sub_queue).is_none());
         self.policy.forwards
-            || listened_to
+            || (listened_to && self.policy.is_used_by_listening)
             || is_waited_for
             || self.subscriptions_in_use > 0
             || !self.activations.is_empty()
@@ -84,18 +84,22 @@ pub(super) enum Use {
 impl Step<'_> {
     /// The use of a command that is about to be carried out (§17).
     pub(super) fn use_of(&self, command: &Command) -> Use {
-        match command.describe().uses {
+        let used = match command.describe().uses {
             Uses::Nothing => Use::Nothing,
             Uses::Entity => Use::Entity,
-            // Browsing counts as use of queues and subscriptions (S-30, S-32), not of topics (S-31).
-            Uses::Browsed(queue) if self.is_topic() && queue == self.state().entity.id => Use::Nothing,
-            Uses::Queue(queue) | Uses::Browsed(queue) => Use::Queue(queue),
+            Uses::Queue(queue) => Use::Queue(queue),
             Uses::Subscription { queue, name } => Use::Queue(self.declared(queue, name).unwrap_or(queue)),
             // A forwarder's commands don't count as use.
             Uses::SourceOf(receiver) if self.state().is_forwarder(receiver) => Use::Nothing,
             Uses::SourceOf(receiver) => {
                 self.state().receiver_queues.get(&receiver).map_or(Use::Nothing, |queue| Use::Queue(*queue))
             }
+        };
+        match used {
+            // Reading is use of queues and subscriptions (S-30, S-32), not of topics (S-31): neither browsing their scheduled
+            // messages nor receiving their transfer dead letters.
+            Use::Queue(queue) if self.is_topic() && queue == self.state().entity.id => Use::Nothing,
+            used => used,
         }
     }
 

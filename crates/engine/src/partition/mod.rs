@@ -224,7 +224,7 @@ impl Partition {
         self.state.subscriptions.keys().copied().collect()
     }
 
-    /// Present counts of the queue; for a topic, of the messages scheduled on it.
+    /// Present counts of the queue; for a topic, of the messages scheduled on it and its transfer dead letters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.counts()

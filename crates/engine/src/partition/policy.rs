@@ -3,7 +3,8 @@
 use super::reasons::Reasons;
 use crate::{EntityOptions, EntityStatus, SubQueue, SubscriptionOptions};
 
-/// The common options of queues and subscriptions. For a topic, whose own messages are only scheduled, few of them matter.
+/// The common options of queues and subscriptions. For a topic, whose own messages are scheduled or transfer dead letters, few
+/// of them matter.
 #[derive(Debug)]
 pub(super) struct Policy {
     /// Duration of a lock.
@@ -18,6 +19,8 @@ pub(super) struct Policy {
     pub(super) requires_session: bool,
     /// Effective idle time after which it is deleted.
     pub(super) auto_delete_on_idle_ms: Option<u64>,
+    /// Whether a listening receiver counts as use; in a topic, one of its transfer dead letters does not (S-31).
+    pub(super) is_used_by_listening: bool,
     /// Whether sending and receiving are allowed.
     pub(super) status: EntityStatus,
     /// Whether its messages are forwarded to another entity.
@@ -43,6 +46,7 @@ impl From<&EntityOptions> for Policy {
                 requires_session: queue.requires_session,
                 status: queue.status,
                 auto_delete_on_idle_ms: queue.forwarding.idle_in_effect_ms(queue.auto_delete_on_idle_ms),
+                is_used_by_listening: true,
                 forwards: queue.forwarding.forward_to.is_some(),
                 forwards_dead_letters: queue.forwarding.forward_dead_lettered_messages_to.is_some(),
                 duplicate_detection_history_time_window_ms: queue.duplicate_detection_history_time_window_ms,
@@ -51,6 +55,7 @@ impl From<&EntityOptions> for Policy {
             EntityOptions::Topic(topic) => Self {
                 default_message_time_to_live_ms: topic.default_message_time_to_live_ms,
                 auto_delete_on_idle_ms: topic.auto_delete_on_idle_ms,
+                is_used_by_listening: false,
                 status: topic.status,
                 duplicate_detection_history_time_window_ms: topic.duplicate_detection_history_time_window_ms,
                 ..Self::from(&SubscriptionOptions::default())
@@ -71,6 +76,7 @@ impl From<&SubscriptionOptions> for Policy {
             requires_session: options.requires_session,
             status: options.status,
             auto_delete_on_idle_ms: options.forwarding.idle_in_effect_ms(options.auto_delete_on_idle_ms),
+            is_used_by_listening: true,
             forwards: options.forwarding.forward_to.is_some(),
             forwards_dead_letters: options.forwarding.forward_dead_lettered_messages_to.is_some(),
             duplicate_detection_history_time_window_ms: 0,

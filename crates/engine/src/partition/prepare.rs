@@ -130,7 +130,7 @@ impl Step<'_> {
                 // They are kept even if the entity is full, but use up room for other messages.
                 let bytes = messages.iter().map(|message| message.content.len() as u64).sum();
                 reserved.content_bytes = reserved.content_bytes.saturating_add(bytes);
-                self.check_keeps_undelivered()
+                Ok(())
             }
             Command::Settle { queue, tokens, settlement } => tokens.iter().try_for_each(|token| {
                 self.check_settlement(*queue, *token, settlement)?;

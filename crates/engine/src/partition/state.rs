@@ -28,7 +28,7 @@ pub struct Watched {
 pub(super) struct State {
     /// Options of the queue or topic, as stored by the catalogue.
     pub(super) options: Arc<EntityOptions>,
-    /// The queue itself; for a topic, the messages scheduled on it.
+    /// The queue itself; for a topic, the messages scheduled on it and its transfer dead letters.
     pub(super) entity: Queue,
     /// The subscriptions of a topic.
     pub(super) subscriptions: BTreeMap<QueueId, Queue>,

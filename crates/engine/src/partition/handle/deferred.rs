@@ -39,14 +39,14 @@ impl Step<'_> {
         bytes_max: usize,
     ) -> Result<Vec<(SequenceNumber, Record)>, Refusal> {
         check_numbers(numbers)?;
-        let queue = self.readable(source.queue)?;
+        let queue = self.readable(source)?;
         let session = self.session_for_deferred(source, receiver)?;
         let look_up = |shown: &SequenceNumber| deferred(queue, source, session.as_ref(), *shown);
         let mut found: Vec<_> = numbers.iter().map(look_up).collect();
         if source.sub_queue == SubQueue::Main {
             self.expire_found(source.queue, &mut found);
         }
-        let queue = self.readable(source.queue)?;
+        let queue = self.readable(source)?;
         let or_refusal = |(shown, found): (&SequenceNumber, Option<_>)| match found {
             Some(found) => Ok(found),
             None if is_quarantined(queue, *shown) => Err(Refusal::MessageDamaged(shown.0)),

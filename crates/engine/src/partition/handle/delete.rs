@@ -45,7 +45,7 @@ impl Step<'_> {
                 "The number of messages to delete must be 1 to {DELETE_COUNT_MAX}, not {count_max}."
             )));
         }
-        let queue = self.readable(source.queue)?;
+        let queue = self.readable(source)?;
         let candidates = self.candidates(queue, source, receiver)?;
         let messages = queue.messages.get(source.sub_queue);
         let (mut numbers, mut bodies) = (Vec::new(), Vec::new());

@@ -19,7 +19,7 @@ const IS_FORWARDED: Refusal =
 impl Step<'_> {
     /// Checks whether forwarding allows a receiver to be opened; forwarders need no session.
     pub(super) fn check_forwarding(&self, options: ReceiverOptions) -> Result<(), Refusal> {
-        let queue = self.readable(options.source.queue)?;
+        let queue = self.readable(options.source)?;
         let sub_queue = options.source.sub_queue;
         if options.mode != ReceiveMode::Forward && queue.policy.forwards(sub_queue) {
             return Err(IS_FORWARDED);

@@ -30,15 +30,17 @@ pub(super) use self::rule::RULES_BYTES_MAX;
 pub(super) use self::session_list::SessionListing;
 use super::queue::Queue;
 use super::step::Step;
-use crate::{QueueId, Refusal, SequenceNumber};
+use crate::{QueuePath, Refusal, SequenceNumber, SubQueue};
 
 /// Maximum number of sequence numbers or lock tokens in one all-or-nothing command.
 const LIST_MAX: usize = 10_000;
 
 impl Step<'_> {
-    /// The queue or subscription with this id, for reading. A topic itself can't be read from.
-    fn readable(&self, id: QueueId) -> Result<&Queue, Refusal> {
-        if self.is_topic() && id == self.state().entity.id {
+    /// The queue or subscription of a source, for reading. Of a topic itself, only the transfer dead letters can be read
+    /// (`TopicClient.FormatTransferDeadLetterPath` of the older .NET client; ServiceBusExplorer 100).
+    fn readable(&self, source: QueuePath) -> Result<&Queue, Refusal> {
+        let QueuePath { queue: id, sub_queue } = source;
+        if self.is_topic() && id == self.state().entity.id && sub_queue != SubQueue::TransferDeadLetter {
             return Err(Refusal::NotAllowed(
                 "A topic has no receivers: receive or peek from one of its subscriptions.",
             ));

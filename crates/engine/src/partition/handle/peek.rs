@@ -89,7 +89,8 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
-    /// A queue or subscription, or a topic, whose browsable messages are those scheduled on it (azure-service-bus 352).
+    /// A queue or subscription, or a topic, whose browsable messages are those scheduled on it (azure-service-bus 352), and
+    /// its transfer dead letters.
     fn browsable(&self, id: QueueId) -> Result<&Queue, Refusal> {
         let queue = self.state().queue(id).ok_or(Refusal::EntityDeleted)?;
         self.check_receive_allowed(id)?;

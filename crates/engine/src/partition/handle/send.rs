@@ -13,14 +13,8 @@ use crate::{
 };
 
 impl Step<'_> {
-    /// Checks whether undeliverable messages can be kept here.
-    pub(in crate::partition) fn check_keeps_undelivered(&self) -> Result<(), Refusal> {
-        if self.is_topic() {
-            return Err(Refusal::NotAllowed("A topic has no transfer dead-letter queue."));
-        }
-        Ok(())
-    }
-
+    /// Stores messages that were sent via this entity and can't be delivered among its transfer dead letters: whatever its
+    /// status, and even if it is full.
     pub(in crate::partition) fn keep_undelivered(
         &mut self,
         request: Option<RequestId>,
@@ -28,11 +22,8 @@ impl Step<'_> {
         why: &Arc<DeadLetter>,
     ) {
         let in_turn = self.partition_in_turn();
-        let kept = self.check_keeps_undelivered().map(|()| {
-            let keep = |message| self.keep_one(message, in_turn, why);
-            messages.into_iter().map(keep).collect()
-        });
-        self.reply(request, Reply::Sent(kept));
+        let kept = messages.into_iter().map(|message| self.keep_one(message, in_turn, why)).collect();
+        self.reply(request, Reply::Sent(Ok(kept)));
     }
 
     fn keep_one(

@@ -110,9 +110,9 @@ impl State {
         if !doubts.suspects.keys().eq([&deleted]) {
             return Box::default();
         }
-        // The body of a scheduled message has the message's number.
-        let scheduled = self.entity.quarantined.keys().map(|number| number.0);
-        let mut named: Vec<u64> = topic.bodies.numbers().chain(scheduled).collect();
+        // The body of a message of the topic itself has the message's number.
+        let own = self.entity.quarantined.keys().map(|number| number.0);
+        let mut named: Vec<u64> = topic.bodies.numbers().chain(own).collect();
         named.sort_unstable();
         gaps(&named, self.entity.next_number.0)
     }

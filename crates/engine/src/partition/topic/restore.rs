@@ -11,7 +11,7 @@ use super::super::record::{Extra, Record};
 use super::super::restore::bad;
 use super::super::state::State;
 use crate::stored::read_subscription;
-use crate::{MessageState, QueueId, SequenceNumber};
+use crate::{MessageState, QueueId, SequenceNumber, SubQueue};
 
 /// Optional fields by body: copies of a message share them as before the restart. Copies changed by actions differ, so a few
 /// are kept for each body, the most recent first.
@@ -75,7 +75,13 @@ impl State {
         self.topic.as_ref()?;
         let is_scheduled = record.state() == MessageState::Scheduled;
         if id == self.entity.id {
-            return (!is_scheduled).then(|| "only scheduled messages rest on a topic itself".to_owned());
+            let is_allowed = match record.sub_queue() {
+                SubQueue::Main => is_scheduled,
+                SubQueue::DeadLetter => false,
+                SubQueue::TransferDeadLetter => !is_scheduled,
+            };
+            let reason = "only scheduled messages and transfer dead letters rest on a topic itself";
+            return (!is_allowed).then(|| reason.to_owned());
         }
         if is_scheduled {
             return Some("scheduled messages rest on the topic itself".to_owned());

@@ -12,7 +12,7 @@ impl Actor {
         }
         let used = match command.uses {
             Uses::Entity => Some(QueueId(self.owned.id.0)),
-            Uses::Queue(queue) | Uses::Browsed(queue) | Uses::Subscription { queue, .. } => Some(queue),
+            Uses::Queue(queue) | Uses::Subscription { queue, .. } => Some(queue),
             Uses::SourceOf(receiver) => self.owned.partition.source_of(receiver),
             Uses::Nothing => None,
         };

@@ -18,7 +18,7 @@ impl SharedCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the counts of a queue, or of the messages scheduled on a topic.
+    /// Sets the counts of a queue, or of a topic's own messages.
     pub(in crate::runtime) fn set_entity(&self, partition: &Partition, id: QueueId) {
         self.set(partition.counts(), partition.activity(id));
     }

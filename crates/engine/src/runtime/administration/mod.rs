@@ -35,7 +35,7 @@ pub struct EntityDescription {
     /// When a client last sent, received, browsed or settled since the broker started, or when a subscription was last
     /// created. Use of a subscription counts for the subscription only.
     pub accessed_at: Option<Timestamp>,
-    /// Its message counts; for a topic, the messages scheduled on it, and the size of all bodies.
+    /// Its message counts; for a topic, the messages scheduled on it, its transfer dead letters, and the size of all bodies.
     pub counts: Counts,
     /// Counters of its messages since the broker started.
     pub totals: Totals,

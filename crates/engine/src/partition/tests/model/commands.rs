@@ -152,9 +152,6 @@ impl Model {
         messages: &[NewMessage],
         why: &Arc<DeadLetter>,
     ) -> Result<SmallVec<[SequenceNumber; 1]>, Refusal> {
-        if self.is_topic() {
-            return Err(Refusal::NotAllowed(""));
-        }
         self.in_turn = self.turn_now();
         let keep = |new: &NewMessage| {
             let (now, partition) = (self.turn.now, self.partition_of(new));
@@ -166,7 +163,9 @@ impl Model {
             message.live(now, entity.effective(&self.turn, new.time_to_live_ms));
             partition.shown(entity.add(message))
         };
-        Ok(messages.iter().map(keep).collect())
+        let kept = messages.iter().map(keep).collect();
+        self.topic_number_stored = self.queues[&ENTITY].next_number;
+        Ok(kept)
     }
 
     /// Checks each message's own sizes; returns the size of all of them, in bytes.
@@ -228,7 +227,7 @@ impl Model {
         if self.home(receiver).is_some() {
             return Err(Refusal::InvalidArgument(String::new()));
         }
-        let (queue, turn) = self.readable(options.source.queue)?;
+        let (queue, turn) = self.readable(options.source)?;
         queue.check_requested(turn, options.source.sub_queue, requested.as_ref())?;
         match requested {
             Some(requested) => {
@@ -301,7 +300,7 @@ impl Model {
         receiver: Option<ReceiverId>,
     ) -> Result<Vec<Taken>, Refusal> {
         check(numbers)?;
-        let (queue, turn) = self.readable(options.source.queue)?;
+        let (queue, turn) = self.readable(options.source)?;
         queue.receive_deferred(turn, numbers, options, receiver)
     }
 
@@ -315,7 +314,7 @@ impl Model {
         if count_max == 0 {
             return Err(Refusal::InvalidArgument(String::new()));
         }
-        let (queue, turn) = self.readable(source.queue)?;
+        let (queue, turn) = self.readable(source)?;
         queue.delete_messages(turn, source.sub_queue, (count_max, until), receiver)
     }
 

@@ -25,7 +25,7 @@ fn sub_queue() -> impl Strategy<Value = SubQueue> {
     ]
 }
 
-fn mode() -> impl Strategy<Value = ReceiveMode> {
+pub(super) fn mode() -> impl Strategy<Value = ReceiveMode> {
     prop_oneof![4 => Just(ReceiveMode::PeekLock), 1 => Just(ReceiveMode::ReceiveAndDelete)]
 }
 
@@ -72,7 +72,7 @@ fn picks() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![6 => (0..6usize).prop_map(|pick| vec![pick]), 3 => prop::collection::vec(0..6usize, 0..4)]
 }
 
-fn requested() -> impl Strategy<Value = SessionRequestDraft> {
+pub(super) fn requested() -> impl Strategy<Value = SessionRequestDraft> {
     let id = prop_oneof![10 => Just(None), 12 => (0..4usize).prop_map(Some), 1 => Just(Some(4))];
     let lock = prop_oneof![
         6 => Just(LockDraft::Exclusive),

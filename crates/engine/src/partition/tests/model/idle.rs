@@ -27,13 +27,31 @@ impl Queue {
 impl Model {
     /// The entity that a command uses, whether or not it is refused.
     pub(super) fn use_of(&self, command: &Command) -> Option<QueueId> {
+        let used = self.named_by(command);
+        // Commands that send to the topic itself are use of it; others read its own messages.
+        let reads = !matches!(
+            command,
+            Command::Send { .. }
+                | Command::KeepUndelivered { .. }
+                | Command::CancelScheduled { .. }
+                | Command::DeleteSubscription { .. }
+        );
+        used.filter(|queue| !(reads && self.is_read_only(*queue)))
+    }
+
+    /// Whether operations on a queue are no use of it: it is the topic, of which clients can only read.
+    fn is_read_only(&self, queue: QueueId) -> bool {
+        self.is_topic() && queue.0 == ENTITY && self.turn.keeps(Rule::ReadingIsNoUseOfATopic)
+    }
+
+    /// The entity that a command names.
+    fn named_by(&self, command: &Command) -> Option<QueueId> {
         let turn = &self.turn;
         match command {
             Command::Send { .. }
             | Command::KeepUndelivered { .. }
             | Command::CancelScheduled { .. }
             | Command::DeleteSubscription { .. } => Some(QueueId(ENTITY)),
-            Command::Peek { source, .. } if self.is_topic() && source.queue.0 == ENTITY => None,
             Command::Peek { source, .. } => Some(source.queue).filter(|_| turn.keeps(Rule::PeekingIsUse)),
             Command::ReceiveDeferred { source, .. }
             | Command::DeleteMessages { source, .. }
@@ -86,7 +104,7 @@ impl Model {
     fn is_in_use(&self, queue: &Queue) -> bool {
         let is_listened_to = queue.receivers.values().any(Receiver::has_credit) || !queue.waiters.is_empty();
         let is_scheduled = queue.messages.values().any(|message| message.scheduled_for.is_some());
-        (is_listened_to && self.turn.keeps(Rule::AListenerIsUse))
+        (is_listened_to && self.turn.keeps(Rule::AListenerIsUse) && !self.is_read_only(queue.id))
             || (is_scheduled && self.turn.keeps(Rule::ScheduledMessagesAreUse))
     }
 

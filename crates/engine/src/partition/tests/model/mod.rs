@@ -49,7 +49,7 @@ use self::turn::Turn;
 use crate::partition::Counts;
 use crate::{
     Command, Effect, EntityOptions, KeyPartition, LockToken, MessageState, MessageView, QueueId,
-    QueueOptions, ReceiverId, Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
+    QueueOptions, QueuePath, ReceiverId, Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
 };
 
 use super::rig::QUEUE;
@@ -87,7 +87,7 @@ pub(super) struct Model {
 fn queue_options(options: &EntityOptions) -> QueueOptions {
     match options {
         EntityOptions::Queue(queue) => queue.clone(),
-        EntityOptions::Topic(topic) => topic::as_queue_of_scheduled(topic),
+        EntityOptions::Topic(topic) => topic::as_queue_of_its_own(topic),
     }
 }
 
@@ -266,11 +266,13 @@ impl Model {
     }
 
     /// The queue or subscription to read from, with the context of the command.
-    fn readable(&mut self, id: QueueId) -> Result<(&mut Queue, &mut Turn), Refusal> {
-        if self.is_topic() && id.0 == ENTITY {
+    fn readable(&mut self, source: QueuePath) -> Result<(&mut Queue, &mut Turn), Refusal> {
+        let is_of_topic = self.is_topic() && source.queue.0 == ENTITY;
+        let is_kept = source.sub_queue == SubQueue::TransferDeadLetter;
+        if is_of_topic && !is_kept && self.turn.keeps(Rule::OnlyTransferDeadLettersOfATopicAreReceived) {
             return Err(Refusal::NotAllowed(""));
         }
-        self.browsable(id)
+        self.browsable(source.queue)
     }
 
     /// The same for browsing, which also allows the topic.
@@ -285,6 +287,6 @@ impl Model {
     /// The queue of a receiver, with the context of the command.
     fn at(&mut self, receiver: ReceiverId) -> Result<(&mut Queue, &mut Turn), Refusal> {
         let home = self.home(receiver).ok_or(Refusal::SessionLockLost)?;
-        self.readable(home)
+        self.browsable(home)
     }
 }

@@ -230,6 +230,8 @@ rules! {
         WithoutSessionIdItIsDeadLettered,
         /// Copies share one stored body.
         ContentsAreStoredOnce,
+        /// Of a topic's own messages, receivers get the transfer dead letters only.
+        OnlyTransferDeadLettersOfATopicAreReceived,
         /// Names of rules are case-insensitive.
         NamesOfRulesIgnoreCase,
         /// `$Default` is the first rule in a list (§12.10).
@@ -292,6 +294,8 @@ rules! {
         ChangingRulesIsUse,
         /// A receiver with credit counts as permanent use (§6.3, §17).
         AListenerIsUse,
+        /// Reading its own messages does not count for a topic (S-31).
+        ReadingIsNoUseOfATopic,
         /// The idle time starts when it closes.
         LeavingIsUse,
         /// Scheduled messages count as permanent use (S-30, S-31).

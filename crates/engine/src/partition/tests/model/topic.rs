@@ -26,8 +26,8 @@ pub(super) fn as_queue(options: &SubscriptionOptions) -> QueueOptions {
     }
 }
 
-/// A topic's own messages are always scheduled.
-pub(super) fn as_queue_of_scheduled(options: &TopicOptions) -> QueueOptions {
+/// A topic's own messages are scheduled, or transfer dead letters.
+pub(super) fn as_queue_of_its_own(options: &TopicOptions) -> QueueOptions {
     QueueOptions {
         default_message_time_to_live_ms: options.default_message_time_to_live_ms,
         auto_delete_on_idle_ms: options.auto_delete_on_idle_ms,

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::draft::{FilterDraft, Move, RuleDraft};
-use super::histories::{Weighted, sometimes};
+use super::histories::{Kind, Weighted, draft, mode, requested, sometimes};
 use super::options::other_options;
 use super::sql::{ACTIONS, CONDITIONS};
-use crate::Intent;
+use crate::{Intent, SubQueue};
 
 fn filter() -> impl Strategy<Value = FilterDraft> {
     let correlation = (sometimes(7, 0..3usize), sometimes(4, 0..2i64));
@@ -39,7 +39,7 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
     })
 }
 
-/// Moves for subscriptions and their rules.
+/// Moves for subscriptions, their rules, and messages of the topic itself.
 pub(super) fn about_topics(idles: bool) -> Weighted {
     let (queue, name) = (|| 0..40usize, || 0..5usize);
     vec![
@@ -54,5 +54,19 @@ pub(super) fn about_topics(idles: bool) -> Weighted {
                 .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
                 .boxed(),
         ),
+        (3, prop::collection::vec(draft(Kind::Topic), 1..3).prop_map(Move::KeepUndelivered).boxed()),
+        (3, open_of_the_topic().boxed()),
     ]
+}
+
+/// A receiver of the topic's transfer dead letters.
+fn open_of_the_topic() -> impl Strategy<Value = Move> {
+    (mode(), requested()).prop_map(|(mode, requested)| Move::Open {
+        queue: 1,
+        sub_queue: SubQueue::TransferDeadLetter,
+        mode,
+        requested,
+        wrongly: false,
+        after_ms: 0,
+    })
 }

@@ -1,7 +1,7 @@
 //! Deletion of idle topics and subscriptions: S-25, S-26, S-29, S-31, S-32.
 
 use super::super::rig::message;
-use super::rig::{Rig, label, options, rule};
+use super::rig::{Rig, TOPIC, label, options, rule};
 use crate::{
     Command, Effect, NewMessage, QueueId, ReceiveMode, Refusal, Settlement, SubQueue, SubscriptionOptions,
     TopicOptions,
@@ -286,4 +286,24 @@ fn the_last_use_survives_a_restart() {
         assert!(end <= used_at.plus_ms(IDLE_MS), "{name}: not anew");
         assert!(end >= used_at.plus_ms(IDLE_MS - 60_000), "{name}: at most a minute is lost");
     }
+}
+
+/// S-31 lists sends, updates, scheduled messages and operations on subscriptions.
+#[test]
+fn s31_reading_the_messages_of_the_topic_itself_does_not_keep_it() {
+    let kept = SubQueue::TransferDeadLetter;
+    let keep = |rig: &mut Rig| {
+        let messages = [message("a")].into_iter().collect();
+        rig.handle(None, Command::KeepUndelivered { messages, why: crate::DeadLetter::default().into() });
+    };
+    let (mut rig, _) = temporary_topic();
+    assert!(!idles(&mut rig, IDLE_MS - 1));
+    keep(&mut rig);
+    assert!(!idles(&mut rig, IDLE_MS - 1), "a message was sent by way of it");
+    rig.peek(TOPIC, kept);
+    let (_, lock) = rig.take(TOPIC, kept, ReceiveMode::PeekLock).unwrap();
+    rig.settle(TOPIC, lock.unwrap().token, Settlement::Complete).unwrap();
+    let receiver = rig.open(TOPIC, kept, ReceiveMode::PeekLock);
+    rig.credit(receiver, 1, false);
+    assert!(idles(&mut rig, 1));
 }

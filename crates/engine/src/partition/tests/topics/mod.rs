@@ -20,3 +20,4 @@ pub(super) mod store;
 mod storing;
 mod subscriptions;
 mod table;
+mod undelivered;
