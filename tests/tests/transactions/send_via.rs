@@ -144,3 +144,64 @@ fn messages_refused_by_the_destination_are_transfer_dead_letters_of_the_root() {
     assert_eq!(bodies(&daemon, "one/$Transfer/$DeadLetterQueue"), ["new"]);
     daemon.assert_sound();
 }
+
+/// The root of a subscription is its topic (azure-sdk-for-java 17148).
+#[test]
+fn messages_refused_by_the_destination_are_transfer_dead_letters_of_the_topic_of_a_subscription() {
+    let mut daemon = Daemon::with_config(CONFIG);
+    let mut plain = Client::connect(daemon.amqp()).unwrap();
+    plain.attach_sender(LINK, "topic").unwrap().unwrap();
+    assert_accepted(&plain.send(LINK, &text("old")).unwrap());
+    let mut client = controller(&daemon);
+    client.attach_receiver(LINK, "topic/Subscriptions/all", 1).unwrap().unwrap();
+    let delivery = client.receive(LINK).unwrap();
+    client.attach_sender(LINK + 1, "sessions").unwrap().unwrap();
+    let id = client.declare(COORDINATOR).unwrap();
+    client.send_in(LINK + 1, &text("new"), &id).unwrap();
+    client.settle_in(delivery.id, &id, accepted()).unwrap();
+    assert_accepted(&client.discharge(COORDINATOR, &id, false).unwrap());
+    assert_eq!(bodies(&daemon, "topic/Subscriptions/all"), [""; 0]);
+    assert_eq!(bodies(&daemon, "sessions"), [""; 0]);
+    assert_eq!(bodies(&daemon, "topic/$Transfer/$DeadLetterQueue"), ["new"]);
+    daemon.kill();
+    daemon.start();
+    assert_eq!(bodies(&daemon, "topic/$Transfer/$DeadLetterQueue"), ["new"]);
+    daemon.assert_sound();
+}
+
+#[test]
+fn transfer_dead_letters_of_a_topic_are_settled_in_a_transaction_that_sends_them_on() {
+    for fail in [true, false] {
+        let mut daemon = Daemon::with_config(CONFIG);
+        let mut sender = Client::connect(daemon.amqp()).unwrap();
+        via(&mut sender, "topic", Value::string("sessions")).unwrap();
+        assert_accepted(&sender.send(LINK + 1, &text("refused")).unwrap());
+        let kept = "topic/$Transfer/$DeadLetterQueue";
+        let mut client = controller(&daemon);
+        client.attach_receiver(LINK, kept, 1).unwrap().unwrap();
+        let delivery = client.receive(LINK).unwrap();
+        client.attach_sender(LINK + 1, "two").unwrap().unwrap();
+        let id = client.declare(COORDINATOR).unwrap();
+        assert_accepted_in(&client.send_in(LINK + 1, &text("again"), &id).unwrap(), &id);
+        assert_accepted_in(&client.settle_in(delivery.id, &id, accepted()).unwrap(), &id);
+        assert_accepted(&client.discharge(COORDINATOR, &id, fail).unwrap());
+        assert_eq!(bodies(&daemon, kept).len(), usize::from(fail));
+        assert_eq!(bodies(&daemon, "two").len(), usize::from(!fail));
+        assert_eq!(bodies(&daemon, "topic/Subscriptions/all"), [""; 0]);
+        daemon.assert_sound();
+    }
+}
+
+/// Messages of a topic itself are scheduled or transfer dead letters; dead letters belong to its subscriptions.
+#[test]
+fn of_a_topic_itself_only_transfer_dead_letters_are_received() {
+    let daemon = Daemon::with_config(CONFIG);
+    for (node, condition) in
+        [("topic", Some("amqp:not-allowed")), ("topic/$DeadLetterQueue", Some("amqp:not-found")), ("topic/$Transfer/$DeadLetterQueue", None)]
+    {
+        let mut client = Client::connect(daemon.amqp()).unwrap();
+        let attached = client.attach_receiver(LINK, node, 1).unwrap();
+        let refused = attached.err().map(|error| error.field(0).text().unwrap_or_default().to_owned());
+        assert_eq!(refused.as_deref(), condition, "{node}");
+    }
+}

@@ -90,6 +90,33 @@ fn a_subscription_is_received_from_by_its_path_in_any_case() {
     }
 }
 
+/// `TopicClient.FormatTransferDeadLetterPath` of the older .NET client; ServiceBusExplorer 100.
+#[test]
+fn the_transfer_dead_letters_of_a_topic_are_received_and_browsed_like_those_of_a_queue() {
+    let kept = QueuePath { queue: TOPIC, sub_queue: SubQueue::TransferDeadLetter };
+    for address in ["t/$Transfer/$DeadLetterQueue", "amqps://localhost/T/$transfer/$deadletterqueue"] {
+        let mut harness = Harness::new();
+        let attach = harness.receiver_attach(address);
+        harness.attach(attach);
+        let (_, command) = harness.command();
+        let Command::OpenReceiver { options, session: None, .. } = command else { panic!("{command:?}") };
+        assert_eq!(options.source, kept);
+
+        let mut harness = Harness::new();
+        let node = harness.requester(&format!("{address}/$management"));
+        let body = Value::Map(vec![("from-sequence-number".into(), Value::Long(1)), ("message-count".into(), Value::Int(5))]);
+        let operation = [("operation", "com.microsoft:peek-message".into())];
+        harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
+        let (_, command) = harness.command();
+        assert!(matches!(command, Command::Peek { source, .. } if source == kept), "{command:?}");
+    }
+    let mut harness = Harness::new();
+    let sender = harness.sender_attach("t/$Transfer/$DeadLetterQueue");
+    let (condition, text) = refusal(&mut harness, sender);
+    assert_eq!(condition, "amqp:not-allowed");
+    assert!(text.starts_with("Messages can't be sent to a dead-letter queue"), "{text}");
+}
+
 #[test]
 fn topics_take_and_subscriptions_give() {
     let mut harness = Harness::new();

@@ -163,8 +163,10 @@ impl Model {
             message.live(now, entity.effective(&self.turn, new.time_to_live_ms));
             partition.shown(entity.add(message))
         };
-        let kept = messages.iter().map(keep).collect();
-        self.topic_number_stored = self.queues[&ENTITY].next_number;
+        let kept: SmallVec<_> = messages.iter().map(keep).collect();
+        if !kept.is_empty() {
+            self.topic_number_stored = self.queues[&ENTITY].next_number;
+        }
         Ok(kept)
     }
 
