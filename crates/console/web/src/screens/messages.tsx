@@ -91,7 +91,7 @@ export function MessagesTab({ entity, query, changed }: { entity: EntityDetail; 
   const [acting, setActing] = useState<ActRequest | null>(null);
   const [job, setJob] = useState<Job | null>(null);
   const go = (change: Record<string, string>) => navigate(entityHref(entity.path, "messages", { queue, state: state === "any" ? "" : state, where, from: first, ...change }));
-  const acted = state !== "any" ? state : entity.kind === "topic" ? "scheduled" : "active";
+  const acted = state !== "any" ? state : entity.kind === "topic" && queue === "" ? "scheduled" : "active";
   const act = (action: ActRequest["action"], messages?: string[]) => setActing({ action, path, queue, where, state: acted, messages });
   const refresh = () => {
     setSelected(new Set());
@@ -100,7 +100,7 @@ export function MessagesTab({ entity, query, changed }: { entity: EntityDetail; 
   };
   return (
     <>
-      {entity.kind !== "topic" && <Queues entity={entity} queue={queue} onSelect={(next) => navigate(entityHref(entity.path, "messages", { queue: next }))} />}
+      <Queues entity={entity} queue={queue} onSelect={(next) => navigate(entityHref(entity.path, "messages", { queue: next }))} />
       <Filters queue={queue} isTopic={entity.kind === "topic"} state={state} where={where} from={first} onApply={go} />
       <div class="toolbar">
         <Button kind="primary" onClick={() => setComposing({})}>
@@ -160,11 +160,12 @@ function Queues({ entity, queue, onSelect }: { entity: EntityDetail; queue: Queu
   // Without the right Manage, the counts are unknown.
   const label = (name: string, number: number | undefined) => (number === undefined ? name : `${name} ${count(number)}`);
   const own = counts.active === undefined ? undefined : counts.active + (counts.scheduled ?? 0);
-  const choices = [
-    { id: "", label: label("Messages", own) },
-    { id: "dead", label: label("Dead letters", counts.dead_lettered) },
-  ];
+  const isTopic = entity.kind === "topic";
+  const choices = [{ id: "", label: label(isTopic ? "Scheduled" : "Messages", own) }];
+  if (!isTopic) choices.push({ id: "dead", label: label("Dead letters", counts.dead_lettered) });
   if (counts.transfer_dead_lettered || queue === "transfer") choices.push({ id: "transfer", label: `Transfer dead letters ${count(counts.transfer_dead_lettered)}` });
+  // A topic mostly has its scheduled messages only.
+  if (choices.length === 1) return null;
   return <Segments label="Queue" selected={queue} onSelect={(id) => onSelect(queueName(id))} choices={choices} />;
 }
 
