@@ -10,7 +10,7 @@ from proton.utils import BlockingConnection
 
 from bus import TRANSFER_DEAD_LETTER, Bus, bodies, body, one, take
 from daemon import Topic, entities_text
-from rest import Rest
+from test_api import Api
 from test_proton import IDENTITY, TIMEOUT_SECS
 
 ENTITIES = entities_text({"sessions": {"requires_session": True}}, topics={"t": {"subscriptions": [{"name": "one"}]}})
@@ -67,7 +67,9 @@ async def test_transfer_dead_letters_of_a_topic_survive_a_crash(flavour, start_d
 def test_transfer_dead_letters_of_a_topic_are_counted_and_received_over_http(start_daemon):
     daemon = start_daemon(ENTITIES)
     send_undeliverable(daemon, b"a", b"b")
-    rest, under = Rest(daemon), "/$Transfer/$DeadLetterQueue"
+    rest, under = Api(daemon), "/$Transfer/$DeadLetterQueue"
+    (group,) = rest.pages("dead-letters", "groups")
+    assert (group["path"], group["queue"], group["reason"], group["count"]) == ("t", "transfer", "Session id is null.", 2)
 
     def count():
         described = rest.request("GET", "/t?api-version=2021-05").body.decode()

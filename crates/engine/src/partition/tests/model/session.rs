@@ -82,7 +82,7 @@ impl Queue {
     }
 
     /// Whether the holder of a session has credit and no locked messages.
-    fn is_waiting(&self, receiver: ReceiverId) -> bool {
+    pub(super) fn is_waiting(&self, receiver: ReceiverId) -> bool {
         let Some(id) = self.held_by(receiver) else { return false };
         let in_hand =
             |message: &Message| self.is_in_session(message) && message.is_of(&id) && message.lock.is_some();

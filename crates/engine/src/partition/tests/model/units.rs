@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::comparison::{Comparison, equal, mask};
 use super::draft::Move;
 use super::queue::Queue;
-use super::{Model, Rule};
+use super::{Model, Rule, Turn};
 use crate::{Command, LockToken, QueueId, ReceiverId, Refusal, SequenceNumber, Settlement, Timestamp};
 
 /// The number of the unit's first refused command, and the refusal.
@@ -108,7 +108,7 @@ impl Model {
         self.check_settles(id, settlement)?;
         let mut queue = self.queues.get(&id.0).ok_or(Refusal::MessageLockLost)?.clone();
         if self.turn.keeps(Rule::ALockThatIsOverDoesNotHoldInAUnit) {
-            queue.forget_late_locks(self.turn.now);
+            queue.forget_late_locks(&self.turn);
         }
         let locked = queue.messages.values().find(|one| one.lock.is_some_and(|lock| lock.token == token));
         let bytes = locked.map_or(0, |message| message.bytes);
@@ -126,10 +126,9 @@ impl Model {
         let size_bytes = self.size_bytes();
         let (message_bytes, limit_bytes) =
             (self.options.max_message_size_bytes(), self.options.max_size_bytes());
-        let now = self.turn.now;
-        let (queue, _) = self.at(receiver)?;
+        let (queue, turn) = self.at(receiver)?;
         let mut queue = queue.clone();
-        queue.forget_late_locks(now);
+        queue.forget_late_locks(turn);
         let before = queue.state_of(receiver)?.map_or(0, |state| state.len() as u64);
         let before = taken.states.get(&receiver).copied().unwrap_or(before);
         if bytes > message_bytes {
@@ -148,10 +147,17 @@ impl Model {
 }
 
 impl Queue {
-    /// Removes expired locks of messages and sessions.
-    fn forget_late_locks(&mut self, now: u64) {
+    /// Removes expired locks of messages and sessions. A holder that waits for messages keeps its session.
+    fn forget_late_locks(&mut self, turn: &Turn) {
+        let now = turn.now;
+        let keeps = turn.keeps(Rule::WhoAsksForMessagesKeepsTheSession);
+        let holders = self.sessions.values().filter_map(|session| session.holder);
+        let late: Vec<ReceiverId> = holders
+            .filter(|(receiver, until)| *until <= now && !(keeps && self.is_waiting(*receiver)))
+            .map(|(receiver, _)| receiver)
+            .collect();
         for session in self.sessions.values_mut() {
-            session.holder = session.holder.filter(|(_, until)| *until > now);
+            session.holder = session.holder.filter(|(receiver, _)| !late.contains(receiver));
         }
         let alive: Vec<u64> = self.numbers_where(|message| {
             let in_session = self.is_in_session(message);
