@@ -39,7 +39,7 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
     })
 }
 
-/// Moves for subscriptions, their rules, and messages of the topic itself.
+/// Moves for subscriptions and their rules.
 pub(super) fn about_topics(idles: bool) -> Weighted {
     let (queue, name) = (|| 0..40usize, || 0..5usize);
     vec![
@@ -54,19 +54,19 @@ pub(super) fn about_topics(idles: bool) -> Weighted {
                 .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
                 .boxed(),
         ),
-        (3, prop::collection::vec(draft(Kind::Topic), 1..3).prop_map(Move::KeepUndelivered).boxed()),
-        (3, open_of_the_topic().boxed()),
     ]
 }
 
-/// A receiver of the topic's transfer dead letters.
-fn open_of_the_topic() -> impl Strategy<Value = Move> {
-    (mode(), requested()).prop_map(|(mode, requested)| Move::Open {
+/// Moves for transfer dead letters of the topic, and their receivers.
+pub(super) fn about_transfer_dead_letters() -> Weighted {
+    let open = (mode(), requested()).prop_map(|(mode, requested)| Move::Open {
         queue: 1,
         sub_queue: SubQueue::TransferDeadLetter,
         mode,
         requested,
         wrongly: false,
         after_ms: 0,
-    })
+    });
+    let keep = prop::collection::vec(draft(Kind::Topic), 1..3).prop_map(Move::KeepUndelivered);
+    vec![(3, keep.boxed()), (3, open.boxed())]
 }
