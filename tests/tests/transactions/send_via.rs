@@ -196,9 +196,11 @@ fn transfer_dead_letters_of_a_topic_are_settled_in_a_transaction_that_sends_them
 #[test]
 fn of_a_topic_itself_only_transfer_dead_letters_are_received() {
     let daemon = Daemon::with_config(CONFIG);
-    for (node, condition) in
-        [("topic", Some("amqp:not-allowed")), ("topic/$DeadLetterQueue", Some("amqp:not-found")), ("topic/$Transfer/$DeadLetterQueue", None)]
-    {
+    for (node, condition) in [
+        ("topic", Some("amqp:not-allowed")),
+        ("topic/$DeadLetterQueue", Some("amqp:not-found")),
+        ("topic/$Transfer/$DeadLetterQueue", None),
+    ] {
         let mut client = Client::connect(daemon.amqp()).unwrap();
         let attached = client.attach_receiver(LINK, node, 1).unwrap();
         let refused = attached.err().map(|error| error.field(0).text().unwrap_or_default().to_owned());

@@ -274,7 +274,11 @@ impl Entity {
 
     /// The kind of the node that the address names: the transfer dead letters of a topic are a queue.
     pub(crate) fn node_kind(&self) -> Kind {
-        if self.kind == Kind::Topic && self.address.sub_queue != SubQueue::Main { Kind::Queue } else { self.kind }
+        if self.kind == Kind::Topic && self.address.sub_queue != SubQueue::Main {
+            Kind::Queue
+        } else {
+            self.kind
+        }
     }
 
     /// Checks that messages can be browsed at this address: also in a topic, whose scheduled messages are returned.

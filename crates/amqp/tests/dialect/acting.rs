@@ -45,8 +45,8 @@ impl World {
     pub(crate) fn act_now(&mut self, peer: usize, act: &Act) {
         match act {
             Act::AttachReceiver { entity, dead, deletes, session, credit } => {
-                let place = if *dead { Place::Dead } else { Place::Main };
-                self.attach_receiver(peer, (self.entity(*entity), place, *deletes), *session, *credit);
+                let (path, place) = self.dead_or_not(*entity, *dead);
+                self.attach_receiver(peer, (path, place, *deletes), *session, *credit);
             }
             Act::AttachSender { entity } => self.attach_sender(peer, self.entity(*entity)),
             Act::Detach { link } => {
@@ -62,8 +62,8 @@ impl World {
                 self.settle(peer, *delivery, *verdict, *settled, *work);
             }
             Act::Request { entity, dead, copy, ask, work } => {
-                let place = if *dead { Place::Dead } else { Place::Main };
-                let (path, place) = self.place_of(peer, *entity, (self.entity(*entity), place), ask);
+                let at = self.dead_or_not(*entity, *dead);
+                let (path, place) = self.place_of(peer, *entity, at, ask);
                 self.request(peer, (path, place, *copy), ask, *work);
             }
             Act::Declare => self.declare(peer),
@@ -89,6 +89,16 @@ impl World {
             | Act::Restart { .. }
             | Act::Change { .. }
             | Act::Toggle { .. } => unreachable!("not of a client"),
+        }
+    }
+
+    /// An entity, or its dead letters; those of a topic itself are transfer dead letters.
+    fn dead_or_not(&self, entity: u8, dead: bool) -> (Path, Place) {
+        let path = self.entity(entity);
+        match dead {
+            false => (path, Place::Main),
+            true if path == "t" => (path, Place::Transfer),
+            true => (path, Place::Dead),
         }
     }
 
@@ -137,7 +147,7 @@ impl World {
     }
 
     fn set_credit_in_model(&mut self, path: Path, link: (usize, LinkId), credit: u32) {
-        let receiver = self.bus.queues.get_mut(path).and_then(|queue| queue.receivers.get_mut(&link));
+        let receiver = self.bus.queue(path).ok().and_then(|queue| queue.receivers.get_mut(&link));
         if let Some(receiver) = receiver {
             receiver.credit = credit;
         }
@@ -172,7 +182,7 @@ impl World {
         let links = self.peers[peer].links_where(|purpose| matches!(purpose, Purpose::Receives { .. }));
         let Some(link) = pick(&links, number) else { return };
         let Purpose::Receives { path, .. } = self.peers[peer].links[&link] else { return };
-        let queue = self.bus.queues.get(path).expect("a link to what exists");
+        let queue = self.bus.source(path).expect("a link to what exists");
         let waits = queue.receivers[&(peer, link)].waits;
         let drain = drain && !waits && credit > 0;
         self.peers[peer].connection.set_credit(link, credit, drain);

@@ -63,7 +63,9 @@ impl World {
         match change {
             _ if shape.status != EntityStatus::Active => shape.status = EntityStatus::Active,
             Change::Status(status) => shape.status = status,
-            Change::LockMs(lock_ms) => shape.lock_ms = lock_ms,
+            // Locks of a topic's own messages always have the default.
+            Change::LockMs(lock_ms) if path != "t" => shape.lock_ms = lock_ms,
+            Change::LockMs(_) => {}
             Change::LifeMs(life_ms) => shape.life_ms = life_ms,
             Change::DeliveriesMax(deliveries_max) => shape.deliveries_max = deliveries_max,
             Change::KeepsExpired(keeps_expired) => shape.keeps_expired = keeps_expired,
@@ -102,7 +104,7 @@ impl World {
         let is_end = |dead_end: u8| path == END_OF_DEAD_LETTERS && self.setup.dead_end == dead_end;
         let has_window = path == "d" || (path == "t" && self.setup.topic_window) || is_end(2);
         QueueShape {
-            lock_ms: 30_000,
+            lock_ms: if path == "t" { 60_000 } else { 30_000 },
             deliveries_max: 3,
             status: EntityStatus::Active,
             sessions: path == "s" || path.ends_with("/b") || is_end(1),

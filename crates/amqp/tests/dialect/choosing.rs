@@ -31,16 +31,17 @@ impl World {
         if number.is_multiple_of(8) {
             return at;
         }
-        let all = self.bus.queues.iter();
         let having = |suits: &dyn Fn(&Queue, &Message) -> bool| -> Vec<(Path, Place)> {
-            all.clone()
+            self.bus
+                .sources()
                 .flat_map(|(path, queue)| queue.messages.values().map(move |one| (path, queue, one)))
                 .filter(|(_, queue, one)| suits(queue, one))
-                .map(|(path, _, one)| (*path, one.place))
+                .map(|(path, _, one)| (path, one.place))
                 .collect()
         };
         let with = |suits: &dyn Fn(Path, &Queue) -> bool| -> Vec<(Path, Place)> {
-            let paths = all.clone().filter(|(path, queue)| suits(path, queue)).map(|(path, _)| *path);
+            let paths =
+                self.bus.queues.iter().filter(|(path, queue)| suits(path, queue)).map(|(path, _)| *path);
             paths.map(|path| (path, Place::Main)).collect()
         };
         let found: Vec<(Path, Place)> = match ask {
@@ -51,7 +52,7 @@ impl World {
             Ask::Receive { .. } => having(&|_, one| one.is_deferred),
             Ask::Cancel { .. } => {
                 let mut found = having(&|_, one| one.due_ms.is_some());
-                let topics = self.bus.topics.iter().filter(|(_, topic)| !topic.scheduled.messages.is_empty());
+                let topics = self.bus.topics.iter().filter(|(_, topic)| !topic.own.messages.is_empty());
                 found.extend(topics.map(|(path, _)| (*path, Place::Main)));
                 found
             }
@@ -69,10 +70,12 @@ impl World {
     /// A place with messages that are available.
     pub(crate) fn available(&self, number: u8) -> Option<(Path, Place)> {
         let mut found = Vec::new();
-        for (path, queue) in &self.bus.queues {
-            let places = [Place::Main, Place::Dead].into_iter();
+        for (path, queue) in self.bus.sources() {
+            let is_topic = self.bus.topics.contains_key(path);
+            let places = [Place::Main, Place::Dead, Place::Transfer].into_iter();
+            let places = places.filter(|place| !is_topic || *place == Place::Transfer);
             let has = |place: &Place| queue.messages.values().any(|one| one.is_available(*place));
-            found.extend(places.filter(has).map(|place| (*path, place)));
+            found.extend(places.filter(has).map(|place| (path, place)));
         }
         pick(&found, number)
     }

@@ -50,12 +50,9 @@ impl World {
                 // Nobody can look at its messages.
                 continue;
             }
-            let expected = match self.bus.topics.get(path) {
-                Some(topic) => &topic.scheduled,
-                None => &self.bus.queues[path],
-            };
+            let expected = self.bus.source(path).expect("it exists");
             let mut rows = Vec::new();
-            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter, SubQueue::TransferDeadLetter] {
+            for sub_queue in SubQueue::ALL {
                 let source = QueuePath { queue, sub_queue };
                 rows.extend(peek(&partition, source).await.iter().map(row_of));
             }
@@ -70,8 +67,7 @@ impl World {
 
     fn compare_counts(&self) {
         let counts = self.broker.namespace.sums().counts;
-        let topics = self.bus.topics.values().map(|topic| &topic.scheduled);
-        let queues: Vec<&Queue> = self.bus.queues.values().chain(topics).collect();
+        let queues: Vec<&Queue> = self.bus.sources().map(|(_, queue)| queue).collect();
         let count = |test: &dyn Fn(&Message) -> bool| {
             let all = queues.iter().flat_map(|queue| queue.messages.values());
             all.filter(|message| test(message)).count() as u64
@@ -86,7 +82,7 @@ impl World {
 
     fn expected_activity(&self) -> Activity {
         let mut sum = Activity::default();
-        for queue in self.bus.queues.values() {
+        for (_, queue) in self.bus.sources() {
             let messages = queue.messages.values();
             let is_locked =
                 |one: &&Message| one.place == Place::Main && one.lock.is_some() && !one.is_deferred;
@@ -119,7 +115,7 @@ impl World {
         assert_eq!(Activity { sessions_with_state: 0, sessions_waiting: 0, ..activity }, Activity::default());
         for path in ENTITIES {
             let Some((partition, queue)) = self.find(path) else { continue };
-            for sub_queue in [SubQueue::Main, SubQueue::DeadLetter] {
+            for sub_queue in SubQueue::ALL {
                 let source = QueuePath { queue, sub_queue };
                 for listing in [Listing::Receivers(None), Listing::Locks(None), Listing::SessionLocks(None)] {
                     let command = Command::List { source, listing: listing.clone(), top: 10 };

@@ -106,7 +106,7 @@ impl World {
                 let seen = Seen::decode(payload);
                 let token = token.filter(|_| !settled);
                 let now_ms = self.bus.now_ms;
-                let queue = self.bus.queues.get_mut(path).expect("a link to what exists");
+                let queue = self.bus.queue(path).expect("a link to what exists");
                 queue.delivered(now_ms, (peer, id.link), &seen, token);
                 let Some(token) = token else { return };
                 let (id, session) = (Some(id), seen.session);
@@ -124,7 +124,7 @@ impl World {
         self.check(peer, Asked::Request(number, link), &answered.outcome);
         let Outcome::Messages(messages) = answered.outcome else { return };
         for (seen, token) in messages.iter().zip(answered.tokens) {
-            let queue = self.bus.queues.get_mut(path).expect("it was asked");
+            let queue = self.bus.queue(path).expect("it was asked");
             queue.learn(seen.number, token);
             let session = session.clone().or_else(|| seen.session.clone());
             let delivery = Delivery { path, place, token, session, id: None, work: None };
@@ -153,7 +153,7 @@ impl World {
     fn drained(&mut self, peer: usize, link: LinkId) {
         assert!(self.draining.remove(&(peer, link)), "link {link:?} of client {peer} was not drained");
         let Purpose::Receives { path, .. } = self.peers[peer].links[&link] else { return };
-        let queue = self.bus.queues.get_mut(path).expect("a link to what exists");
+        let queue = self.bus.queue(path).expect("a link to what exists");
         if let Some(receiver) = queue.receivers.get_mut(&(peer, link)) {
             receiver.credit = 0;
         }

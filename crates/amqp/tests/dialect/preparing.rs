@@ -35,7 +35,7 @@ impl World {
                 self.prepare_dispose(peer, at, (*first, *count), (*verdict, *names), work)
             }
             Ask::AddRule(_) | Ask::RemoveRule(_) | Ask::Rules { .. } => Some(self.prepare_rules(at, ask)),
-            Ask::Bad(kind) => Some(bad(*kind, self.bus.topics.contains_key(at.0))),
+            Ask::Bad(kind) => Some(bad(*kind, self.check_queue(at).is_err())),
         }
     }
 
@@ -43,9 +43,10 @@ impl World {
         place == Place::Main && self.bus.queues.get(path).is_some_and(|queue| queue.shape.sessions)
     }
 
-    /// Whether messages can be received: not from a topic.
-    pub(super) fn check_queue(&self, path: Path) -> Result<(), Refused> {
-        if self.bus.topics.contains_key(path) { Err(NOT_ALLOWED) } else { Ok(()) }
+    /// Whether messages can be received: of a topic, only its transfer dead letters.
+    pub(super) fn check_queue(&self, (path, place): (Path, Place)) -> Result<(), Refused> {
+        let is_topic = self.bus.topics.contains_key(path);
+        if is_topic && place != Place::Transfer { Err(NOT_ALLOWED) } else { Ok(()) }
     }
 
     /// The key of a session that the client holds, if one is named.
@@ -80,10 +81,7 @@ impl World {
                 } else if let Err(refused) = self.bus.check_receives(path) {
                     Outcome::Refused(refused)
                 } else {
-                    let queue = match self.bus.topics.get(path) {
-                        Some(topic) => &topic.scheduled,
-                        None => &self.bus.queues[path],
-                    };
+                    let queue = self.bus.source(path).expect("it exists");
                     queue.peek(place, (*from).into(), (*count).into(), session_id(session))
                 };
                 Prepared { operation: "peek-message", body: map(body), outcome }
@@ -93,7 +91,7 @@ impl World {
                 body.push(("message-count", Value::Int((*count).into())));
                 let now = i64::try_from(self.bus.now_ms).expect("a time");
                 body.push(("enqueued-time-utc", Value::Timestamp(now)));
-                let outcome = self.check_queue(path).and_then(|()| {
+                let outcome = self.check_queue(at).and_then(|()| {
                     let held = self.held(peer, at, *session)?;
                     if held.is_none() && self.has_sessions(at) {
                         return Err(NOT_ALLOWED);
@@ -206,7 +204,7 @@ impl World {
         };
         let body = map(vec![("messages", Value::List(drafts.iter().map(message).collect()))]);
         let is_wrong = drafts.iter().any(|draft| draft.due_ms.is_none());
-        let outcome = match (path.contains('/') || place == Place::Dead, is_wrong) {
+        let outcome = match (path.contains('/') || place != Place::Main, is_wrong) {
             (true, _) => Err(NOT_ALLOWED),
             (false, true) => Err(ARGUMENT),
             (false, false) => Ok(()),
@@ -227,10 +225,7 @@ impl World {
         (first, count): (u8, u8),
         work: Option<usize>,
     ) -> Prepared {
-        let queue = match self.bus.topics.get(path) {
-            Some(topic) => &topic.scheduled,
-            None => &self.bus.queues[path],
-        };
+        let queue = self.bus.source(path).expect("it exists");
         let known: Vec<u64> = queue.messages.keys().copied().collect();
         let is_due = |number: &&u64| queue.messages[number].due_ms.is_some();
         let due: Vec<u64> = known.iter().filter(is_due).copied().collect();
@@ -238,7 +233,7 @@ impl World {
         let numbers: Vec<u64> =
             (0..count).filter_map(|index| pick(&from, first.wrapping_add(index))).collect();
         let body = map(vec![("sequence-numbers", longs(&numbers))]);
-        let outcome = if path.contains('/') || place == Place::Dead {
+        let outcome = if path.contains('/') || place != Place::Main {
             Err(NOT_ALLOWED)
         } else if numbers.is_empty() {
             Err(ARGUMENT)
@@ -257,7 +252,7 @@ impl World {
 
     fn prepare_rules(&mut self, (path, place): (Path, Place), ask: &Ask) -> Prepared {
         let rule = |number: &u8| usize::from(*number) % RULES.len();
-        let is_wrong = !path.contains('/') || place == Place::Dead;
+        let is_wrong = !path.contains('/') || place != Place::Main;
         let (operation, body, outcome) = match ask {
             Ask::AddRule(number) => {
                 let shape = &RULES[rule(number)];

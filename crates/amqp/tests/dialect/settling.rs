@@ -15,7 +15,7 @@ impl World {
     pub(super) fn prepare_receive(&mut self, peer: usize, at: (Path, Place), ask: &Ask) -> Prepared {
         let Ask::Receive { first, count, deletes, session } = ask else { unreachable!("receives") };
         let (path, place) = at;
-        let known = self.bus.queues.get(path).map(|queue| &queue.messages);
+        let known = self.bus.source(path).map(|queue| &queue.messages);
         let known: Vec<(u64, bool)> =
             known.into_iter().flatten().map(|(number, one)| (*number, one.is_deferred)).collect();
         let deferred: Vec<u64> = known.iter().filter(|(_, is)| *is).map(|(number, _)| *number).collect();
@@ -29,7 +29,7 @@ impl World {
         ];
         body.extend(session.map(|session| ("session-id", SESSIONS[usize::from(session) % 4].into())));
         let now_ms = self.bus.now_ms;
-        let outcome = self.check_queue(path).and_then(|()| {
+        let outcome = self.check_queue(at).and_then(|()| {
             if session.is_some() && !self.has_sessions(at) {
                 return Err(NOT_ALLOWED);
             }

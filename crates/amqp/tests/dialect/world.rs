@@ -124,7 +124,7 @@ impl World {
             assert!(peer.expected_ends.is_empty(), "not ended: {:?}", peer.expected_ends);
         }
         assert!(self.draining.is_empty(), "drains are not answered: {:?}", self.draining);
-        for (path, queue) in &self.bus.queues {
+        for (path, queue) in self.bus.sources() {
             assert_eq!(
                 queue.overlooked(),
                 None,

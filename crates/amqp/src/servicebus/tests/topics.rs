@@ -104,7 +104,10 @@ fn the_transfer_dead_letters_of_a_topic_are_received_and_browsed_like_those_of_a
 
         let mut harness = Harness::new();
         let node = harness.requester(&format!("{address}/$management"));
-        let body = Value::Map(vec![("from-sequence-number".into(), Value::Long(1)), ("message-count".into(), Value::Int(5))]);
+        let body = Value::Map(vec![
+            ("from-sequence-number".into(), Value::Long(1)),
+            ("message-count".into(), Value::Int(5)),
+        ]);
         let operation = [("operation", "com.microsoft:peek-message".into())];
         harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
         let (_, command) = harness.command();

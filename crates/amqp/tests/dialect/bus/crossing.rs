@@ -41,7 +41,7 @@ impl Bus {
             Err(DISABLED) => "MessagingEntityDisabledException",
             Err(_) => "Session id is null.",
         };
-        let queue = self.numbering(via).expect("it is there");
+        let queue = self.queue(via).expect("it is there");
         for draft in drafts {
             let mut message = Message::new(draft);
             (message.place, message.reason) = (Place::Transfer, Some(reason));

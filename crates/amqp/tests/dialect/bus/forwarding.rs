@@ -54,10 +54,10 @@ impl Bus {
         };
         if self.topics.contains_key(target) {
             let draft = moved.draft.clone();
-            let scheduled = &self.topics[target].scheduled;
+            let scheduled = &self.topics[target].own;
             if scheduled.original_of(&draft).is_none() {
                 let number = self.publish(target, moved);
-                let scheduled = &mut self.topics.get_mut(target).expect("a topic").scheduled;
+                let scheduled = &mut self.topics.get_mut(target).expect("a topic").own;
                 scheduled.remember(now_ms, &draft, number);
             }
             return Ok(());

@@ -94,24 +94,37 @@ impl Bus {
     pub(crate) fn add_topic(&mut self, path: Path, shape: QueueShape) {
         self.births += 1;
         let mut topic = Topic::new(shape);
-        topic.scheduled.born = self.births;
+        topic.own.born = self.births;
         self.topics.insert(path, topic);
     }
 
     /// Distinguishes a queue or topic from earlier ones of its name.
     fn born(&self, root: Path) -> Option<u64> {
-        let topic = self.topics.get(root).map(|topic| topic.scheduled.born);
+        let topic = self.topics.get(root).map(|topic| topic.own.born);
         topic.or_else(|| Some(self.queues.get(root)?.born))
     }
 
+    /// A queue or subscription, or the messages of a topic itself.
     pub(crate) fn queue(&mut self, path: Path) -> Result<&mut Queue, Refused> {
-        self.queues.get_mut(path).ok_or(NOT_FOUND)
+        let topic = self.topics.get_mut(path).map(|topic| &mut topic.own);
+        topic.or_else(|| self.queues.get_mut(path)).ok_or(NOT_FOUND)
     }
 
-    /// The queue, or the scheduled messages of the topic, that numbers what is sent to a path.
-    fn numbering(&mut self, path: Path) -> Result<&mut Queue, Refused> {
-        let topic = self.topics.get_mut(path).map(|topic| &mut topic.scheduled);
-        topic.or_else(|| self.queues.get_mut(path)).ok_or(NOT_FOUND)
+    /// The same for reading.
+    pub(crate) fn source(&self, path: Path) -> Option<&Queue> {
+        let topic = self.topics.get(path).map(|topic| &topic.own);
+        topic.or_else(|| self.queues.get(path))
+    }
+
+    /// All of them.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (Path, &Queue)> {
+        let topics = self.topics.iter().map(|(path, topic)| (*path, &topic.own));
+        self.queues.iter().map(|(path, queue)| (*path, queue)).chain(topics)
+    }
+
+    fn sources_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        let topics = self.topics.values_mut().map(|topic| &mut topic.own);
+        self.queues.values_mut().chain(topics)
     }
 
     pub(crate) fn take_notes(&mut self) -> Vec<Note> {
@@ -161,15 +174,15 @@ impl Bus {
             return queue.send(now_ms, draft);
         }
         let topic = self.topics.get_mut(path).expect("checked");
-        if let Some(number) = topic.scheduled.original_of(draft) {
+        if let Some(number) = topic.own.original_of(draft) {
             return number;
         }
         if draft.due_ms.is_some_and(|due| due > now_ms) {
-            return topic.scheduled.send(now_ms, draft);
+            return topic.own.send(now_ms, draft);
         }
         let message = Message::new(draft);
         let number = self.publish(path, message);
-        let scheduled = &mut self.topics.get_mut(path).expect("checked").scheduled;
+        let scheduled = &mut self.topics.get_mut(path).expect("checked").own;
         scheduled.remember(now_ms, draft, number);
         number
     }
@@ -177,7 +190,7 @@ impl Bus {
     pub(crate) fn close(&mut self, link: LinkKey) {
         self.watchers.remove(&link);
         let now_ms = self.now_ms;
-        for queue in self.queues.values_mut() {
+        for queue in self.sources_mut() {
             queue.close(now_ms, link);
         }
         self.look_after();
@@ -187,10 +200,10 @@ impl Bus {
     pub(crate) fn delete(&mut self, path: Path) {
         let below = format!("{path}/");
         let is_it = |one: Path| one == path || one.starts_with(&below);
-        self.topics.remove(path);
         let gone: Vec<Path> = self.queues.keys().copied().filter(|one| is_it(one)).collect();
-        for one in gone {
-            let queue = self.queues.remove(one).expect("it is there");
+        let mut gone: Vec<Queue> = gone.iter().filter_map(|one| self.queues.remove(one)).collect();
+        gone.extend(self.topics.remove(path).map(|topic| topic.own));
+        for queue in gone {
             for (link, receiver) in queue.receivers {
                 let refused = Outcome::Refused(NOT_FOUND);
                 self.notes.push(match receiver.waits {

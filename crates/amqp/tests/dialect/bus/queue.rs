@@ -224,7 +224,7 @@ impl Queue {
         let number = self.locked_by(token).ok_or(self.lost(place))?;
         let message = self.messages.get_mut(&number).expect("found");
         match verdict {
-            Verdict::DeadLetter if message.place == Place::Dead => return Err(NOT_ALLOWED),
+            Verdict::DeadLetter if message.place != Place::Main => return Err(NOT_ALLOWED),
             Verdict::Complete => {
                 self.messages.remove(&number);
             }

@@ -5,7 +5,7 @@ use super::{Bus, Path};
 impl Bus {
     /// Locks are gone, and nothing else; no client is left.
     pub(crate) fn restart(&mut self) {
-        for queue in self.queues.values_mut() {
+        for queue in self.sources_mut() {
             for message in queue.messages.values_mut() {
                 message.lock = None;
             }
@@ -15,7 +15,7 @@ impl Bus {
 
     /// A queue or topic has given out a number; no message may have a later one.
     pub(crate) fn continue_numbers(&mut self, path: Path, given: u64) {
-        let queue = self.numbering(path).expect("it is there");
+        let queue = self.queue(path).expect("it is there");
         let last = queue.messages.last_key_value().map_or(0, |(number, _)| *number);
         assert!(last < given && given <= queue.next, "{path} gives out {given} after {last}");
         queue.next = given + 1;

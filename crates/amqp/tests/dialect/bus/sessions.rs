@@ -47,10 +47,10 @@ impl Bus {
         wanted: Option<Wanted>,
     ) -> Option<Outcome> {
         let now_ms = self.now_ms;
-        let Some(queue) = self.queues.get(path) else {
+        let is_topic = self.topics.contains_key(path);
+        let Some(queue) = self.source(path).filter(|_| !is_topic || place == Place::Transfer) else {
             // A topic has no dead letters.
-            let is_topic = self.topics.contains_key(path) && place == Place::Main;
-            let refused = if is_topic { NOT_ALLOWED } else { NOT_FOUND };
+            let refused = if is_topic && place == Place::Main { NOT_ALLOWED } else { NOT_FOUND };
             return Some(Outcome::Refused(refused));
         };
         let in_session = queue.shape.sessions && place == Place::Main;
@@ -59,7 +59,8 @@ impl Bus {
         {
             return Some(Outcome::Refused(refused));
         }
-        let queue = self.queues.get_mut(path).expect("found");
+        let topic = self.topics.get_mut(path).map(|topic| &mut topic.own);
+        let queue = topic.or_else(|| self.queues.get_mut(path)).expect("found");
         let is_forwarded = queue.target(place).is_some();
         let answer = match wanted {
             Some(_) if !in_session => Some(Err(NOT_ALLOWED)),

@@ -10,14 +10,13 @@ use crate::outcome::{DISABLED, Outcome, Refused};
 impl Bus {
     /// The options of a queue, subscription or topic.
     pub(crate) fn shape(&self, path: Path) -> Option<QueueShape> {
-        let topic = self.topics.get(path).map(|topic| &topic.scheduled);
-        topic.or_else(|| self.queues.get(path)).map(|queue| queue.shape)
+        self.source(path).map(|queue| queue.shape)
     }
 
     /// Changes the options of an entity, and ends the links that its status does not allow any more.
     pub(crate) fn change(&mut self, path: Path, shape: QueueShape) {
         match self.topics.get_mut(path) {
-            Some(topic) => topic.scheduled.shape = shape,
+            Some(topic) => topic.own.shape = shape,
             None => self.queues.get_mut(path).expect("an entity").shape = shape,
         }
         self.note_status();
@@ -32,9 +31,12 @@ impl Bus {
 
     /// Finds out from which queues and subscriptions messages can be received.
     pub(super) fn note_status(&mut self) {
+        for topic in self.topics.values_mut() {
+            topic.own.receives = topic.own.shape.status.allows_receive();
+        }
         for (path, queue) in &mut self.queues {
             let topic = path.split_once('/').and_then(|(topic, _)| self.topics.get(topic));
-            let by_topic = topic.is_none_or(|topic| topic.scheduled.shape.status.allows_receive());
+            let by_topic = topic.is_none_or(|topic| topic.own.shape.status.allows_receive());
             queue.receives = queue.shape.status.allows_receive() && by_topic;
             if !queue.receives {
                 queue.release_forwarded();
@@ -46,7 +48,8 @@ impl Bus {
         let now_ms = self.now_ms;
         let below = format!("{path}/");
         let queues = self.queues.iter_mut().filter(|(one, _)| **one == path || one.starts_with(&below));
-        for (_, queue) in queues {
+        let topic = self.topics.get_mut(path).map(|topic| &mut topic.own);
+        for queue in queues.map(|(_, queue)| queue).chain(topic) {
             let mut links: Vec<(LinkKey, bool)> =
                 queue.receivers.iter().map(|(link, one)| (*link, one.waits)).collect();
             // Sessions that receivers give back are for none of those that wait.
@@ -71,10 +74,10 @@ impl Bus {
     }
 
     /// # Errors
-    /// Messages may not be received, browsed or settled. A topic has its scheduled messages.
+    /// Messages may not be received, browsed or settled.
     pub(crate) fn check_receives(&self, path: Path) -> Result<(), Refused> {
         let receives = match self.topics.get(path) {
-            Some(topic) => topic.scheduled.shape.status.allows_receive(),
+            Some(topic) => topic.own.shape.status.allows_receive(),
             None => self.queues.get(path).is_none_or(|queue| queue.receives),
         };
         if receives { Ok(()) } else { Err(DISABLED) }

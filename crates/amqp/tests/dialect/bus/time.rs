@@ -13,7 +13,8 @@ impl Bus {
             queue.end_sessions(now_ms, &mut self.notes);
         }
         for topic in self.topics.values_mut() {
-            topic.scheduled.forget_ids(now_ms);
+            topic.own.forget_ids(now_ms);
+            topic.own.end_locks(now_ms);
         }
         self.activate_due();
         self.end_transactions_in_time();
@@ -33,7 +34,7 @@ impl Bus {
         }
         let topics: Vec<Path> = self.topics.keys().copied().collect();
         for path in topics {
-            let scheduled = &mut self.topics.get_mut(path).expect("a topic").scheduled;
+            let scheduled = &mut self.topics.get_mut(path).expect("a topic").own;
             let due = scheduled.due(now_ms);
             let due: Vec<_> = due.iter().filter_map(|number| scheduled.messages.remove(number)).collect();
             for mut message in due {

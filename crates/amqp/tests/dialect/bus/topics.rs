@@ -75,13 +75,13 @@ impl RuleShape {
 pub(crate) struct Topic {
     /// Its subscriptions in the order of their creation, with the numbers of their rules.
     pub(crate) subscriptions: Vec<(Path, BTreeMap<usize, ()>)>,
-    /// Its scheduled messages, the numbers of its messages, and the ids it remembers.
-    pub(crate) scheduled: Queue,
+    /// Its scheduled messages and transfer dead letters, the numbers of its messages, and the ids it remembers.
+    pub(crate) own: Queue,
 }
 
 impl Topic {
     pub(crate) fn new(shape: QueueShape) -> Self {
-        Self { subscriptions: Vec::new(), scheduled: Queue::new(shape) }
+        Self { subscriptions: Vec::new(), own: Queue::new(shape) }
     }
 }
 
@@ -90,8 +90,8 @@ impl Bus {
     pub(super) fn publish(&mut self, path: Path, message: Message) -> u64 {
         let now_ms = self.now_ms;
         let topic = self.topics.get_mut(path).expect("a topic");
-        let number = topic.scheduled.next;
-        topic.scheduled.next += 1;
+        let number = topic.own.next;
+        topic.own.next += 1;
         for (subscription, rules) in &topic.subscriptions {
             let matching = rules.keys().map(|rule| &RULES[*rule]).filter(|rule| rule.matches(&message));
             let matching: Vec<&RuleShape> = matching.collect();
@@ -99,7 +99,7 @@ impl Bus {
             let plain = matching.iter().any(|rule| rule.action.is_none()).then(|| message.clone());
             let changed = matching.iter().filter_map(|rule| rule.changed(&message));
             let queue = self.queues.get_mut(subscription).expect("a subscription");
-            let least = [topic.scheduled.shape.life_ms, queue.shape.life_ms].into_iter().flatten().min();
+            let least = [topic.own.shape.life_ms, queue.shape.life_ms].into_iter().flatten().min();
             for mut copy in plain.into_iter().chain(changed) {
                 copy.live(now_ms, least);
                 if queue.shape.sessions && copy.draft.session.is_none() {

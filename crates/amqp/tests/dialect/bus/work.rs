@@ -62,7 +62,7 @@ impl Bus {
         let mut numbers = Vec::new();
         for one in &mut work {
             let Work::Sent(path, drafts) = one else { continue };
-            let queue = self.numbering(path).expect("it was checked");
+            let queue = self.queue(path).expect("it was checked");
             for (draft, number) in drafts {
                 *number = draft.due_ms.map(|_| queue.reserve());
                 numbers.extend(*number);
@@ -91,7 +91,7 @@ impl Bus {
             Work::Sent(path, drafts) => self.check_send(path, drafts.iter().map(|(draft, _)| draft)),
             // What the target refuses is kept.
             Work::Transferred { .. } => Ok(()),
-            Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
+            Work::Settled(Settled { path, token, place, verdict }) => match self.source(path) {
                 Some(queue) => queue.check_settle((*token, *place), *verdict),
                 // The status of the topic is looked at first.
                 None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
@@ -118,11 +118,11 @@ impl Bus {
             }
             Work::Transferred { via, target, drafts } => self.transfer(via, target, &drafts),
             Work::Settled(Settled { path, token, place, verdict }) => {
-                let queue = self.queues.get_mut(path).expect("it is there");
+                let queue = self.queue(path).expect("it is there");
                 queue.settle(now_ms, (token, place), verdict).expect("it is locked");
             }
             Work::Cancelled(path, numbers) => {
-                let queue = self.numbering(path).expect("it is there");
+                let queue = self.queue(path).expect("it is there");
                 numbers.iter().for_each(|number| _ = queue.messages.remove(number));
             }
             Work::State { path, id, state, .. } => {
@@ -135,7 +135,7 @@ impl Bus {
     /// Stores a scheduled message under its number, even if its time has come.
     fn store_reserved(&mut self, path: Path, draft: &Draft, number: u64) {
         let now_ms = self.now_ms;
-        let queue = self.numbering(path).expect("it was checked");
+        let queue = self.queue(path).expect("it was checked");
         if queue.original_of(draft).is_some() {
             return;
         }
@@ -153,8 +153,7 @@ impl Bus {
     pub(super) fn check_cancel(&self, path: Path, numbers: &[u64]) -> Result<(), Refused> {
         check_distinct(numbers)?;
         self.check_cancels(path)?;
-        let topic = self.topics.get(path).map(|topic| &topic.scheduled);
-        let queue = topic.or_else(|| self.queues.get(path)).ok_or(crate::outcome::NOT_FOUND)?;
+        let queue = self.source(path).ok_or(crate::outcome::NOT_FOUND)?;
         let is_scheduled = |number: &u64| queue.messages.get(number).is_some_and(|one| one.due_ms.is_some());
         if numbers.iter().all(is_scheduled) { Ok(()) } else { Err(NO_MESSAGE) }
     }
@@ -175,7 +174,7 @@ impl super::Queue {
         if !self.is_locked_by(token) {
             return Err(if in_session { SESSION_LOST } else { LOCK_LOST });
         }
-        if verdict == Verdict::DeadLetter && place == Place::Dead { Err(NOT_ALLOWED) } else { Ok(()) }
+        if verdict == Verdict::DeadLetter && place != Place::Main { Err(NOT_ALLOWED) } else { Ok(()) }
     }
 
     pub(crate) fn set_state(&mut self, now_ms: u64, id: &str, state: Option<Vec<u8>>) {

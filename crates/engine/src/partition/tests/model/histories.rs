@@ -6,7 +6,7 @@ use proptest::strategy::Union;
 use super::Area;
 use super::draft::{Draft, LARGE, LockDraft, Move, SessionRequestDraft, Verb};
 use super::options::{options, other_options};
-use super::topic_moves::{about_topics, about_transfer_dead_letters, declare};
+use super::topic_moves::{about_topics, declare};
 use crate::{EntityOptions, ReceiveMode, SubQueue};
 
 /// The kind of entity in a history.
@@ -274,8 +274,7 @@ fn one_move(kind: Kind, idles: bool, units: bool) -> impl Strategy<Value = Move>
         moves.extend(about_sessions());
     }
     if kind == Kind::Topic {
-        moves.extend(about_topics(idles));
-        moves.extend(if units { Vec::new() } else { about_transfer_dead_letters() });
+        moves.extend(about_topics(idles, units));
     }
     if idles {
         moves.push((20, (0..30u64).prop_map(Move::Wait).boxed()));

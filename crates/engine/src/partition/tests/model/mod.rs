@@ -49,7 +49,8 @@ use self::turn::Turn;
 use crate::partition::Counts;
 use crate::{
     Command, Effect, EntityOptions, KeyPartition, LockToken, MessageState, MessageView, QueueId,
-    QueueOptions, QueuePath, ReceiverId, Refusal, RequestId, SequenceNumber, SubQueue, Subscription, Timestamp,
+    QueueOptions, QueuePath, ReceiverId, Refusal, RequestId, SequenceNumber, SubQueue, Subscription,
+    Timestamp,
 };
 
 use super::rig::QUEUE;

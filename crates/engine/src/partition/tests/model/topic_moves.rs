@@ -40,9 +40,9 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
 }
 
 /// Moves for subscriptions and their rules.
-pub(super) fn about_topics(idles: bool) -> Weighted {
+pub(super) fn about_topics(idles: bool, units: bool) -> Weighted {
     let (queue, name) = (|| 0..40usize, || 0..5usize);
-    vec![
+    let mut moves = vec![
         (6, declare(idles).boxed()),
         (1, queue().prop_map(Move::Delete).boxed()),
         (5, (queue(), rule()).prop_map(|(queue, rule)| Move::AddRule(queue, rule)).boxed()),
@@ -54,11 +54,15 @@ pub(super) fn about_topics(idles: bool) -> Weighted {
                 .prop_map(|(queue, skip, top)| Move::ListRules { queue, skip, top })
                 .boxed(),
         ),
-    ]
+    ];
+    if !units {
+        moves.extend(about_transfer_dead_letters());
+    }
+    moves
 }
 
 /// Moves for transfer dead letters of the topic, and their receivers.
-pub(super) fn about_transfer_dead_letters() -> Weighted {
+fn about_transfer_dead_letters() -> Weighted {
     let open = (mode(), requested()).prop_map(|(mode, requested)| Move::Open {
         queue: 1,
         sub_queue: SubQueue::TransferDeadLetter,

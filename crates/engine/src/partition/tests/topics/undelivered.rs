@@ -41,7 +41,8 @@ impl Rig {
 
 #[test]
 fn they_are_kept_whatever_the_status_and_size_and_received_once() {
-    let options = TopicOptions { max_size_bytes: 4, status: EntityStatus::SendDisabled, ..Default::default() };
+    let options =
+        TopicOptions { max_size_bytes: 4, status: EntityStatus::SendDisabled, ..Default::default() };
     let mut rig = Rig::new(options);
     let queue = rig.subscribe("s");
     assert_eq!((rig.keep("first"), rig.keep("second")), (1, 2));
