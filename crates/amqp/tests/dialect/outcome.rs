@@ -7,8 +7,8 @@ use super::message::{Seen, Token};
 pub(crate) enum Outcome {
     /// Accepted or done, without a result.
     Done,
-    /// Done, or rolled back if later work of this transaction failed before the answer was given.
-    DoneIn(usize),
+    /// This, or rolled back if later work of this transaction failed before the answer was given.
+    In(usize, Box<Outcome>),
     /// 204: nothing was found.
     Nothing,
     /// Refused with this condition.
@@ -23,6 +23,16 @@ pub(crate) enum Outcome {
     Rules(Vec<String>),
     /// A receiver's session in lower case, and the end of its lock.
     Attached(Option<(String, u64)>),
+}
+
+impl Outcome {
+    /// The answer to work in a transaction, which is this one unless the transaction fails first.
+    pub(crate) fn within(self, transaction: Option<usize>) -> Self {
+        match transaction {
+            Some(transaction) if !matches!(self, Self::Refused(_)) => Self::In(transaction, Box::new(self)),
+            _ => self,
+        }
+    }
 }
 
 /// A refusal by its condition.

@@ -83,6 +83,13 @@ pub(crate) enum Ask {
     Bad(u8),
 }
 
+impl Ask {
+    /// Whether it is part of the transaction in which it is asked.
+    pub(crate) const fn is_work(&self) -> bool {
+        matches!(self, Self::SetState(..) | Self::Schedule(_) | Self::Cancel { .. } | Self::Dispose { .. })
+    }
+}
+
 /// A change of an entity's options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
@@ -103,8 +110,10 @@ pub(crate) enum Act {
         session: SessionStep,
         credit: u32,
     },
+    /// `via` names the entity by way of which messages are sent.
     AttachSender {
         entity: u8,
+        via: Option<u8>,
     },
     Detach {
         link: u8,
@@ -316,7 +325,8 @@ fn act() -> impl Strategy<Value = Act> {
         9 => (any::<u8>(), prop::bool::weighted(0.2), prop::bool::weighted(0.15), session_step(), credit()).prop_map(
             |(entity, dead, deletes, session, credit)| Act::AttachReceiver { entity, dead, deletes, session, credit }
         ),
-        3 => any::<u8>().prop_map(|entity| Act::AttachSender { entity }),
+        4 => (any::<u8>(), prop::option::weighted(0.4, any::<u8>()))
+            .prop_map(|(entity, via)| Act::AttachSender { entity, via }),
         3 => any::<u8>().prop_map(|link| Act::Detach { link }),
         6 => (any::<u8>(), credit(), prop::bool::weighted(0.3))
             .prop_map(|(link, credit, drain)| Act::Credit { link, credit, drain }),

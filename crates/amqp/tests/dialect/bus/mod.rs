@@ -99,7 +99,7 @@ impl Bus {
     }
 
     /// Distinguishes a queue or topic from earlier ones of its name.
-    fn born(&self, root: Path) -> Option<u64> {
+    pub(crate) fn born(&self, root: Path) -> Option<u64> {
         let topic = self.topics.get(root).map(|topic| topic.scheduled.born);
         topic.or_else(|| Some(self.queues.get(root)?.born))
     }

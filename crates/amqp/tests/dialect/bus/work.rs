@@ -26,6 +26,8 @@ pub(crate) enum Work {
     Transferred {
         via: Path,
         target: Path,
+        /// Which of that name.
+        born: Option<u64>,
         drafts: Vec<Draft>,
     },
     Settled(Settled),
@@ -116,7 +118,7 @@ impl Bus {
                     }
                 }
             }
-            Work::Transferred { via, target, drafts } => self.transfer(via, target, &drafts),
+            Work::Transferred { via, target, born, drafts } => self.transfer(via, (target, born), &drafts),
             Work::Settled(Settled { path, token, place, verdict }) => {
                 let queue = self.queues.get_mut(path).expect("it is there");
                 queue.settle(now_ms, (token, place), verdict).expect("it is locked");
