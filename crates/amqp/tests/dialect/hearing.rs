@@ -200,6 +200,7 @@ fn known(text: &str) -> Refused {
         condition::NOT_ALLOWED,
         condition::NOT_FOUND,
         condition::NOT_IMPLEMENTED,
+        condition::RESOURCE_LIMIT_EXCEEDED,
         condition::SESSION_CANNOT_BE_LOCKED,
         condition::SESSION_LOCK_LOST,
         condition::TIMEOUT,

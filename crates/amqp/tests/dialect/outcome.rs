@@ -42,6 +42,7 @@ pub(crate) const ARGUMENT: Refused = "com.microsoft:argument-error";
 pub(crate) const BUSY: Refused = "com.microsoft:session-cannot-be-locked";
 pub(crate) const DISABLED: Refused = "com.microsoft:entity-disabled";
 pub(crate) const EXISTS: Refused = "com.microsoft:entity-already-exists";
+pub(crate) const FULL: Refused = "amqp:resource-limit-exceeded";
 pub(crate) const LOCK_LOST: Refused = "com.microsoft:message-lock-lost";
 pub(crate) const NOT_ALLOWED: Refused = "amqp:not-allowed";
 pub(crate) const NOT_FOUND: Refused = "amqp:not-found";

@@ -3,10 +3,12 @@
 //! a destination besides: its messages are sent by way of the entity that it is attached to, without a transaction as well.
 
 use super::queue::{Message, Place};
+use super::room::Added;
 use super::transactions::root_of;
+use super::work::Work;
 use super::{Bus, LinkKey, Path};
 use crate::message::Draft;
-use crate::outcome::{DISABLED, NOT_ALLOWED, NOT_FOUND, Outcome, Refused};
+use crate::outcome::{DISABLED, FULL, NOT_ALLOWED, NOT_FOUND, Outcome, Refused};
 
 impl Bus {
     /// The client begins a session for transactions across entities.
@@ -47,7 +49,8 @@ impl Bus {
 
     /// Sends messages by way of another entity, outside any transaction.
     pub(crate) fn send_via(&mut self, via: Path, target: Path, drafts: &[Draft]) -> Result<Outcome, Refused> {
-        self.transfer(via, (target, self.born(target)), drafts);
+        let work = Work::Transferred { via, target, born: self.born(target), drafts: drafts.to_vec() };
+        self.plan(vec![work])?.into_iter().for_each(|one| self.carry_out(one));
         // Several entities change at a time of the broker's choice.
         self.has_forwarded = true;
         self.look_after();
@@ -58,19 +61,27 @@ impl Bus {
         self.roots.values().any(|root| *root == Some(path))
     }
 
-    /// Stores messages in their target, or among the transfer dead letters of the entity in between.
-    pub(super) fn transfer(&mut self, via: Path, (target, born): (Path, Option<u64>), drafts: &[Draft]) {
+    /// Whether the target of messages accepts them besides what was added before; otherwise the reason.
+    pub(super) fn add_transfer(
+        &self,
+        (target, born): (Path, Option<u64>),
+        drafts: &[Draft],
+        added: &mut Added,
+    ) -> Result<(), &'static str> {
         let is_it = born.is_some() && born == self.born(target);
-        let checked = if is_it { self.check_send(target, drafts.iter()) } else { Err(NOT_FOUND) };
-        let reason = match checked {
-            Ok(()) => {
-                drafts.iter().for_each(|draft| _ = self.store(target, draft));
-                return;
-            }
-            Err(NOT_FOUND) => "MessagingEntityNotFoundException",
-            Err(DISABLED) => "MessagingEntityDisabledException",
-            Err(_) => "Session id is null.",
-        };
+        let bytes = added.bytes.entry(target).or_default();
+        let checked = is_it.then(|| self.check_send_besides(target, drafts.iter(), *bytes));
+        *bytes = checked.unwrap_or(Err(NOT_FOUND)).map_err(|refused| match refused {
+            NOT_FOUND => "MessagingEntityNotFoundException",
+            DISABLED => "MessagingEntityDisabledException",
+            FULL => "QuotaExceededException",
+            _ => "Session id is null.",
+        })?;
+        Ok(())
+    }
+
+    /// Stores messages among the transfer dead letters of the entity in between.
+    pub(super) fn keep(&mut self, via: Path, drafts: &[Draft], reason: &'static str) {
         let queue = self.numbering(via).expect("it is there");
         for draft in drafts {
             let mut message = Message::new(draft);

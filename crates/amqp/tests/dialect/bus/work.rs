@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::queue::{Message, Place, Verdict, check_distinct};
+use super::room::Added;
 use super::transactions::root_of;
 use super::{Bus, LinkKey, Path};
 use crate::message::{Draft, Token};
@@ -30,6 +31,12 @@ pub(crate) enum Work {
         born: Option<u64>,
         drafts: Vec<Draft>,
     },
+    /// Messages that their target refused, with the reason.
+    Kept {
+        via: Path,
+        drafts: Vec<Draft>,
+        reason: &'static str,
+    },
     Settled(Settled),
     /// Scheduled messages are cancelled.
     Cancelled(Path, Vec<u64>),
@@ -46,7 +53,7 @@ impl Work {
     pub(super) const fn path(&self) -> Path {
         match self {
             Self::Sent(path, _) | Self::Cancelled(path, _) | Self::State { path, .. } => path,
-            Self::Transferred { via, .. } => via,
+            Self::Transferred { via, .. } | Self::Kept { via, .. } => via,
             Self::Settled(settled) => settled.path,
         }
     }
@@ -74,10 +81,28 @@ impl Bus {
         Ok(numbers)
     }
 
-    /// Whether all work can be carried out together.
-    pub(super) fn check_together(&self, work: &[Work]) -> Result<(), Refused> {
-        let mut cancelled = BTreeSet::new();
-        for one in work {
+    /// What is carried out if all work is possible together.
+    pub(super) fn plan(&self, mut work: Vec<Work>) -> Result<Vec<Work>, Refused> {
+        let (mut cancelled, mut added) = (BTreeSet::new(), Added::default());
+        for one in &mut work {
+            match one {
+                Work::Sent(path, drafts) => {
+                    let bytes = added.bytes.entry(root_of(path)).or_default();
+                    *bytes = self.check_send_besides(path, drafts.iter().map(|(draft, _)| draft), *bytes)?;
+                }
+                Work::Transferred { via, target, born, drafts } => {
+                    if let Err(reason) = self.add_transfer((target, *born), drafts, &mut added) {
+                        *added.bytes.entry(via).or_default() +=
+                            drafts.iter().map(|draft| draft.size_bytes).sum::<u64>();
+                        *one = Work::Kept { via, drafts: std::mem::take(drafts), reason };
+                    }
+                }
+                Work::State { path, holder, id, state } => {
+                    let after = state.as_ref().map_or(0, |state| state.len() as u64);
+                    self.add_state((path, *holder, id), after, &mut added)?;
+                }
+                _ => {}
+            }
             self.check_work(one)?;
             if let Work::Cancelled(path, numbers) = one
                 && !numbers.iter().all(|number| cancelled.insert((*path, *number)))
@@ -85,24 +110,28 @@ impl Bus {
                 return Err(NO_MESSAGE);
             }
         }
-        Ok(())
+        Ok(work)
     }
 
     fn check_work(&self, work: &Work) -> Result<(), Refused> {
         match work {
             Work::Sent(path, drafts) => self.check_send(path, drafts.iter().map(|(draft, _)| draft)),
             // What the target refuses is kept.
-            Work::Transferred { .. } => Ok(()),
+            Work::Transferred { .. } | Work::Kept { .. } => Ok(()),
             Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
                 Some(queue) => queue.check_settle((*token, *place), *verdict),
                 // The status of the topic is looked at first.
                 None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
             },
             Work::Cancelled(path, numbers) => self.check_cancel(path, numbers),
-            Work::State { path, holder, id, .. } => {
+            Work::State { path, holder, id, state } => {
                 let session = self.queues.get(path).and_then(|queue| queue.sessions.get(id));
                 let link = session.and_then(|session| session.holder).map(|(link, _)| link);
-                if link == Some(*holder) { Ok(()) } else { Err(SESSION_LOST) }
+                if link != Some(*holder) {
+                    return Err(SESSION_LOST);
+                }
+                let after = state.as_ref().map_or(0, |state| state.len() as u64);
+                self.add_state((path, *holder, id), after, &mut Added::default())
             }
         }
     }
@@ -118,7 +147,10 @@ impl Bus {
                     }
                 }
             }
-            Work::Transferred { via, target, born, drafts } => self.transfer(via, (target, born), &drafts),
+            Work::Transferred { target, drafts, .. } => {
+                drafts.iter().for_each(|draft| _ = self.store(target, draft));
+            }
+            Work::Kept { via, drafts, reason } => self.keep(via, &drafts, reason),
             Work::Settled(Settled { path, token, place, verdict }) => {
                 let queue = self.queues.get_mut(path).expect("it is there");
                 queue.settle(now_ms, (token, place), verdict).expect("it is locked");
