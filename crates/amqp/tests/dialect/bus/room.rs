@@ -1,19 +1,21 @@
 //! The sizes of entities in the model, and what fits. What a transaction removes makes room only after its commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::transactions::root_of;
 use super::{Bus, LinkKey, Path};
 use crate::message::Draft;
 use crate::outcome::{FULL, Outcome, Refused};
 
-/// What the preceding work of a transaction adds.
+/// What the preceding work of a transaction adds and cancels.
 #[derive(Debug, Default)]
 pub(super) struct Added {
     /// Bytes by top-level entity.
     pub(super) bytes: BTreeMap<Path, u64>,
     /// The sizes of states that it sets, by the link that holds the session.
     states: BTreeMap<LinkKey, u64>,
+    /// Scheduled messages that it cancels.
+    pub(super) cancelled: BTreeSet<(Path, u64)>,
 }
 
 impl Bus {

@@ -1,7 +1,5 @@
 //! Work of transactions in the model: checked when it is asked for and again at the commit, then carried out together.
 
-use std::collections::BTreeSet;
-
 use super::queue::{Message, Place, Verdict, check_distinct};
 use super::room::Added;
 use super::transactions::root_of;
@@ -64,7 +62,7 @@ impl Bus {
     pub(crate) fn work_in(&mut self, transaction: usize, mut work: Vec<Work>) -> Result<Vec<u64>, Refused> {
         let Some(path) = work.first().map(Work::path) else { return Ok(Vec::new()) };
         self.enlist(transaction, path)?;
-        if let Some(refused) = work.iter().find_map(|one| self.check_work(one).err()) {
+        if let Some(refused) = work.iter().find_map(|one| self.check_work(one, &mut Added::default()).err()) {
             self.fail(transaction);
             return Err(refused);
         }
@@ -83,39 +81,36 @@ impl Bus {
 
     /// What is carried out if all work is possible together.
     pub(super) fn plan(&self, mut work: Vec<Work>) -> Result<Vec<Work>, Refused> {
-        let (mut cancelled, mut added) = (BTreeSet::new(), Added::default());
+        let mut added = Added::default();
         for one in &mut work {
-            match one {
-                Work::Sent(path, drafts) => {
-                    let bytes = added.bytes.entry(root_of(path)).or_default();
-                    *bytes = self.check_send_besides(path, drafts.iter().map(|(draft, _)| draft), *bytes)?;
-                }
-                Work::Transferred { via, target, born, drafts } => {
-                    if let Err(reason) = self.add_transfer((target, *born), drafts, &mut added) {
-                        *added.bytes.entry(via).or_default() +=
-                            drafts.iter().map(|draft| draft.size_bytes).sum::<u64>();
-                        *one = Work::Kept { via, drafts: std::mem::take(drafts), reason };
-                    }
-                }
-                Work::State { path, holder, id, state } => {
-                    let after = state.as_ref().map_or(0, |state| state.len() as u64);
-                    self.add_state((path, *holder, id), after, &mut added)?;
-                }
-                _ => {}
-            }
-            self.check_work(one)?;
-            if let Work::Cancelled(path, numbers) = one
-                && !numbers.iter().all(|number| cancelled.insert((*path, *number)))
-            {
-                return Err(NO_MESSAGE);
+            let Work::Transferred { via, target, born, drafts } = one else {
+                self.check_work(one, &mut added).map_err(|refused| self.of_commit(one, refused))?;
+                continue;
+            };
+            if let Err(reason) = self.add_transfer((target, *born), drafts, &mut added) {
+                *added.bytes.entry(via).or_default() +=
+                    drafts.iter().map(|draft| draft.size_bytes).sum::<u64>();
+                *one = Work::Kept { via, drafts: std::mem::take(drafts), reason };
             }
         }
         Ok(work)
     }
 
-    fn check_work(&self, work: &Work) -> Result<(), Refused> {
+    /// The refusal of a commit: it does not tell the dead letters of a queue with sessions from other messages.
+    fn of_commit(&self, work: &Work, refused: Refused) -> Refused {
+        let queue = self.queues.get(work.path()).filter(|_| matches!(work, Work::Settled(_)));
+        let has_sessions = queue.is_some_and(|queue| queue.shape.sessions);
+        if has_sessions && refused == LOCK_LOST { SESSION_LOST } else { refused }
+    }
+
+    /// Whether work is possible besides what was added before.
+    fn check_work(&self, work: &Work, added: &mut Added) -> Result<(), Refused> {
         match work {
-            Work::Sent(path, drafts) => self.check_send(path, drafts.iter().map(|(draft, _)| draft)),
+            Work::Sent(path, drafts) => {
+                let bytes = added.bytes.entry(root_of(path)).or_default();
+                *bytes = self.check_send_besides(path, drafts.iter().map(|(draft, _)| draft), *bytes)?;
+                Ok(())
+            }
             // What the target refuses is kept.
             Work::Transferred { .. } | Work::Kept { .. } => Ok(()),
             Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
@@ -123,7 +118,11 @@ impl Bus {
                 // The status of the topic is looked at first.
                 None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
             },
-            Work::Cancelled(path, numbers) => self.check_cancel(path, numbers),
+            Work::Cancelled(path, numbers) => {
+                self.check_cancel(path, numbers)?;
+                let is_new = |number: &u64| added.cancelled.insert((*path, *number));
+                if numbers.iter().all(is_new) { Ok(()) } else { Err(NO_MESSAGE) }
+            }
             Work::State { path, holder, id, state } => {
                 let session = self.queues.get(path).and_then(|queue| queue.sessions.get(id));
                 let link = session.and_then(|session| session.holder).map(|(link, _)| link);
@@ -131,7 +130,7 @@ impl Bus {
                     return Err(SESSION_LOST);
                 }
                 let after = state.as_ref().map_or(0, |state| state.len() as u64);
-                self.add_state((path, *holder, id), after, &mut Added::default())
+                self.add_state((path, *holder, id), after, added)
             }
         }
     }
