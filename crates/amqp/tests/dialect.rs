@@ -2,9 +2,9 @@
 //! transactions, changed and suspended entities and restarts, compared with a model: every answer, every delivery, and at
 //! every rest all messages, counts and locks. A failure shrinks. `PROPTEST_CASES` sets the number of histories.
 //!
-//! - `step`: the possible steps; `world` carries them out: `acting` on links, `administration`, `requests` to management
-//!   nodes, which `preparing` and `settling` make, `choosing` where they act; `crossing`: transactions across entities;
-//!   `restarting`: restarts of the broker; `late`: requests ahead of timers, with `clock`.
+//! - `step`: the possible steps; `world` carries them out: `acting` on links, `sending`, `administration`, `requests` to
+//!   management nodes, which `preparing` and `settling` make, `choosing` where they act; `crossing`: transactions across
+//!   entities; `restarting`: restarts of the broker; `late`: requests ahead of timers, with `clock`.
 //! - `bus`: the model. `hearing` compares answers with it, `compare` the engine's state.
 //! - `peer`: a client's connection, on the endpoint of this crate. tests/model has one that knows frames.
 #![allow(
@@ -48,6 +48,8 @@ mod random;
 mod requests;
 #[path = "dialect/restarting.rs"]
 mod restarting;
+#[path = "dialect/sending.rs"]
+mod sending;
 #[path = "dialect/settling.rs"]
 mod settling;
 #[path = "dialect/step.rs"]

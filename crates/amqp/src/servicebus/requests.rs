@@ -163,7 +163,8 @@ impl ConnectionHandler {
             Fault::Argument("A request needs the application property 'operation'.".to_owned())
         })?;
         let operation = Operation::parse(operation)?;
-        let sender = target.destination.clone().filter(|_| operation.sends());
+        let destination = target.destination.as_deref().filter(|_| operation.sends());
+        let sender = destination.map(|sender| Arc::new(self.with_present_destination(sender)));
         let entity = sender.as_ref().map_or(&target.entity, |sender| &sender.entity);
         let mut change = Change::asked(operation, entity, &self.authorization, self.peer.address);
         let prepared = self.prepare_operation(operation, request.body, entity, change.as_mut());

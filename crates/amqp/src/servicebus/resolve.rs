@@ -33,7 +33,8 @@ impl ConnectionHandler {
         }
     }
 
-    fn lookup(&self, written: &str, address: EntityNode) -> Option<Arc<Entity>> {
+    /// Finds the entity of an address; `written` is the address as the peer wrote it.
+    pub(super) fn lookup(&self, written: &str, address: EntityNode) -> Option<Arc<Entity>> {
         let uri = self.uri(written);
         let mut entity = match &address.subscription {
             Some(name) => {

@@ -54,7 +54,7 @@ impl ConnectionHandler {
     fn try_message(&mut self, transfer: &Transfer, connection: &mut Connection) -> Result<(), Fault> {
         match self.links.get(&transfer.link) {
             Some(Link::Sender(sender)) => {
-                let sender = sender.clone();
+                let sender = self.with_present_destination(sender);
                 self.watched.messages_in += 1;
                 self.transfer(&sender, transfer, connection)
             }

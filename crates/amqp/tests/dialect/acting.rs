@@ -2,23 +2,20 @@
 
 use peeklock_amqp::endpoint::{Event, IncomingId, LinkId};
 use peeklock_amqp::wire::Value;
-use peeklock_amqp::wire::message::encode_body_data;
 use peeklock_amqp::wire::performative::{Attach, DeliveryState};
 use peeklock_amqp::wire::transaction::Control;
 
 use super::bus::{Hold, Path, Place, Settled, Verdict, Wanted, Work};
-use super::message::{Draft, SESSIONS};
+use super::message::SESSIONS;
 use super::outcome::Outcome;
 use super::peer::{Asked, Peer, Purpose};
-use super::step::{Act, DraftStep, SessionStep};
-use super::world::{END_OF_DEAD_LETTERS, World};
+use super::step::{Act, SessionStep};
+use super::world::World;
 
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
 const SHARED_FILTER: &str = "com.microsoft:non-exclusive-session-filter";
 /// The descriptor of the latter.
 const SHARED_CODE: u64 = 0x13_7000_000E;
-/// The message-format of batches.
-const BATCH: u32 = 0x8001_3700;
 /// Links of one client at a time, without those to nodes.
 const LINKS_MAX: usize = 10;
 
@@ -48,7 +45,9 @@ impl World {
                 let (path, place) = self.dead_or_not(*entity, *dead);
                 self.attach_receiver(peer, (path, place, *deletes), *session, *credit);
             }
-            Act::AttachSender { entity } => self.attach_sender(peer, self.entity(*entity)),
+            Act::AttachSender { entity, via } => {
+                self.attach_sender(peer, self.entity(*entity), via.and_then(|via| self.via(via)));
+            }
             Act::Detach { link } => {
                 let links = self.peers[peer].links_where(|_| true);
                 if let Some(link) = pick(&links, *link) {
@@ -154,8 +153,9 @@ impl World {
         self.bus.look_after();
     }
 
-    fn is_busy(&self, peer: usize) -> bool {
-        let is_plain = |purpose: &Purpose| matches!(purpose, Purpose::Receives { .. } | Purpose::Sends(_));
+    pub(crate) fn is_busy(&self, peer: usize) -> bool {
+        let is_plain =
+            |purpose: &Purpose| matches!(purpose, Purpose::Receives { .. } | Purpose::Sends { .. });
         self.peers[peer].links_where(is_plain).len() >= LINKS_MAX
     }
 
@@ -164,18 +164,6 @@ impl World {
         let Some((path, place)) = self.available(number) else { return };
         let session = SessionStep::Right { id: None, shared: number.is_multiple_of(2), wait_ms: 0 };
         self.attach_receiver(peer, (path, place, false), session, 2);
-    }
-
-    fn attach_sender(&mut self, peer: usize, path: Path) {
-        if self.is_busy(peer) {
-            return;
-        }
-        let link = self.peers[peer].attach(Purpose::Sends(path), |_| {});
-        let outcome = match path.contains('/') && self.bus.exists(path) {
-            true => Outcome::Refused(super::outcome::NOT_ALLOWED),
-            false => self.bus.watch((peer, link), path, true),
-        };
-        self.peers[peer].expect(Asked::Attach(link), outcome);
     }
 
     fn credit(&mut self, peer: usize, number: u8, credit: u32, drain: bool) {
@@ -190,61 +178,6 @@ impl World {
             self.draining.insert((peer, link));
         }
         self.set_credit_in_model(path, (peer, link), credit);
-    }
-
-    /// A message as a step describes it.
-    pub(crate) fn draft(&mut self, path: Path, step: &DraftStep) -> Draft {
-        self.messages += 1;
-        // What is due at the time at which dead letters arrive may get a number before or after them.
-        let delay_ms = step.delay_ms.filter(|_| path != END_OF_DEAD_LETTERS);
-        Draft {
-            id: self.messages,
-            session: step.session.map(|session| SESSIONS[usize::from(session) % 4]),
-            life_ms: step.life_ms,
-            due_ms: delay_ms.map(|delay| self.bus.now_ms + delay),
-            key: step.key,
-            color: Some(step.color),
-        }
-    }
-
-    fn send(&mut self, peer: usize, number: u8, steps: &[DraftStep], settled: bool, work: Option<u8>) {
-        let links = self.peers[peer].links_where(|purpose| matches!(purpose, Purpose::Sends(_)));
-        let is_attached = |link: &LinkId| !self.peers[peer].expected.contains_key(&Asked::Attach(*link));
-        let links: Vec<LinkId> = links.into_iter().filter(is_attached).collect();
-        let Some(link) = pick(&links, number) else {
-            return self.attach_sender(peer, self.entity(number));
-        };
-        let Purpose::Sends(path) = self.peers[peer].links[&link] else { return };
-        let work = work.and_then(|number| self.pick_transaction(peer, number));
-        let drafts: Vec<Draft> = steps.iter().map(|step| self.draft(path, step)).collect();
-        let encoded: Vec<_> = drafts.iter().map(Draft::encode).collect();
-        let (format, payload) = match &encoded[..] {
-            [one] => (0, one.clone()),
-            all => {
-                let mut batch = bytes::BytesMut::new();
-                all.iter().for_each(|message| encode_body_data(message, &mut batch));
-                (BATCH, batch.freeze())
-            }
-        };
-        let outcome = match (&work, self.bus.via(peer, path)) {
-            (Some((transaction, _)), Some(via)) => {
-                let transferred = Work::Transferred { via, target: path, drafts };
-                self.bus.work_in(*transaction, vec![transferred]).map(|_| Outcome::DoneIn(*transaction))
-            }
-            (Some((transaction, _)), None) => {
-                let drafts = drafts.into_iter().map(|draft| (draft, None)).collect();
-                let worked = self.bus.work_in(*transaction, vec![Work::Sent(path, drafts)]);
-                worked.map(|_| Outcome::DoneIn(*transaction))
-            }
-            (None, _) => self.bus.send(path, &drafts).map(|_| Outcome::Done),
-        };
-        // A settled delivery that is refused ends its link.
-        let settled = settled && work.is_none() && outcome.is_ok();
-        let txn_id = work.map(|(_, id)| id);
-        let sent = self.peers[peer].send(link, (settled, format), payload, txn_id).expect("a link");
-        if !settled {
-            self.peers[peer].expect(Asked::Sent(link, sent), outcome.into());
-        }
     }
 
     /// The deliveries that a client may settle.
@@ -269,15 +202,16 @@ impl World {
         if let Some((transaction, txn_id)) = work {
             let settled = Settled { path, token: lock.0, place: lock.1, verdict };
             let worked = self.bus.work_in(transaction, vec![Work::Settled(settled)]);
-            let outcome: Outcome = worked.map(|_| Outcome::DoneIn(transaction)).into();
+            let outcome: Outcome = worked.map(|_| Outcome::Done).into();
             let state = DeliveryState::Transactional { txn_id, outcome: Some(Box::new(state)) };
             let peer = &mut self.peers[peer];
             peer.connection.update_incoming(id, state);
-            peer.deliveries[key].work = (outcome == Outcome::DoneIn(transaction)).then_some(transaction);
+            peer.deliveries[key].work = (outcome == Outcome::Done).then_some(transaction);
             if matches!(outcome, Outcome::Refused(condition) if condition.ends_with("-lost")) {
                 peer.deliveries[key].id = None;
             }
-            return peer.expect(Asked::Settled(id.link, id.delivery_id), outcome);
+            let asked = Asked::Settled(id.link, id.delivery_id);
+            return peer.expect(asked, outcome.within(Some(transaction)));
         }
         let now_ms = self.bus.now_ms;
         let settle = self.bus.queue(path).and_then(|queue| queue.settle(now_ms, lock, verdict));

@@ -69,6 +69,7 @@ impl World {
             Change::LifeMs(life_ms) => shape.life_ms = life_ms,
             Change::DeliveriesMax(deliveries_max) => shape.deliveries_max = deliveries_max,
             Change::KeepsExpired(keeps_expired) => shape.keeps_expired = keeps_expired,
+            Change::SizeMax(size) => shape.size_max_bytes = shape.size_max_bytes.map(|_| size),
         }
         self.update(path, shape).await;
         self.bus.change(path, shape);
@@ -111,6 +112,8 @@ impl World {
             keeps_expired: self.setup.keeps_expired,
             life_ms: self.setup.life_ms.filter(|_| path != "t/Subscriptions/b"),
             window_ms: has_window.then_some(WINDOW_MS),
+            // Dead letters would wait for room, and when they are tried again is not predicted.
+            size_max_bytes: self.setup.size_max_bytes.filter(|_| ["q", "d", "s", "t", "f"].contains(&path)),
             forward_to,
             forward_dead_to: (path == "e").then_some(dead_end),
         }
@@ -140,6 +143,7 @@ fn options(path: Path, shape: QueueShape) -> EntityOptions {
             default_message_time_to_live_ms: shape.life_ms,
             requires_duplicate_detection: shape.window_ms.is_some(),
             duplicate_detection_history_time_window_ms: WINDOW_MS,
+            max_size_bytes: shape.size_max_bytes.unwrap_or(TopicOptions::default().max_size_bytes),
             status: shape.status,
             ..TopicOptions::default()
         });
@@ -152,6 +156,7 @@ fn options(path: Path, shape: QueueShape) -> EntityOptions {
         requires_session: shape.sessions,
         requires_duplicate_detection: shape.window_ms.is_some(),
         duplicate_detection_history_time_window_ms: WINDOW_MS,
+        max_size_bytes: shape.size_max_bytes.unwrap_or(QueueOptions::default().max_size_bytes),
         status: shape.status,
         ..QueueOptions::default()
     };

@@ -78,6 +78,8 @@ impl World {
         assert_eq!(counts.active, count(&|one| one.place == Place::Main && one.due_ms.is_none()));
         assert_eq!(counts.transfer_dead_letter, count(&|one| one.place == Place::Transfer));
         assert_eq!(counts.quarantined, 0);
+        let roots = ENTITIES.into_iter().filter(|path| !path.contains('/'));
+        assert_eq!(counts.size_bytes, roots.map(|path| self.bus.size_bytes(path)).sum::<u64>());
     }
 
     fn expected_activity(&self) -> Activity {

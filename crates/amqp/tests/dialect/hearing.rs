@@ -53,10 +53,10 @@ impl World {
 
     fn check(&mut self, peer: usize, asked: Asked, outcome: &Outcome) {
         let mut expected = self.peers[peer].expected.remove(&asked);
-        if let Some(Outcome::DoneIn(transaction)) = expected {
+        if let Some(Outcome::In(transaction, done)) = expected {
             let is_failed = self.bus.transactions[transaction].is_failed();
             let is_rolled_back = is_failed && *outcome == Outcome::Refused(ROLLED_BACK);
-            expected = Some(if is_rolled_back { Outcome::Refused(ROLLED_BACK) } else { Outcome::Done });
+            expected = Some(if is_rolled_back { Outcome::Refused(ROLLED_BACK) } else { *done });
         }
         assert_eq!(expected.as_ref(), Some(outcome), "the answer to {asked:?} of client {peer}");
     }
@@ -200,6 +200,7 @@ fn known(text: &str) -> Refused {
         condition::NOT_ALLOWED,
         condition::NOT_FOUND,
         condition::NOT_IMPLEMENTED,
+        condition::RESOURCE_LIMIT_EXCEEDED,
         condition::SESSION_CANNOT_BE_LOCKED,
         condition::SESSION_LOCK_LOST,
         condition::TIMEOUT,

@@ -22,7 +22,9 @@ impl World {
         let waits = self.bus.queues.get(path).is_some_and(super::bus::Queue::is_awaited);
         // Without a delivery it would ask for any session; whether a late lock or a late wait ends first is not predicted.
         let is_idle = matches!(act, Act::Settle { .. }) && self.open_deliveries(peer).is_empty();
-        let suits = |shape: &QueueShape| shape.sessions && !waits && !is_idle;
+        // What expires at the same time makes room before or after a commit.
+        let is_limited = self.setup.size_max_bytes.is_some() && matches!(act, Act::Discharge { .. });
+        let suits = |shape: &QueueShape| shape.sessions && !waits && !is_idle && !is_limited;
         let Some(shape) = shape.filter(suits) else { return self.pass(ms).await };
         if self.bus.check_receives(path).is_ok() {
             self.lock_crowd(path, shape).await;

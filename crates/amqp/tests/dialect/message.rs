@@ -23,6 +23,8 @@ pub(crate) struct Draft {
     /// Its message-id; unique without one.
     pub(crate) key: Option<u8>,
     pub(crate) color: Option<u8>,
+    /// Its size as it is sent, in bytes.
+    pub(crate) size_bytes: u64,
 }
 
 impl Draft {

@@ -7,8 +7,8 @@ use super::message::{Seen, Token};
 pub(crate) enum Outcome {
     /// Accepted or done, without a result.
     Done,
-    /// Done, or rolled back if later work of this transaction failed before the answer was given.
-    DoneIn(usize),
+    /// This, or rolled back if later work of this transaction failed before the answer was given.
+    In(usize, Box<Outcome>),
     /// 204: nothing was found.
     Nothing,
     /// Refused with this condition.
@@ -25,6 +25,16 @@ pub(crate) enum Outcome {
     Attached(Option<(String, u64)>),
 }
 
+impl Outcome {
+    /// The answer to work in a transaction, which is this one unless the transaction fails first.
+    pub(crate) fn within(self, transaction: Option<usize>) -> Self {
+        match transaction {
+            Some(transaction) if !matches!(self, Self::Refused(_)) => Self::In(transaction, Box::new(self)),
+            _ => self,
+        }
+    }
+}
+
 /// A refusal by its condition.
 pub(crate) type Refused = &'static str;
 
@@ -32,6 +42,7 @@ pub(crate) const ARGUMENT: Refused = "com.microsoft:argument-error";
 pub(crate) const BUSY: Refused = "com.microsoft:session-cannot-be-locked";
 pub(crate) const DISABLED: Refused = "com.microsoft:entity-disabled";
 pub(crate) const EXISTS: Refused = "com.microsoft:entity-already-exists";
+pub(crate) const FULL: Refused = "amqp:resource-limit-exceeded";
 pub(crate) const LOCK_LOST: Refused = "com.microsoft:message-lock-lost";
 pub(crate) const NOT_ALLOWED: Refused = "amqp:not-allowed";
 pub(crate) const NOT_FOUND: Refused = "amqp:not-found";

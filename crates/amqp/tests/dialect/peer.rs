@@ -22,7 +22,11 @@ pub(crate) enum Purpose {
         place: Place,
         deletes: bool,
     },
-    Sends(Path),
+    /// To an entity, perhaps by way of another.
+    Sends {
+        path: Path,
+        via: Option<Path>,
+    },
     /// Carries requests to a node, or its responses.
     Requests,
     Responses,
@@ -181,7 +185,7 @@ impl Peer {
         self.names += 1;
         let (role, address) = match purpose {
             Purpose::Receives { path, place, .. } => (Role::Receiver, address(path, place)),
-            Purpose::Sends(path) => (Role::Sender, path.to_owned()),
+            Purpose::Sends { path, via } => (Role::Sender, via.unwrap_or(path).to_owned()),
             Purpose::Requests | Purpose::Coordinates => (Role::Sender, String::new()),
             Purpose::Responses => (Role::Receiver, String::new()),
         };

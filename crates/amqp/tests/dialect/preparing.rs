@@ -140,7 +140,7 @@ impl World {
         };
         let id = SESSIONS[usize::from(session) % 4];
         let mut body: Entries = vec![("session-id", id.into())];
-        let bytes = state.map(|state| state.map(|state| vec![state; usize::from(state % 3)]));
+        let bytes = state.map(|state| state.map(|state| vec![state; [0, 1, 60][usize::from(state % 3)]]));
         if let Some(state) = &bytes {
             let value = state.as_ref().map_or(Value::Null, |bytes| Value::Binary(bytes.clone().into()));
             body.push(("session-state", value));
@@ -150,17 +150,14 @@ impl World {
             return Prepared { operation, body: map(body), outcome: outcome.into() };
         }
         let now_ms = self.bus.now_ms;
-        let outcome = self.held(peer, at, Some(session)).map(|key| {
+        let outcome = self.held(peer, at, Some(session)).and_then(|key| {
             let queue = self.bus.queues.get_mut(at.0).expect("it is held");
             let key = key.unwrap_or_default();
-            match (ask, bytes) {
+            Ok(match (ask, bytes) {
                 (Ask::RenewSession(_), _) => queue.renew_session(now_ms, id),
-                (_, Some(state)) => {
-                    queue.set_state(now_ms, &key, state);
-                    Outcome::Done
-                }
+                (_, Some(state)) => self.bus.change_state(at.0, &key, state)?,
                 _ => Outcome::State(queue.sessions[&key].state.as_ref().map(|(bytes, _)| bytes.clone())),
-            }
+            })
         });
         Prepared { operation, body: map(body), outcome: outcome.into() }
     }

@@ -67,7 +67,9 @@ impl World {
         peer.asked_at.insert(number, (path, place, session));
         let payload = encode(number, &format!("client {}", node.key), &prepared);
         peer.send(node.requests, (true, 0), payload, txn_id);
-        peer.expect(Asked::Request(number, node.responses), prepared.outcome);
+        let asked = Asked::Request(number, node.responses);
+        // What is carried out at once does not depend on the transaction.
+        peer.expect(asked, prepared.outcome.within(transaction.filter(|_| ask.is_work())));
     }
 
     /// The request with the number of a session in [`SESSIONS`], mostly one that the client holds.

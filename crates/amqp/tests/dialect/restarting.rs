@@ -8,7 +8,8 @@ use super::world::{ENTITIES, World};
 impl World {
     /// Ends the broker with all connections, in order or not, and starts it again with what it has stored.
     pub(crate) async fn restart(&mut self, in_order: bool) {
-        if ENTITIES.into_iter().any(|path| self.bus.check_sends(path).is_err()) {
+        let refuses = |path| self.bus.check_sends(path).and(self.bus.check_room(path, 0)).is_err();
+        if ENTITIES.into_iter().any(refuses) {
             // The next number of such an entity can't be asked for.
             return;
         }

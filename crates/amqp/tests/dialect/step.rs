@@ -83,6 +83,13 @@ pub(crate) enum Ask {
     Bad(u8),
 }
 
+impl Ask {
+    /// Whether it is part of the transaction in which it is asked.
+    pub(crate) const fn is_work(&self) -> bool {
+        matches!(self, Self::SetState(..) | Self::Schedule(_) | Self::Cancel { .. } | Self::Dispose { .. })
+    }
+}
+
 /// A change of an entity's options.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
@@ -92,6 +99,8 @@ pub(crate) enum Change {
     LifeMs(Option<u64>),
     DeliveriesMax(u32),
     KeepsExpired(bool),
+    /// The maximum size of an entity that has a small one.
+    SizeMax(u64),
 }
 
 #[derive(Debug, Clone)]
@@ -103,8 +112,10 @@ pub(crate) enum Act {
         session: SessionStep,
         credit: u32,
     },
+    /// `via` names the entity by way of which messages are sent.
     AttachSender {
         entity: u8,
+        via: Option<u8>,
     },
     Detach {
         link: u8,
@@ -189,19 +200,26 @@ pub(crate) struct Setup {
     pub(crate) keeps_expired: bool,
     pub(crate) life_ms: Option<u64>,
     pub(crate) topic_window: bool,
+    /// The maximum size of most entities, if it is small.
+    pub(crate) size_max_bytes: Option<u64>,
 }
 
 pub(crate) fn setup() -> impl Strategy<Value = Setup> {
     let life = prop_oneof![3 => Just(None), 1 => Just(Some(50_000_u64))];
-    (0..8_u8, (0..4_u8, 0..4_u8, any::<bool>()), any::<bool>(), life, any::<bool>()).prop_map(
-        |(group, (chain_end, dead_end, crosses), keeps_expired, life_ms, topic_window)| Setup {
-            group,
-            chain_end,
-            dead_end,
-            crosses,
-            keeps_expired,
-            life_ms,
-            topic_window,
+    let size =
+        prop_oneof![2 => Just(None), 1 => prop::sample::select(vec![250_u64, 500, 900]).prop_map(Some)];
+    (0..8_u8, (0..4_u8, 0..4_u8, any::<bool>()), any::<bool>(), life, any::<bool>(), size).prop_map(
+        |(group, (chain_end, dead_end, crosses), keeps_expired, life_ms, topic_window, size_max_bytes)| {
+            Setup {
+                group,
+                chain_end,
+                dead_end,
+                crosses,
+                keeps_expired,
+                life_ms,
+                topic_window,
+                size_max_bytes,
+            }
         },
     )
 }
@@ -278,6 +296,7 @@ fn change() -> impl Strategy<Value = Change> {
         1 => prop::sample::select(vec![None, Some(1_000), Some(50_000_u64)]).prop_map(Change::LifeMs),
         1 => prop::sample::select(vec![1_u32, 2, 3, 10]).prop_map(Change::DeliveriesMax),
         1 => any::<bool>().prop_map(Change::KeepsExpired),
+        1 => prop::sample::select(vec![100_u64, 300, 900]).prop_map(Change::SizeMax),
     ]
 }
 
@@ -316,7 +335,8 @@ fn act() -> impl Strategy<Value = Act> {
         9 => (any::<u8>(), prop::bool::weighted(0.2), prop::bool::weighted(0.15), session_step(), credit()).prop_map(
             |(entity, dead, deletes, session, credit)| Act::AttachReceiver { entity, dead, deletes, session, credit }
         ),
-        3 => any::<u8>().prop_map(|entity| Act::AttachSender { entity }),
+        4 => (any::<u8>(), prop::option::weighted(0.4, any::<u8>()))
+            .prop_map(|(entity, via)| Act::AttachSender { entity, via }),
         3 => any::<u8>().prop_map(|link| Act::Detach { link }),
         6 => (any::<u8>(), credit(), prop::bool::weighted(0.3))
             .prop_map(|(link, credit, drain)| Act::Credit { link, credit, drain }),

@@ -57,7 +57,9 @@ impl World {
             peer.speak();
             let next = steps.get(index + 1);
             let goes_on = step.together && next.is_some_and(|next| next.peer == step.peer);
-            let is_open = self.bus.has_forwarded || self.bus.has_failed;
+            // What fits depends on what has been received and deleted.
+            let is_limited = self.setup.size_max_bytes.is_some();
+            let is_open = self.bus.has_forwarded || self.bus.has_failed || is_limited;
             if !goes_on || peer.waits_for_attach() || is_open || step.act.needs_rest() {
                 self.rest().await;
             }

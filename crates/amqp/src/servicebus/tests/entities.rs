@@ -29,7 +29,8 @@ pub(super) const SUBSCRIPTION: QueueId = QueueId(4);
 /// Id of the queue `other`.
 pub(super) const OTHER: QueueId = QueueId(5);
 
-/// A namespace with the queues `q`, `my queue`, `other` and `sessions`, and the topic `t` with the subscription `s`.
+/// A namespace with the queues `q`, `my queue`, `other` and `sessions`, and the topic `t` with the subscription `s`. The
+/// queue `replaced` is another one whenever it is looked for.
 pub(super) struct SomeEntities {
     partition: PartitionHandle,
     receivers: AtomicU64,
@@ -54,6 +55,7 @@ impl Entities for SomeEntities {
             "q" | "my queue" => (QUEUE, plain.into()),
             "other" => (OTHER, plain.into()),
             "sessions" => (SESSIONS, sessions.into()),
+            "replaced" => (QueueId(100 + self.receivers.fetch_add(1, Ordering::Relaxed)), plain.into()),
             "t" => (TOPIC, Self::topic().into()),
             _ => return None,
         };

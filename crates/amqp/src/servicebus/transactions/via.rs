@@ -89,6 +89,16 @@ impl ConnectionHandler {
         Ok(Some(Sender { entity: destination, via: Some(via) }))
     }
 
+    /// The sender for a message that arrives now: Service Bus finds a requested destination by its name at each transfer, so
+    /// one that was deleted and created again gets messages. A missing one stays, and refuses them.
+    pub(in crate::servicebus) fn with_present_destination(&self, sender: &Sender) -> Sender {
+        let Sender { entity, via } = sender;
+        let is_other = sender.requested_via().is_some()
+            && self.entities.entity(&entity.address.name).is_some_and(|found| found.queue != entity.queue);
+        let found = is_other.then(|| self.lookup(&entity.uri, entity.address.clone())).flatten();
+        Sender { entity: found.unwrap_or_else(|| Arc::clone(entity)), via: via.clone() }
+    }
+
     /// Sends by way of another entity, outside any transaction: one step that stores the messages at their destination
     /// or in the transfer dead-letter queue.
     pub(in crate::servicebus) fn send_via(

@@ -25,9 +25,12 @@ impl Bus {
             let queue = self.queues.get_mut(source).expect("a source");
             for number in queue.numbers_where(|message| message.is_available(place)) {
                 has_moved = true;
+                let message = self.queues[source].messages[&number].clone();
+                let is_full =
+                    self.check_room(target, self.new_bytes(target, [&message.draft].into_iter())).is_err();
                 let queue = self.queues.get_mut(source).expect("a source");
-                let message = queue.messages.remove(&number).expect("it is there");
-                if let Err(refusal) = self.hand_over(message.clone(), target) {
+                queue.messages.remove(&number);
+                if let Err(refusal) = self.hand_over(message.clone(), target, is_full) {
                     let queue = self.queues.get_mut(source).expect("a source");
                     queue.messages.insert(number, message.refused(refusal));
                 }
@@ -38,7 +41,7 @@ impl Bus {
     }
 
     /// Stores a message in a target.
-    fn hand_over(&mut self, message: Message, target: Path) -> Result<(), Refusal> {
+    fn hand_over(&mut self, message: Message, target: Path, is_full: bool) -> Result<(), Refusal> {
         if message.hops == HOPS_MAX {
             return Err(Refusal::Anywhere("MaxTransferHopCountExceeded"));
         }
@@ -52,6 +55,15 @@ impl Bus {
             asked_ms: if message.place == Place::Dead { message.life_ms } else { left_ms },
             ..message
         };
+        if let Some(queue) = self.queues.get(target)
+            && queue.shape.sessions
+            && moved.draft.session.is_none()
+        {
+            return Err(Refusal::Here("Session id is null."));
+        }
+        if is_full {
+            return Err(Refusal::Here("QuotaExceededException"));
+        }
         if self.topics.contains_key(target) {
             let draft = moved.draft.clone();
             let scheduled = &self.topics[target].own;
@@ -63,9 +75,6 @@ impl Bus {
             return Ok(());
         }
         let queue = self.queues.get_mut(target).ok_or(Refusal::Here("MessagingEntityNotFoundException"))?;
-        if queue.shape.sessions && moved.draft.session.is_none() {
-            return Err(Refusal::Here("Session id is null."));
-        }
         if queue.original_of(&moved.draft).is_none() {
             let draft = moved.draft.clone();
             moved.live(now_ms, queue.shape.life_in_effect_ms());

@@ -4,7 +4,7 @@
 //! - `shape`: its options; `status`: what the status of an entity allows, and changes of its options.
 //! - `topics`: topics, their rules and copies; `forwarding`: chains of queues.
 //! - `time`: what happens by itself when time passes.
-//! - `restart`: what a restart of the broker leaves.
+//! - `restart`: what a restart of the broker leaves; `room`: the sizes of entities, and what fits.
 //! - `transactions`, and their `work`, which takes effect at a commit; `crossing`: those across entities.
 //!
 //! Which receiver gets which message is not predicted: every delivery is checked when it is seen, and at rest no
@@ -15,6 +15,7 @@ mod delivering;
 mod forwarding;
 mod queue;
 mod restart;
+mod room;
 mod sessions;
 mod shape;
 mod status;
@@ -99,8 +100,13 @@ impl Bus {
     }
 
     /// Distinguishes a queue or topic from earlier ones of its name.
+<<<<<<< HEAD
     fn born(&self, root: Path) -> Option<u64> {
         let topic = self.topics.get(root).map(|topic| topic.own.born);
+=======
+    pub(crate) fn born(&self, root: Path) -> Option<u64> {
+        let topic = self.topics.get(root).map(|topic| topic.scheduled.born);
+>>>>>>> helpQ
         topic.or_else(|| Some(self.queues.get(root)?.born))
     }
 
@@ -156,15 +162,28 @@ impl Bus {
     pub(crate) fn check_send<'a>(
         &self,
         path: Path,
-        mut drafts: impl Iterator<Item = &'a Draft>,
+        drafts: impl Iterator<Item = &'a Draft> + Clone,
     ) -> Result<(), Refused> {
+        self.check_send_besides(path, drafts, 0).map(drop)
+    }
+
+    /// Whether messages are accepted besides others of this size; returns the size of all.
+    pub(super) fn check_send_besides<'a>(
+        &self,
+        path: Path,
+        drafts: impl Iterator<Item = &'a Draft> + Clone,
+        others_bytes: u64,
+    ) -> Result<u64, Refused> {
         self.check_sends(path)?;
         match self.queues.get(path) {
-            Some(queue) if queue.shape.sessions && drafts.any(|draft| draft.session.is_none()) => {
+            Some(queue) if queue.shape.sessions && drafts.clone().any(|draft| draft.session.is_none()) => {
                 Err(super::outcome::NOT_ALLOWED)
             }
             None if !self.topics.contains_key(path) => Err(NOT_FOUND),
-            _ => Ok(()),
+            _ => {
+                let bytes = others_bytes + self.new_bytes(path, drafts);
+                self.check_room(path, bytes).map(|()| bytes)
+            }
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct QueueShape {
     pub(crate) life_ms: Option<u64>,
     /// For how long duplicates are detected, in milliseconds.
     pub(crate) window_ms: Option<u64>,
+    /// The maximum size, if it is small.
+    pub(crate) size_max_bytes: Option<u64>,
     pub(crate) forward_to: Option<Path>,
     /// Where its dead letters are forwarded.
     pub(crate) forward_dead_to: Option<Path>,

@@ -87,9 +87,10 @@ impl Bus {
         if root.is_some_and(|(root, born)| born.is_none() || self.born(root) != born) {
             return Outcome::Refused(NOT_FOUND);
         }
-        if let Err(refused) = self.check_together(&work) {
-            return Outcome::Refused(refused);
-        }
+        let work = match self.plan(work) {
+            Ok(work) => work,
+            Err(refused) => return Outcome::Refused(refused),
+        };
         work.into_iter().for_each(|one| self.carry_out(one));
         self.activate_due();
         self.look_after();

@@ -1,8 +1,7 @@
 //! Work of transactions in the model: checked when it is asked for and again at the commit, then carried out together.
 
-use std::collections::BTreeSet;
-
 use super::queue::{Message, Place, Verdict, check_distinct};
+use super::room::Added;
 use super::transactions::root_of;
 use super::{Bus, LinkKey, Path};
 use crate::message::{Draft, Token};
@@ -26,7 +25,15 @@ pub(crate) enum Work {
     Transferred {
         via: Path,
         target: Path,
+        /// Which of that name.
+        born: Option<u64>,
         drafts: Vec<Draft>,
+    },
+    /// Messages that their target refused, with the reason.
+    Kept {
+        via: Path,
+        drafts: Vec<Draft>,
+        reason: &'static str,
     },
     Settled(Settled),
     /// Scheduled messages are cancelled.
@@ -44,7 +51,7 @@ impl Work {
     pub(super) const fn path(&self) -> Path {
         match self {
             Self::Sent(path, _) | Self::Cancelled(path, _) | Self::State { path, .. } => path,
-            Self::Transferred { via, .. } => via,
+            Self::Transferred { via, .. } | Self::Kept { via, .. } => via,
             Self::Settled(settled) => settled.path,
         }
     }
@@ -55,7 +62,7 @@ impl Bus {
     pub(crate) fn work_in(&mut self, transaction: usize, mut work: Vec<Work>) -> Result<Vec<u64>, Refused> {
         let Some(path) = work.first().map(Work::path) else { return Ok(Vec::new()) };
         self.enlist(transaction, path)?;
-        if let Some(refused) = work.iter().find_map(|one| self.check_work(one).err()) {
+        if let Some(refused) = work.iter().find_map(|one| self.check_work(one, &mut Added::default()).err()) {
             self.fail(transaction);
             return Err(refused);
         }
@@ -72,35 +79,63 @@ impl Bus {
         Ok(numbers)
     }
 
-    /// Whether all work can be carried out together.
-    pub(super) fn check_together(&self, work: &[Work]) -> Result<(), Refused> {
-        let mut cancelled = BTreeSet::new();
-        for one in work {
-            self.check_work(one)?;
-            if let Work::Cancelled(path, numbers) = one
-                && !numbers.iter().all(|number| cancelled.insert((*path, *number)))
-            {
-                return Err(NO_MESSAGE);
+    /// What is carried out if all work is possible together.
+    pub(super) fn plan(&self, mut work: Vec<Work>) -> Result<Vec<Work>, Refused> {
+        let mut added = Added::default();
+        for one in &mut work {
+            let Work::Transferred { via, target, born, drafts } = one else {
+                self.check_work(one, &mut added).map_err(|refused| self.of_commit(one, refused))?;
+                continue;
+            };
+            if let Err(reason) = self.add_transfer((target, *born), drafts, &mut added) {
+                *added.bytes.entry(via).or_default() +=
+                    drafts.iter().map(|draft| draft.size_bytes).sum::<u64>();
+                *one = Work::Kept { via, drafts: std::mem::take(drafts), reason };
             }
         }
-        Ok(())
+        Ok(work)
     }
 
-    fn check_work(&self, work: &Work) -> Result<(), Refused> {
+    /// The refusal of a commit: it does not tell the dead letters of a queue with sessions from other messages.
+    fn of_commit(&self, work: &Work, refused: Refused) -> Refused {
+        let queue = self.queues.get(work.path()).filter(|_| matches!(work, Work::Settled(_)));
+        let has_sessions = queue.is_some_and(|queue| queue.shape.sessions);
+        if has_sessions && refused == LOCK_LOST { SESSION_LOST } else { refused }
+    }
+
+    /// Whether work is possible besides what was added before.
+    fn check_work(&self, work: &Work, added: &mut Added) -> Result<(), Refused> {
         match work {
-            Work::Sent(path, drafts) => self.check_send(path, drafts.iter().map(|(draft, _)| draft)),
+            Work::Sent(path, drafts) => {
+                let bytes = added.bytes.entry(root_of(path)).or_default();
+                *bytes = self.check_send_besides(path, drafts.iter().map(|(draft, _)| draft), *bytes)?;
+                Ok(())
+            }
             // What the target refuses is kept.
+<<<<<<< HEAD
             Work::Transferred { .. } => Ok(()),
             Work::Settled(Settled { path, token, place, verdict }) => match self.source(path) {
+=======
+            Work::Transferred { .. } | Work::Kept { .. } => Ok(()),
+            Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
+>>>>>>> helpQ
                 Some(queue) => queue.check_settle((*token, *place), *verdict),
                 // The status of the topic is looked at first.
                 None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
             },
-            Work::Cancelled(path, numbers) => self.check_cancel(path, numbers),
-            Work::State { path, holder, id, .. } => {
+            Work::Cancelled(path, numbers) => {
+                self.check_cancel(path, numbers)?;
+                let is_new = |number: &u64| added.cancelled.insert((*path, *number));
+                if numbers.iter().all(is_new) { Ok(()) } else { Err(NO_MESSAGE) }
+            }
+            Work::State { path, holder, id, state } => {
                 let session = self.queues.get(path).and_then(|queue| queue.sessions.get(id));
                 let link = session.and_then(|session| session.holder).map(|(link, _)| link);
-                if link == Some(*holder) { Ok(()) } else { Err(SESSION_LOST) }
+                if link != Some(*holder) {
+                    return Err(SESSION_LOST);
+                }
+                let after = state.as_ref().map_or(0, |state| state.len() as u64);
+                self.add_state((path, *holder, id), after, added)
             }
         }
     }
@@ -116,7 +151,10 @@ impl Bus {
                     }
                 }
             }
-            Work::Transferred { via, target, drafts } => self.transfer(via, target, &drafts),
+            Work::Transferred { target, drafts, .. } => {
+                drafts.iter().for_each(|draft| _ = self.store(target, draft));
+            }
+            Work::Kept { via, drafts, reason } => self.keep(via, &drafts, reason),
             Work::Settled(Settled { path, token, place, verdict }) => {
                 let queue = self.queue(path).expect("it is there");
                 queue.settle(now_ms, (token, place), verdict).expect("it is locked");

@@ -77,6 +77,29 @@ fn in_a_transaction_it_is_sent_via_the_other_entity() {
 }
 
 #[test]
+fn a_destination_that_was_deleted_and_created_again_gets_messages() {
+    let mut harness = Harness::new();
+    let coordinator = harness.coordinator();
+    harness.on_a_session_of_its_own();
+    let (link, _) = attach_via(&mut harness, "q", "replaced").unwrap();
+    let mut targets = Vec::new();
+    for in_a_transaction in [false, false, true] {
+        let works = if in_a_transaction {
+            let txn_id = harness.declare(coordinator);
+            harness.send_work(link, &txn_id, "for the other");
+            assert_eq!(harness.outcome(), Some(in_transaction(&txn_id, Some(DeliveryState::Accepted))));
+            harness.commit(coordinator, &txn_id).1
+        } else {
+            harness.send(link, false, 0, message("for the other"));
+            harness.commits().remove(0).1
+        };
+        let [Work::Transfer { via: QUEUE, target, .. }] = &works[..] else { panic!("{works:?}") };
+        targets.push(target.0);
+    }
+    assert!(targets.is_sorted_by(|earlier, later| earlier < later), "{targets:?}");
+}
+
+#[test]
 fn the_destination_must_be_an_entity_that_takes_messages() {
     let mut harness = Harness::new();
     for (destination, expected) in [
