@@ -61,20 +61,6 @@ impl Bus {
         self.roots.values().any(|root| *root == Some(path))
     }
 
-<<<<<<< HEAD
-    /// Stores messages in their target, or among the transfer dead letters of the entity in between.
-    pub(super) fn transfer(&mut self, via: Path, target: Path, drafts: &[Draft]) {
-        let reason = match self.check_send(target, drafts.iter()) {
-            Ok(()) => {
-                drafts.iter().for_each(|draft| _ = self.store(target, draft));
-                return;
-            }
-            Err(NOT_FOUND) => "MessagingEntityNotFoundException",
-            Err(DISABLED) => "MessagingEntityDisabledException",
-            Err(_) => "Session id is null.",
-        };
-        let queue = self.queue(via).expect("it is there");
-=======
     /// Whether the target of messages accepts them besides what was added before; otherwise the reason.
     pub(super) fn add_transfer(
         &self,
@@ -96,8 +82,7 @@ impl Bus {
 
     /// Stores messages among the transfer dead letters of the entity in between.
     pub(super) fn keep(&mut self, via: Path, drafts: &[Draft], reason: &'static str) {
-        let queue = self.numbering(via).expect("it is there");
->>>>>>> helpQ
+        let queue = self.queue(via).expect("it is there");
         for draft in drafts {
             let mut message = Message::new(draft);
             (message.place, message.reason) = (Place::Transfer, Some(reason));

@@ -100,13 +100,8 @@ impl Bus {
     }
 
     /// Distinguishes a queue or topic from earlier ones of its name.
-<<<<<<< HEAD
-    fn born(&self, root: Path) -> Option<u64> {
-        let topic = self.topics.get(root).map(|topic| topic.own.born);
-=======
     pub(crate) fn born(&self, root: Path) -> Option<u64> {
-        let topic = self.topics.get(root).map(|topic| topic.scheduled.born);
->>>>>>> helpQ
+        let topic = self.topics.get(root).map(|topic| topic.own.born);
         topic.or_else(|| Some(self.queues.get(root)?.born))
     }
 

@@ -21,10 +21,8 @@ pub(super) struct Added {
 impl Bus {
     /// Bytes of all messages and states in a queue, or in a topic with its subscriptions: copies share a body.
     pub(crate) fn size_bytes(&self, root: Path) -> u64 {
-        let scheduled = self.topics.get(root).map(|topic| &topic.scheduled);
-        let queues = self.queues.iter().filter(|(path, _)| root_of(path) == root).map(|(_, queue)| queue);
         let (mut bodies, mut states_bytes) = (BTreeMap::new(), 0);
-        for queue in queues.chain(scheduled) {
+        for (_, queue) in self.sources().filter(|(path, _)| root_of(path) == root) {
             let drafts = queue.messages.values().map(|message| &message.draft);
             bodies.extend(drafts.map(|draft| (draft.id, draft.size_bytes)));
             let states = queue.sessions.values().filter_map(|session| session.state.as_ref());
@@ -35,8 +33,7 @@ impl Bus {
 
     /// Bytes of messages that are not duplicates of earlier ones.
     pub(super) fn new_bytes<'a>(&self, path: Path, drafts: impl Iterator<Item = &'a Draft>) -> u64 {
-        let topic = self.topics.get(path).map(|topic| &topic.scheduled);
-        let queue = topic.or_else(|| self.queues.get(path));
+        let queue = self.source(path);
         let is_new = |draft: &&Draft| queue.is_some_and(|queue| queue.original_of(draft).is_none());
         drafts.filter(is_new).map(|draft| draft.size_bytes).sum()
     }

@@ -112,13 +112,8 @@ impl Bus {
                 Ok(())
             }
             // What the target refuses is kept.
-<<<<<<< HEAD
-            Work::Transferred { .. } => Ok(()),
-            Work::Settled(Settled { path, token, place, verdict }) => match self.source(path) {
-=======
             Work::Transferred { .. } | Work::Kept { .. } => Ok(()),
-            Work::Settled(Settled { path, token, place, verdict }) => match self.queues.get(path) {
->>>>>>> helpQ
+            Work::Settled(Settled { path, token, place, verdict }) => match self.source(path) {
                 Some(queue) => queue.check_settle((*token, *place), *verdict),
                 // The status of the topic is looked at first.
                 None => self.check_receives(root_of(path)).and(Err(LOCK_LOST)),
