@@ -64,7 +64,7 @@ fn run(setup: Setup, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(random::config(128))]
+    #![proptest_config(random::config(128, None))]
 
     #[test]
     fn any_conversation_keeps_the_rules(

@@ -59,7 +59,7 @@ fn every_conversation_of_the_corpus_ends_as_it_should() {
 }
 
 proptest! {
-    #![proptest_config(random::config(64))]
+    #![proptest_config(random::config(64, None))]
 
     #[test]
     fn any_conversation_ends_as_it_should(

@@ -7,7 +7,7 @@ use peeklock_engine::{
 };
 
 use super::bus::{Path, QueueShape};
-use super::step::Act;
+use super::step::{Act, Ask};
 use super::world::World;
 
 /// More sessions than one command ends.
@@ -24,7 +24,11 @@ impl World {
         let is_idle = matches!(act, Act::Settle { .. }) && self.open_deliveries(peer).is_empty();
         // What expires at the same time makes room before or after a commit.
         let is_limited = self.setup.size_max_bytes.is_some() && matches!(act, Act::Discharge { .. });
-        let suits = |shape: &QueueShape| shape.sessions && !waits && !is_idle && !is_limited;
+        // A scheduled message that is delivered has the end of the lock before or after a renewal.
+        let renews =
+            matches!(act, Act::Request { ask: Ask::RenewSession(_), .. }) && self.bus.schedules(path);
+        let is_predicted = !waits && !is_idle && !is_limited && !renews;
+        let suits = |shape: &QueueShape| shape.sessions && is_predicted;
         let Some(shape) = shape.filter(suits) else { return self.pass(ms).await };
         if self.bus.check_receives(path).is_ok() {
             self.lock_crowd(path, shape).await;

@@ -1,6 +1,7 @@
 //! What happens by itself when time passes.
 
 use super::queue::{Place, Queue};
+use super::transactions::root_of;
 use super::{Bus, Path};
 
 impl Bus {
@@ -19,6 +20,12 @@ impl Bus {
         self.activate_due();
         self.end_transactions_in_time();
         self.look_after();
+    }
+
+    /// Whether messages are scheduled on an entity, or on its topic.
+    pub(crate) fn schedules(&self, path: Path) -> bool {
+        let sources = [path, root_of(path)].into_iter().filter_map(|one| self.source(one));
+        sources.flat_map(|queue| queue.messages.values()).any(|message| message.due_ms.is_some())
     }
 
     /// Makes scheduled messages available, or publishes them, when their time has come.

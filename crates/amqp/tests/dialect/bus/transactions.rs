@@ -84,11 +84,16 @@ impl Bus {
             return Outcome::Refused(failure);
         }
         let root = one.root;
-        if root.is_some_and(|(root, born)| born.is_none() || self.born(root) != born) {
+        let is_gone = root.is_some_and(|(root, born)| born.is_none() || self.born(root) != born);
+        // Messages that their destinations take do not concern the entity in between.
+        let is_there =
+            |work: &[Work]| !is_gone || work.iter().all(|one| matches!(one, Work::Transferred { .. }));
+        if !is_there(&work) {
             return Outcome::Refused(NOT_FOUND);
         }
         let work = match self.plan(work) {
-            Ok(work) => work,
+            Ok(work) if is_there(&work) => work,
+            Ok(_) => return Outcome::Refused(NOT_FOUND),
             Err(refused) => return Outcome::Refused(refused),
         };
         work.into_iter().for_each(|one| self.carry_out(one));
