@@ -182,9 +182,14 @@ impl Act {
             | Self::Toggle { .. }
             | Self::Change { .. } => true,
             Self::Request { ask, .. } => {
+                // A delivery that is under way has the end of the lock before or after a renewal.
                 matches!(
                     ask,
-                    Ask::Peek { .. } | Ask::Delete { .. } | Ask::Receive { .. } | Ask::Sessions { .. }
+                    Ask::Peek { .. }
+                        | Ask::Delete { .. }
+                        | Ask::Receive { .. }
+                        | Ask::Sessions { .. }
+                        | Ask::RenewSession(_)
                 )
             }
             _ => false,
