@@ -62,7 +62,7 @@ use step::{Setup, Step};
 use world::World;
 
 /// The same histories in each run: where several orders are right, the model may still expect one of them, in one of some
-/// 5 000 histories. `PROPTEST_CASES` tries others.
+/// 15 000 histories. `PROPTEST_CASES` tries others.
 const SEED: Option<u64> = Some(1);
 
 fn run(setup: Setup, steps: &[Step]) {

@@ -353,13 +353,11 @@ impl Connection {
     /// Removes all links of an ending session, in the order in which they were attached.
     fn drop_links(&mut self, key: usize, error: Option<&Error>, announce: bool) {
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let keys: Vec<usize> = session.handles_out.drain().collect();
+        let mut keys: Vec<usize> = session.handles_out.drain().collect();
         session.handles_in.clear();
         session.ready.clear();
-        let links = keys.into_iter().map(|key| (self.links.get(key).map(|link| link.id), key));
-        let mut links: Vec<_> = links.collect();
-        links.sort_unstable();
-        for (_, key) in links {
+        keys.sort_unstable_by_key(|key| self.links.get(*key).map(|link| link.id));
+        for key in keys {
             self.clear_link(key);
             if let Some(link) = self.links.remove(key).filter(|link| announce && link.announced) {
                 self.emit(Event::Detached { link: link.id, closed: true, error: error.cloned() });

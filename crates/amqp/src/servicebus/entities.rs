@@ -281,14 +281,6 @@ impl Entity {
         }
     }
 
-    /// Checks that messages can be browsed at this address: also in a topic, whose scheduled messages are returned.
-    ///
-    /// # Errors
-    /// [`Fault::NotAllowed`].
-    pub(crate) fn check_browse_allowed(&self) -> Result<(), Fault> {
-        if self.node_kind() == Kind::Topic { Ok(()) } else { self.check_receive_allowed() }
-    }
-
     /// Maps a refusal of the engine for a link to this entity, or a request: texts that the SDKs parse name the entity.
     pub(crate) fn fault(&self, refusal: Refusal) -> Fault {
         match refusal {

@@ -42,7 +42,7 @@ impl World {
     pub(crate) fn act_now(&mut self, peer: usize, act: &Act) {
         match act {
             Act::AttachReceiver { entity, dead, deletes, session, credit } => {
-                let (path, place) = self.dead_or_not(*entity, *dead);
+                let (path, place) = self.main_or_dead_letters(*entity, *dead);
                 self.attach_receiver(peer, (path, place, *deletes), *session, *credit);
             }
             Act::AttachSender { entity, via } => {
@@ -61,7 +61,7 @@ impl World {
                 self.settle(peer, *delivery, *verdict, *settled, *work);
             }
             Act::Request { entity, dead, copy, ask, work } => {
-                let at = self.dead_or_not(*entity, *dead);
+                let at = self.main_or_dead_letters(*entity, *dead);
                 let (path, place) = self.place_of(peer, *entity, at, ask);
                 self.request(peer, (path, place, *copy), ask, *work);
             }
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// An entity, or its dead letters; those of a topic itself are transfer dead letters.
-    fn dead_or_not(&self, entity: u8, dead: bool) -> (Path, Place) {
+    fn main_or_dead_letters(&self, entity: u8, dead: bool) -> (Path, Place) {
         let path = self.entity(entity);
         match dead {
             false => (path, Place::Main),

@@ -199,10 +199,11 @@ pub(super) fn unread_now(path: &Path, offset: u64, error: &io::Error) -> Error {
     if error.raw_os_error().is_some_and(|code| DEVICE_ERRNOS.contains(&code)) {
         return Error::Unreadable { place: place(path, offset), reason: error.to_string() };
     }
-    if is_lost(error) || is_out_of_descriptors(error) || error.kind() == io::ErrorKind::OutOfMemory {
-        return unread(path, offset, error);
+    let is_shortage = is_out_of_descriptors(error) || error.kind() == io::ErrorKind::OutOfMemory;
+    match unread(path, offset, error) {
+        Error::System { reason } if !is_shortage => Error::Unavailable { reason },
+        unread => unread,
     }
-    Error::Unavailable { reason: format!("{}: {error}", path.display()) }
 }
 
 /// The error for a file that can't be used for a reason other than its contents.

@@ -192,6 +192,30 @@ fn unknown_handles_end_the_session_only() {
     }
 }
 
+/// Who gets what a link held is the same in each run.
+#[test]
+fn the_links_of_a_session_end_in_the_order_in_which_they_were_attached() {
+    let mut peer = Peer::begun(config());
+    let attach = |peer: &mut Peer, handle| {
+        peer.say(attach_on(handle, receiver(&format!("link {handle}"))));
+        let (link, reply) = peer.attach_event().unwrap();
+        peer.server.endpoint.accept_attach(link, reply, 0);
+        link
+    };
+    let first: Vec<_> = (0..3).map(|handle| attach(&mut peer, handle)).collect();
+    peer.say(detach(0));
+    peer.server.take();
+    // Its handle is that of the first, which is free again.
+    let last = attach(&mut peer, 3);
+    peer.say(Performative::End(None));
+    let ended = |event| match event {
+        Event::Detached { link, .. } => Some(link),
+        _ => None,
+    };
+    let ended: Vec<_> = peer.server.take().into_iter().filter_map(ended).collect();
+    assert_eq!(ended, [first[1], first[2], last]);
+}
+
 #[test]
 fn a_second_detach_is_ignored() {
     let (mut peer, _) = Peer::attached(config(), sender("s"), 10);

@@ -122,7 +122,6 @@ impl Operation {
             Self::RenewLock if entity.has_sessions() => Err(Fault::NotAllowed(
                 "Messages of a session have no locks of their own: renew the lock of the session.",
             )),
-            Self::Peek => entity.check_browse_allowed(),
             Self::RenewLock | Self::ReceiveBySequenceNumber | Self::UpdateDisposition | Self::BatchDelete => {
                 entity.check_receive_allowed()
             }

@@ -19,6 +19,16 @@ fn refusal(harness: &mut Harness, attach: Attach) -> (String, String) {
     (error.condition.into(), error.description.unwrap().into())
 }
 
+/// A request to browse the first messages.
+fn peek(message_id: u64) -> Bytes {
+    let body = Value::Map(vec![
+        ("from-sequence-number".into(), Value::Long(1)),
+        ("message-count".into(), Value::Int(5)),
+    ]);
+    let operation = [("operation", "com.microsoft:peek-message".into())];
+    request(Value::ULong(message_id), &operation, &body)
+}
+
 fn with_property(subject: &str) -> Bytes {
     let mut output = BytesMut::new();
     let properties = MessageProperties { subject: Some(subject.into()), ..MessageProperties::default() };
@@ -104,12 +114,7 @@ fn the_transfer_dead_letters_of_a_topic_are_received_and_browsed_like_those_of_a
 
         let mut harness = Harness::new();
         let node = harness.requester(&format!("{address}/$management"));
-        let body = Value::Map(vec![
-            ("from-sequence-number".into(), Value::Long(1)),
-            ("message-count".into(), Value::Int(5)),
-        ]);
-        let operation = [("operation", "com.microsoft:peek-message".into())];
-        harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
+        harness.send(node, true, 0, peek(1));
         let (_, command) = harness.command();
         assert!(matches!(command, Command::Peek { source, .. } if source == kept), "{command:?}");
     }
@@ -216,12 +221,7 @@ fn scheduling_on_a_topic_is_for_the_topic() {
     let operation = [("operation", "com.microsoft:cancel-scheduled-message".into())];
     harness.send(node, true, 0, request(Value::ULong(1), &operation, &body));
     assert!(matches!(harness.command().1, Command::CancelScheduled { .. }));
-    let body = Value::Map(vec![
-        ("from-sequence-number".into(), Value::Long(1)),
-        ("message-count".into(), Value::Int(9)),
-    ]);
-    let operation = [("operation", "com.microsoft:peek-message".into())];
-    harness.send(node, true, 1, request(Value::ULong(2), &operation, &body));
+    harness.send(node, true, 1, peek(2));
     let (_, command) = harness.command();
     assert!(
         matches!(command, Command::Peek { source, .. } if source == QueuePath::main(TOPIC)),

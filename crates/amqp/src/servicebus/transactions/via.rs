@@ -89,8 +89,8 @@ impl ConnectionHandler {
         Ok(Some(Sender { entity: destination, via: Some(via) }))
     }
 
-    /// The sender for a message that arrives now: Service Bus finds a requested destination by its name at each transfer, so
-    /// one that was deleted and created again gets messages. A missing one stays, and refuses them.
+    /// The sender for a message that arrives now: a requested destination is found by its name, so one that was deleted and
+    /// created again gets messages (inferred). A missing one stays, and refuses them.
     pub(in crate::servicebus) fn with_present_destination(&self, sender: &Sender) -> Sender {
         let Sender { entity, via } = sender;
         let is_other = sender.requested_via().is_some()

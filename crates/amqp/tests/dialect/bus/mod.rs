@@ -196,8 +196,8 @@ impl Bus {
         }
         let message = Message::new(draft);
         let number = self.publish(path, message);
-        let scheduled = &mut self.topics.get_mut(path).expect("checked").own;
-        scheduled.remember(now_ms, draft, number);
+        let own = &mut self.topics.get_mut(path).expect("checked").own;
+        own.remember(now_ms, draft, number);
         number
     }
 

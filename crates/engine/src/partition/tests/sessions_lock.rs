@@ -4,7 +4,7 @@ use super::super::step::TIMERS_PER_CALL_MAX;
 use super::rig::{LOCK_MS, Rig, defer, deliveries};
 use super::rig_sessions::{closed, of, of_with_ttl, opened, with_sessions};
 use crate::{
-    Command, CreditLimit, Effect, Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Settlement,
+    Command, CreditLimit, Effect, Event, QueueOptions, ReceiveMode, ReceiverId, Refusal, Reply, Settlement,
     SubQueue, Timestamp,
 };
 
@@ -270,10 +270,18 @@ fn nothing_is_delivered_under_a_lock_that_is_over_even_if_its_timer_has_not_fire
 /// A command of a receiver, and its name in a failure.
 type Way = (&'static str, fn(&mut Rig, ReceiverId, u64) -> Result<(), Refusal>);
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     ("renew", |rig, receiver, _| rig.renew_session(receiver).map(drop)),
     ("get the state", |rig, receiver, _| rig.state(receiver).map(drop)),
     ("set the state", |rig, receiver, _| rig.set_state(receiver, Some("late"))),
+    ("delete messages", |rig, receiver, _| {
+        let (source, enqueued_until) = (super::rig::path(SubQueue::Main), Timestamp::NEVER);
+        let receiver = Some(receiver);
+        match rig.ask(Command::DeleteMessages { source, count_max: 1, enqueued_until, receiver }) {
+            Reply::Deleted(deleted) => deleted.map(drop),
+            other => panic!("{other:?}"),
+        }
+    }),
     ("stop listening", |rig, receiver, _| {
         let effects = rig.credit(receiver, 1, false);
         assert!(closed(&effects).iter().all(|(other, _)| *other != receiver));

@@ -39,7 +39,7 @@ pub(super) fn declare(idles: bool) -> impl Strategy<Value = Move> {
     })
 }
 
-/// Moves for subscriptions and their rules.
+/// Moves for subscriptions and their rules, and for transfer dead letters of the topic.
 pub(super) fn about_topics(idles: bool, units: bool) -> Weighted {
     let (queue, name) = (|| 0..40usize, || 0..5usize);
     let mut moves = vec![
@@ -55,6 +55,7 @@ pub(super) fn about_topics(idles: bool, units: bool) -> Weighted {
                 .boxed(),
         ),
     ];
+    // In units they would take the place of those by which broken rules are noticed.
     if !units {
         moves.extend(about_transfer_dead_letters());
     }
