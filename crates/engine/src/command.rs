@@ -30,6 +30,12 @@ pub enum Command {
         /// The messages; one for a single send, several for a batch.
         messages: SmallVec<[NewMessage; 1]>,
     },
+    /// Stores messages like a `Send` for each, but costs less: one that is refused leaves the others. Answers
+    /// [`crate::Reply::SentEach`]. Meant for queues: the copies of a topic's messages would count as those of one command.
+    SendEach {
+        /// The messages.
+        messages: Vec<NewMessage>,
+    },
     /// Deletes scheduled messages, all or none; answers [`crate::Reply::Done`].
     CancelScheduled {
         /// The messages.

@@ -73,6 +73,8 @@ pub type ViewWithLock = (MessageView, Option<Lock>);
 pub enum Reply<M = ViewWithLock> {
     /// To `Send`: the numbers in order.
     Sent(Result<smallvec::SmallVec<[SequenceNumber; 1]>, Refusal>),
+    /// To `SendEach`: the number of each message, or why it was refused, in order.
+    SentEach(Vec<Result<SequenceNumber, Refusal>>),
     /// To `CancelScheduled`, `SetSessionState`, commands for subscriptions and rules, and the commit of a transaction.
     Done(Result<(), Refusal>),
     /// To `OpenReceiver`: the session, if one was requested.
@@ -105,6 +107,7 @@ impl<M> Reply<M> {
     pub(crate) fn without_messages<N>(self) -> Result<Reply<N>, Vec<M>> {
         Ok(match self {
             Self::Sent(result) => Reply::Sent(result),
+            Self::SentEach(results) => Reply::SentEach(results),
             Self::Done(result) => Reply::Done(result),
             Self::Opened(result) => Reply::Opened(result),
             Self::Settled(failures) => Reply::Settled(failures),

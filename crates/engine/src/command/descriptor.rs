@@ -27,6 +27,9 @@ pub(crate) struct Descriptor<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
     Sent,
+    SentEach {
+        messages: usize,
+    },
     Done,
     Opened {
         receiver: ReceiverId,
@@ -112,6 +115,10 @@ impl Command {
                 .accessing(Uses::Entity)
                 .writing(Writes::Messages { messages, why: None })
                 .growing(true),
+            Self::SendEach { messages } => answered(Answer::SentEach { messages: messages.len() })
+                .accessing(Uses::Entity)
+                .writing(Writes::Messages { messages, why: None })
+                .growing(true),
             Self::KeepUndelivered { messages, why } => answered(Answer::Sent)
                 .using(Uses::Entity)
                 .writing(Writes::Messages { messages, why: Some(why) })
@@ -179,6 +186,15 @@ impl Command {
         }
     }
 
+    /// The messages that it sends.
+    pub(crate) fn sent_messages(&self) -> &[NewMessage] {
+        match self {
+            Self::Send { messages } => messages,
+            Self::SendEach { messages } => messages,
+            _ => &[],
+        }
+    }
+
     /// The receiver that must hold its session for this command, if it reads from sessions.
     pub(crate) const fn session_holder(&self) -> Option<ReceiverId> {
         match self {
@@ -240,6 +256,7 @@ impl AnswerKind {
     pub(crate) fn refused<M>(self, refusal: Refusal) -> Reply<M> {
         match self {
             Self::Sent => Reply::Sent(Err(refusal)),
+            Self::SentEach { messages } => Reply::SentEach(vec![Err(refusal); messages]),
             Self::Done => Reply::Done(Err(refusal)),
             Self::Opened { .. } => Reply::Opened(Err(refusal)),
             Self::Settled { tokens } => Reply::Settled(SettleFailure::all(tokens, &refusal)),

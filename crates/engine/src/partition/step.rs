@@ -131,6 +131,7 @@ impl<'a> Step<'a> {
         }
         match command {
             Command::Send { messages } => self.send(request, messages),
+            Command::SendEach { messages } => self.send_each(request, messages),
             Command::CancelScheduled { numbers } => self.cancel_scheduled(request, &numbers),
             Command::OpenReceiver { receiver, options, session } => {
                 self.open_receiver(request, receiver, options, session);

@@ -1,4 +1,4 @@
-//! `Send`: one message or a batch, all or none.
+//! `Send`: one message or a batch, all or none; `SendEach`: messages that are sent together, each on its own.
 
 use std::sync::Arc;
 
@@ -59,6 +59,18 @@ impl Step<'_> {
     ) {
         let sent = self.take_in(messages);
         self.reply(request, Reply::Sent(sent));
+    }
+
+    pub(in crate::partition) fn send_each(&mut self, request: Option<RequestId>, messages: Vec<NewMessage>) {
+        self.count_visits(messages.len());
+        let sent = messages.into_iter().map(|message| self.take_in_one(message)).collect();
+        self.reply(request, Reply::SentEach(sent));
+    }
+
+    fn take_in_one(&mut self, message: NewMessage) -> Result<SequenceNumber, Refusal> {
+        self.admit(std::slice::from_ref(&message), 0)?;
+        let partition = self.partition_of(&message, self.partition_in_turn());
+        Ok(partition.shown(self.accept(message, partition)))
     }
 
     /// Stores messages, all or none.

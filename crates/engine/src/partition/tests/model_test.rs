@@ -95,7 +95,7 @@ fn administration_agrees_with_the_model() {
 /// Proves that the comparison can fail. All rules of an area share the histories, because making one takes longer than
 /// running it.
 fn every_broken_rule_is_noticed(area: Area) {
-    const HISTORIES_MAX: usize = 2000;
+    const HISTORIES_MAX: usize = 4000;
     let histories = histories(area);
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &[1; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), random);

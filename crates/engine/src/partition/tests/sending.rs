@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::rig::{Rig, message, options, with_ttl};
-use crate::{NewMessage, QueueOptions, Refusal, SubQueue, Timestamp};
+use crate::{NewMessage, QueueOptions, Refusal, Reply, SequenceNumber, SubQueue, Timestamp};
 
 #[test]
 fn numbers_start_at_1_and_have_no_gaps() {
@@ -44,6 +44,22 @@ fn a_full_entity_refuses_until_there_is_room() {
     assert_eq!(rig.try_send(vec![message("fg"), message("hi")]), Err(Refusal::EntityFull { limit_bytes: 5 }));
     assert_eq!(rig.try_send(vec![message("fgh")]), Ok(vec![3]));
     assert_eq!(rig.partition.counts().size_bytes, 5);
+}
+
+#[test]
+fn messages_that_are_sent_each_on_its_own_are_refused_singly() {
+    let options = QueueOptions { max_message_size_bytes: 3, max_size_bytes: 5, ..options() };
+    let mut rig = Rig::new(options);
+    let messages = ["abc", "abcd", "def", "de"].map(message).into();
+    let effects = rig.handle(Some(crate::RequestId(1)), crate::Command::SendEach { messages });
+    let reply = Reply::SentEach(vec![
+        Ok(SequenceNumber(1)),
+        Err(Refusal::MessageTooLarge { size_bytes: 4, limit_bytes: 3 }),
+        Err(Refusal::EntityFull { limit_bytes: 5 }),
+        Ok(SequenceNumber(2)),
+    ]);
+    assert_eq!(effects, [crate::Effect::Reply { request: crate::RequestId(1), reply }]);
+    assert_eq!(rig.counts(), (2, 0, 0));
 }
 
 #[test]

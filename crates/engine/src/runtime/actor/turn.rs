@@ -169,7 +169,9 @@ impl Actor {
     /// Carries out a request, or refuses it before it reaches the partition.
     fn admit(&mut self, context: &TurnContext, request: Request) {
         let visits = match &request.command {
-            Command::Send { messages } => self.owned.partition.publishing_visits(messages),
+            Command::Send { .. } | Command::SendEach { .. } => {
+                self.owned.partition.publishing_visits(request.command.sent_messages())
+            }
             Command::DeleteSubscription { queue } => self.owned.partition.deleting_visits(*queue),
             _ => 0,
         };

@@ -20,6 +20,10 @@ impl Model {
     pub(super) fn carry_out(&mut self, command: Command) -> Option<Reply> {
         Some(match command {
             Command::Send { messages } => Reply::Sent(self.send(messages)),
+            Command::SendEach { messages } => {
+                let send = |message| self.send(SmallVec::from_iter([message])).map(|numbers| numbers[0]);
+                Reply::SentEach(messages.into_iter().map(send).collect())
+            }
             Command::KeepUndelivered { messages, why } => Reply::Sent(self.keep_undelivered(&messages, &why)),
             Command::CancelScheduled { numbers } => Reply::Done(self.cancel(&numbers)),
             Command::OpenReceiver { receiver, options, session } => {

@@ -10,6 +10,7 @@ pub(in crate::partition::tests) const LARGE: usize = 61_440;
 #[derive(Debug, Clone)]
 pub(in crate::partition::tests) enum Move {
     Send(Vec<Draft>),
+    SendEach(Vec<Draft>),
     /// Messages that their destination refused.
     KeepUndelivered(Vec<Draft>),
     Cancel(Vec<usize>),

@@ -124,7 +124,8 @@ fn common(kind: Kind) -> Weighted {
     let deferred = (picks(), queue(), sub_queue(), mode(), sometimes(8, 0..4usize));
     let peek = (0..40u64, 0..12u32, 0..20usize, queue(), sub_queue(), sometimes(4, 0..4usize));
     vec![
-        (20, prop::collection::vec(draft(kind), 0..4).prop_map(Move::Send).boxed()),
+        (16, prop::collection::vec(draft(kind), 0..4).prop_map(Move::Send).boxed()),
+        (4, prop::collection::vec(draft(kind), 0..4).prop_map(Move::SendEach).boxed()),
         (3, picks().prop_map(Move::Cancel).boxed()),
         (
             8,

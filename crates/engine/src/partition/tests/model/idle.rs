@@ -32,6 +32,7 @@ impl Model {
         let reads = !matches!(
             command,
             Command::Send { .. }
+                | Command::SendEach { .. }
                 | Command::KeepUndelivered { .. }
                 | Command::CancelScheduled { .. }
                 | Command::DeleteSubscription { .. }
@@ -49,6 +50,7 @@ impl Model {
         let turn = &self.turn;
         match command {
             Command::Send { .. }
+            | Command::SendEach { .. }
             | Command::KeepUndelivered { .. }
             | Command::CancelScheduled { .. }
             | Command::DeleteSubscription { .. } => Some(QueueId(ENTITY)),

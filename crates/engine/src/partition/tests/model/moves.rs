@@ -39,6 +39,9 @@ impl Comparison {
             Move::Send(drafts) => {
                 Command::Send { messages: drafts.iter().map(|draft| self.message(draft)).collect() }
             }
+            Move::SendEach(drafts) => {
+                Command::SendEach { messages: drafts.iter().map(|draft| self.message(draft)).collect() }
+            }
             Move::KeepUndelivered(drafts) => Command::KeepUndelivered {
                 messages: drafts.iter().map(|draft| self.message(draft)).collect(),
                 why: DeadLetter { reason: Some("refused".into()), description: None }.into(),

@@ -16,16 +16,14 @@ use peeklock_metrics::Stopwatch;
 use rustc_hash::FxHashMap;
 
 pub(super) use self::cause::Cause;
-use self::cause::failures;
+use self::cause::{failures, sent};
 use self::reasons::count_dead_letter;
 use super::Actor;
 use super::commits::CommitNumber;
 use crate::event::{Change, Removal};
 use crate::metrics::{EntityMetrics, Tally};
 use crate::partition::Record;
-use crate::{
-    Delivery, Effect, Event, LockToken, Publication, QueueId, ReceiverId, Reply, SubQueue, Timestamp,
-};
+use crate::{Delivery, Effect, Event, LockToken, Publication, QueueId, ReceiverId, SubQueue, Timestamp};
 
 /// Maximum number of locks measured at a time.
 const MEASURED_LOCKS_MAX: usize = 4096;
@@ -112,12 +110,11 @@ impl Tallies {
                 totals.abandoned += abandoned;
                 totals.locks_expired -= abandoned.min(failed);
             }
-            Cause::Send(sent) => {
+            Cause::Send => {
                 let accepted = self.accepted - accepted_before;
-                let is_sent =
-                    |effect: &Effect| matches!(effect, Effect::Reply { reply: Reply::Sent(Ok(_)), .. });
-                if sent > accepted && effects.iter().any(is_sent) {
-                    self.of(self.id).totals.duplicates += sent - accepted;
+                let duplicates = sent(effects).saturating_sub(accepted);
+                if duplicates > 0 {
+                    self.of(self.id).totals.duplicates += duplicates;
                 }
             }
             Cause::Joint | Cause::Other => {}

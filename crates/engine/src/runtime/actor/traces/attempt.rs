@@ -27,7 +27,8 @@ impl Traces {
     pub(in crate::runtime::actor) fn begin(&mut self, command: &Command) -> Option<Attempt> {
         let tracing = self.0.as_mut()?;
         let (operation, queue, messages): (_, _, Vec<Message>) = match command {
-            Command::Send { messages } => {
+            Command::Send { .. } | Command::SendEach { .. } => {
+                let messages = command.sent_messages();
                 let traced = messages.iter().enumerate().filter_map(|(position, message)| {
                     Some(Message { position, lock: None, trace: tracing.spans.trace(&message.content)? })
                 });
@@ -78,6 +79,10 @@ impl Traces {
         let outcome = |position: usize| match reply {
             Some(Reply::Sent(Ok(numbers))) => Ok(numbers.get(position).copied()),
             Some(Reply::Sent(Err(refusal))) => Err(refusal),
+            Some(Reply::SentEach(results)) => match results.get(position) {
+                Some(result) => result.as_ref().map(|number| Some(*number)),
+                None => Ok(None),
+            },
             Some(Reply::Settled(failures)) => {
                 let failure = failures.iter().find(|failure| failure.index == position);
                 failure.map_or(Ok(None), |failure| Err(&failure.refusal))
