@@ -117,12 +117,18 @@ impl<T> SerialWindow<T> {
 
     /// Removes a value.
     pub(super) fn remove(&mut self, key: u32) -> Option<T> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// Removes a value if `is_wanted`.
+    pub(super) fn remove_if(&mut self, key: u32, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let position = self.position(key);
         let value = if position >= self.dense_start {
-            self.dense_slot(position)?.take()
+            self.dense_slot(position)?.take_if(|value| is_wanted(value))?
         } else {
-            self.sparse.remove(&position)
-        }?;
+            self.sparse.get(&position).filter(|value| is_wanted(value))?;
+            self.sparse.remove(&position)?
+        };
         self.live -= 1;
         self.trim();
         Some(value)

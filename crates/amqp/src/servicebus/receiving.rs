@@ -216,7 +216,7 @@ impl ConnectionHandler {
                 self.forget_unsettled(id, count);
                 let error = self.tracker().error(&fault);
                 let reply = DeliveryState::Rejected(Some(error));
-                answer(link, first, count, |_| reply.clone(), connection);
+                connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, &reply);
             }
             Err(fault) => tracing::debug!(%fault, "settled disposition ignored"),
         }
@@ -271,7 +271,7 @@ impl ConnectionHandler {
             _ => return,
         };
         if failures.is_empty() {
-            return answer(link, first, count, |_| reply.clone(), connection);
+            return connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, reply);
         }
         let tracker = self.tracker();
         // The peer chooses how many deliveries one disposition covers, and all of them may fail.
