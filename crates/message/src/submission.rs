@@ -225,7 +225,7 @@ fn hexadecimal(number: u128) -> [u8; 32] {
 }
 
 fn malformed(error: DecodeError) -> InvalidMessage {
-    InvalidMessage::Malformed(error.reason)
+    InvalidMessage::Malformed(error.into_reason())
 }
 
 /// The message in canonical form, with decimals that clients can read; it is copied only if it changes.

@@ -77,7 +77,7 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) -> Result<(), Fault> {
         let Transfer { link, delivery, ref payload, .. } = *transfer;
-        match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.reason))? {
+        match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.into_reason()))? {
             Control::Declare { global_id: Value::Null } => self.declare(link, delivery, connection),
             Control::Declare { .. } => {
                 Err(Fault::NotImplemented("Distributed transactions are not supported.".to_owned()))
