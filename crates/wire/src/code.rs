@@ -54,6 +54,7 @@ pub(super) mod format {
     }
 
     /// The width after this constructor; `None` after that of a descriptor and where none exists.
+    #[inline(always)]
     pub(crate) const fn width(code: u8) -> Option<Width> {
         Some(match code {
             NULL..=LIST_0 => Width::Fixed(0),

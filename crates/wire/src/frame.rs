@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::performative::{Performative, SaslFrame};
+use super::performative::{Performative, SaslFrame, Transfer};
 use super::read::Reader;
 use super::{DecodeError, write};
 
@@ -62,6 +62,7 @@ impl FrameHeader {
 ///
 /// # Errors
 /// [`DecodeError`]; never panics.
+#[inline]
 pub fn decode_body(mut body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
     if body.is_empty() {
         return Ok(None);
@@ -97,6 +98,11 @@ fn nothing_follows(reader: &Reader<'_>) -> Result<(), DecodeError> {
 /// Appends a frame header and performative for a payload of `payload_bytes` that the caller appends next.
 pub fn encode_frame(channel: u16, performative: &Performative, payload_bytes: usize, output: &mut BytesMut) {
     encode(TYPE_AMQP, channel, payload_bytes, output, |output| performative.encode(output));
+}
+
+/// [`encode_frame`] for a transfer.
+pub fn encode_transfer(channel: u16, transfer: &Transfer, payload_bytes: usize, output: &mut BytesMut) {
+    encode(TYPE_AMQP, channel, payload_bytes, output, |output| transfer.encode(output));
 }
 
 /// Appends the body of a frame without payload; [`decode_body`] reads it.

@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the contents after a constructor other than a descriptor's.
-    #[inline]
+    #[inline(always)]
     pub(super) fn skip_contents(&mut self, code: u8) -> Result<()> {
         let bytes = match format::width(code) {
             Some(Width::Fixed(bytes)) => bytes,
@@ -174,6 +174,14 @@ impl<'a> Reader<'a> {
             }
             _ => self.any_descriptor(),
         }
+    }
+
+    /// Reads these bytes if they come next; returns whether they did.
+    #[inline(always)]
+    pub(super) fn take_if_next(&mut self, bytes: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(bytes);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
     }
 
     fn any_descriptor(&mut self) -> Result<Option<u8>> {

@@ -26,6 +26,7 @@ pub(super) fn ushort(number: u16, output: &mut BytesMut) {
     output.put_slice(&[format::USHORT, a, b]);
 }
 
+#[inline]
 pub(super) fn uint(number: u32, output: &mut BytesMut) {
     match number.to_be_bytes() {
         [0, 0, 0, 0] => output.put_u8(format::UINT_0),
@@ -49,6 +50,7 @@ pub(super) fn int(number: i32, output: &mut BytesMut) {
     }
 }
 
+#[inline]
 pub(super) fn long(number: i64, output: &mut BytesMut) {
     match i8::try_from(number) {
         Ok(small) => small_signed(format::SMALL_LONG, small, output),
@@ -73,11 +75,13 @@ fn eight(code: u8, [a, b, c, d, e, f, g, h]: [u8; 8], output: &mut BytesMut) {
 }
 
 /// A constructor and its contents.
+#[inline]
 pub(super) fn wide<const N: usize>(code: u8, contents: [u8; N], output: &mut BytesMut) {
     output.put_u8(code);
     output.put_slice(&contents);
 }
 
+#[inline]
 pub(super) fn binary(contents: &[u8], output: &mut BytesMut) {
     variable(format::BINARY_8, format::BINARY_32, contents, output);
 }

@@ -14,10 +14,11 @@ use crate::code::descriptor;
 pub fn header_and_places(message: &Bytes) -> Result<(Header, Places), DecodeError> {
     let (mut header, mut places) = (Header::default(), Places::default());
     locate(message, &mut places, |code, reader| {
-        if code == descriptor::HEADER {
-            header.read(&mut reader.clone().list()?)?;
+        match code {
+            descriptor::HEADER => header.read(&mut reader.list()?)?,
+            _ => reader.skip()?,
         }
-        reader.skip().map(|()| true)
+        Ok(true)
     })?;
     Ok((header, places))
 }
@@ -54,11 +55,11 @@ impl<'a> Summary<'a> {
         let Self { header, properties, places } = &mut summary;
         locate(message, places, |code, reader| {
             match code {
-                descriptor::HEADER => header.read(&mut reader.clone().list()?)?,
-                descriptor::PROPERTIES => properties.read(&mut reader.clone().list()?)?,
-                _ => {}
+                descriptor::HEADER => header.read(&mut reader.list()?)?,
+                descriptor::PROPERTIES => properties.read(&mut reader.list()?)?,
+                _ => reader.skip()?,
             }
-            reader.skip().map(|()| true)
+            Ok(true)
         })?;
         Ok(summary)
     }

@@ -115,7 +115,7 @@ fn delivery_tag(reader: &mut Reader<'_>) -> Result<Tag> {
 #[inline(always)]
 fn disposition(list: &mut ListReader<'_>) -> Result<Disposition> {
     Ok(Disposition {
-        role: list.required("role", role)?,
+        role: list.required_boolean("role").map(role)?,
         first: list.required_uint("first")?,
         last: list.uint()?,
         settled: list.boolean()?.unwrap_or_default(),
@@ -183,7 +183,7 @@ fn attach(list: &mut ListReader<'_>) -> Result<Attach> {
     let mut attach = Attach {
         name: list.required("name", Reader::text)?.into(),
         handle: list.required("handle", Reader::u32)?,
-        role: list.required("role", role)?,
+        role: list.required_boolean("role").map(role)?,
         snd_settle_mode: list.or_default(sender_settle_mode)?,
         rcv_settle_mode: list.or_default(receiver_settle_mode)?,
         source: list.optional(super::Terminus::decode_source)?,
@@ -213,8 +213,8 @@ fn detach(list: &mut ListReader<'_>) -> Result<Detach> {
     })
 }
 
-fn role(reader: &mut Reader<'_>) -> Result<Role> {
-    Ok(if reader.boolean()? { Role::Receiver } else { Role::Sender })
+fn role(is_receiver: bool) -> Role {
+    if is_receiver { Role::Receiver } else { Role::Sender }
 }
 
 fn sender_settle_mode(reader: &mut Reader<'_>) -> Result<SenderSettleMode> {

@@ -74,7 +74,7 @@ impl Error {
 }
 
 impl Transfer {
-    fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         write::composite(descriptor::TRANSFER, 11, output, |output| {
             write::uint(self.handle, output);
             write::optional(self.delivery_id, write::uint, output);

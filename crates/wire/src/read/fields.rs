@@ -70,6 +70,12 @@ impl<'a> ListReader<'a> {
         self.optional(read).map(Option::unwrap_or_default)
     }
 
+    /// The next field, a boolean that must be present.
+    #[inline(always)]
+    pub(crate) fn required_boolean(&mut self, name: &'static str) -> Result<bool> {
+        self.boolean()?.ok_or_else(|| missing(name))
+    }
+
     /// Skips all remaining fields if they are at most [`FIELDS_MAX`] and all null; most senders set few of many.
     #[inline]
     pub(crate) fn ends_with_nulls(&mut self) -> bool {
