@@ -1,6 +1,7 @@
 //! Outcomes and settlement, both directions (parts 2.6.12 and 2.7.6).
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -294,17 +295,17 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_disposition(&mut self, session: usize, disposition: &Disposition) {
+    pub(super) fn on_disposition(&mut self, session: usize, disposition: Disposition) {
         match disposition.role {
             Role::Receiver => self.on_disposition_of_ours(session, disposition),
-            Role::Sender => self.on_disposition_of_theirs(session, disposition),
+            Role::Sender => self.on_disposition_of_theirs(session, &disposition),
         }
     }
 
     /// Handles the receiver's states of deliveries we sent. Only deliveries that are unsettled are visited, because the
     /// peer chooses the range.
-    fn on_disposition_of_ours(&mut self, session: usize, disposition: &Disposition) {
-        let Disposition { first, settled, ref state, .. } = *disposition;
+    fn on_disposition_of_ours(&mut self, session: usize, disposition: Disposition) {
+        let Disposition { first, settled, state, .. } = disposition;
         let last = disposition.last.unwrap_or(first);
         if !settled && !state.as_ref().is_some_and(is_final) {
             return;
@@ -324,9 +325,11 @@ impl Connection {
             }
             !settled
         });
-        for Run { link, first, tags } in runs {
+        // The last run gets the state itself, the others a copy.
+        let states = iter::repeat_n(state, runs.len());
+        for (Run { link, first, tags }, state) in runs.into_iter().zip(states) {
             if let Some(link) = self.links.get(link).map(|link| link.id) {
-                self.emit(Event::Disposition { link, first, tags, state: state.clone(), settled });
+                self.emit(Event::Disposition { link, first, tags, state, settled });
             }
         }
         if settled {

@@ -144,18 +144,18 @@ impl Connection {
     }
 
     fn dispatch(&mut self, channel: u16, performative: Performative, payload: Bytes) -> Result<(), Fault> {
-        match (performative, self.phase) {
-            (Performative::Close(error), _) => {
+        match performative {
+            Performative::Close(error) => {
                 self.on_close(error);
                 Ok(())
             }
-            (_, Phase::Closing) => Ok(()),
-            (Performative::Open(open), _) => self.on_open(open),
-            (_, Phase::Opening) => {
+            _ if self.phase == Phase::Closing => Ok(()),
+            Performative::Open(open) => self.on_open(open),
+            _ if self.phase == Phase::Opening => {
                 Err(Fault::connection(condition::NOT_ALLOWED, "the first frame has to be open"))
             }
-            (Performative::Begin(begin), _) => self.on_begin(channel, &begin),
-            (performative, _) => self.dispatch_to_session(channel, performative, payload),
+            Performative::Begin(begin) => self.on_begin(channel, &begin),
+            performative => self.dispatch_to_session(channel, performative, payload),
         }
     }
 
@@ -191,7 +191,7 @@ impl Connection {
             Performative::Attach(attach) => self.on_attach(key, attach),
             Performative::Flow(flow) => self.on_flow(key, &flow),
             Performative::Disposition(disposition) => {
-                self.on_disposition(key, &disposition);
+                self.on_disposition(key, disposition);
                 Ok(())
             }
             Performative::Detach(detach) => {

@@ -144,9 +144,13 @@ impl<T> SerialWindow<T> {
     ) -> usize {
         let start = self.position(first);
         let length = u64::from(last.wrapping_sub(first));
+        let mut visited = 0;
         // A long range may wrap around into older positions.
-        let older = self.retain_positions(start - SERIAL_TURN, start - SERIAL_TURN + length, &mut keep);
-        let visited = older + self.retain_positions(start, start + length, &mut keep);
+        for start in [start - SERIAL_TURN, start] {
+            if start + length >= self.dense_start || !self.sparse.is_empty() {
+                visited += self.retain_positions(start, start + length, &mut keep);
+            }
+        }
         self.trim();
         visited
     }

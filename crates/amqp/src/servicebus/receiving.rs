@@ -230,7 +230,8 @@ impl ConnectionHandler {
             && joined.tokens.len() < COMPLETIONS_MAX
             && u32::try_from(joined.tokens.len()).is_ok_and(|count| joined.first.wrapping_add(count) == first)
         {
-            joined.tokens.extend(tokens);
+            // Usually one; `extend` prepares for many.
+            tokens.for_each(|token| joined.tokens.push(token));
             return;
         }
         self.submit_completions();
