@@ -130,13 +130,16 @@ fn read_one(
     if payload.is_empty() {
         return Err(InvalidMessage::Malformed("it is empty".to_owned()));
     }
+    let kept;
     let mut summary = Summary::default();
-    if summary.read_usual(payload) {
-        return new_message(payload, &summary, wanted, next_id, blocks);
-    }
-    let kept = form_to_keep(payload)?;
-    let summary = Summary::of_checked(&kept).map_err(malformed)?;
-    new_message(&kept, &summary, wanted, next_id, blocks)
+    let payload = if summary.read_usual(payload) {
+        payload
+    } else {
+        kept = form_to_keep(payload)?;
+        summary = Summary::of_checked(&kept).map_err(malformed)?;
+        &kept
+    };
+    new_message(payload, &summary, wanted, next_id, blocks)
 }
 
 /// The engine's form of a message that is checked and in canonical form.

@@ -39,6 +39,7 @@ impl FrameHeader {
     ///
     /// # Errors
     /// Sizes that contradict each other, unknown types.
+    #[inline]
     pub fn decode(bytes: [u8; 8]) -> Result<Self, DecodeError> {
         let [size_a, size_b, size_c, size_d, data_offset, frame_type, channel_a, channel_b] = bytes;
         let size = u32::from_be_bytes([size_a, size_b, size_c, size_d]);
@@ -62,19 +63,26 @@ impl FrameHeader {
 ///
 /// # Errors
 /// [`DecodeError`]; never panics.
-#[inline]
 pub fn decode_body(mut body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
+    Ok(take_performative(&mut body)?.map(|performative| (performative, body)))
+}
+
+/// Reads a frame body, which is then a transfer's payload; `None` for the empty heartbeat.
+///
+/// # Errors
+/// [`DecodeError`]; never panics.
+pub fn take_performative(body: &mut Bytes) -> Result<Option<Performative>, DecodeError> {
     if body.is_empty() {
         return Ok(None);
     }
-    let mut reader = Reader::new(&body);
+    let mut reader = Reader::new(body);
     let performative = Performative::decode(&mut reader)?;
     if !matches!(performative, Performative::Transfer(_)) {
         nothing_follows(&reader)?;
     }
     let performative_bytes = reader.position();
     body.advance(performative_bytes);
-    Ok(Some((performative, body)))
+    Ok(Some(performative))
 }
 
 /// Reads a SASL frame body.

@@ -68,6 +68,7 @@ impl Settlement {
     }
 
     /// Whether a settlement, or a new state, of `delivery_id` continues this one.
+    #[inline]
     fn is_followed_by(&self, delivery_id: u32, state: &DeliveryState, settled: bool) -> bool {
         self.last.wrapping_add(1) == delivery_id && self.settled == settled && self.state == *state
     }

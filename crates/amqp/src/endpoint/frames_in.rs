@@ -10,7 +10,7 @@ use super::link::{LinkPhase, Side};
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
 use super::{Event, LinkId, NowMs};
-use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
+use crate::wire::frame::{FrameHeader, FrameKind, take_performative};
 use crate::wire::performative::{Performative, Transfer};
 
 pub(super) const FRAME_HEADER_BYTES: usize = 8;
@@ -46,6 +46,7 @@ impl Connection {
     /// answer of the upper layer (to [`Event::Authenticate`], to an attach or a delivery behind which transfers wait)
     /// is needed first.
     #[must_use]
+    #[inline]
     pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
             && self.outbox.len() < self.outbox_bytes_max()
@@ -117,9 +118,9 @@ impl Connection {
         self.fail(error(condition::FRAMING_ERROR, reason));
     }
 
-    fn on_body(&mut self, channel: u16, body: Bytes) {
-        match decode_body(body) {
-            Ok(Some((performative, payload))) => self.on_frame(channel, performative, payload),
+    fn on_body(&mut self, channel: u16, mut body: Bytes) {
+        match take_performative(&mut body) {
+            Ok(Some(performative)) => self.on_frame(channel, performative, body),
             Ok(None) => tracing::trace!(target: "peeklock_amqp::frames", "heartbeat in"),
             Err(reason) => self.fail(error(condition::DECODE_ERROR, reason.to_string())),
         }

@@ -75,7 +75,9 @@ impl<T> SerialWindow<T> {
     pub(super) fn insert(&mut self, key: u32, value: T) -> Result<(), Duplicate> {
         let ahead = key.wrapping_sub(self.next_key());
         if ahead <= u32::MAX / 2 {
-            self.open_gap(u64::from(ahead));
+            if ahead > 0 {
+                self.open_gap(u64::from(ahead));
+            }
             self.push(value);
             return Ok(());
         }
