@@ -140,7 +140,7 @@ pub fn as_service(value: &Value) -> Result<Option<Value>, InvalidMessage> {
 /// # Errors
 /// [`InvalidMessage::Argument`] for a decimal that clients can't read; [`InvalidMessage::Malformed`].
 pub(crate) fn with_service_form(section: &bytes::Bytes) -> Result<Option<bytes::Bytes>, InvalidMessage> {
-    let malformed = |error: DecodeError| InvalidMessage::Malformed(error.reason);
+    let malformed = |error: DecodeError| InvalidMessage::Malformed(error.into_reason());
     let mut changes = false;
     for entry in Sections::map_entries(section).map_err(malformed)? {
         let entry = entry.map_err(malformed)?;

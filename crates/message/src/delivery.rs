@@ -164,10 +164,12 @@ impl Encoder {
             return Ok(());
         }
         let mut section = MapSection::delivery_annotations(&mut self.fresh);
-        for entry in Sections::map_entries(&sent)? {
-            let entry = entry?;
-            if entry.key != Some(annotation::LOCK_TOKEN) {
-                section.entry(entry);
+        if !sent.is_empty() {
+            for entry in Sections::map_entries(&sent)? {
+                let entry = entry?;
+                if entry.key != Some(annotation::LOCK_TOKEN) {
+                    section.entry(entry);
+                }
             }
         }
         if let Some(lock) = lock {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use peeklock_engine::{EntityOptions, MessageKey, NewMessage, PartitionKey, Timestamp};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::InvalidMessage;
 use crate::annotation::{self, Annotated};
@@ -50,7 +50,7 @@ impl RequiredProperties {
     }
 }
 
-/// Reads the payload of one transfer: a message, or all messages of a batch; fails as a whole.
+/// Reads the payload of one transfer: adds a message, or all messages of a batch, to `messages`; fails as a whole.
 ///
 /// `next_id` generates the id for a message without one: JS refuses to renew the lock of a message without an id, and
 /// an id assigned on acceptance is the same for every receiver. Such a message is copied into `blocks`.
@@ -64,14 +64,17 @@ pub fn read_transfer(
     wanted: RequiredProperties,
     next_id: &mut dyn FnMut() -> u128,
     blocks: &mut CopyBlocks,
-) -> Result<SmallVec<[NewMessage; 1]>, InvalidMessage> {
+    messages: &mut SmallVec<[NewMessage; 1]>,
+) -> Result<(), InvalidMessage> {
     match message_format {
-        0 => Ok(smallvec![read_one(payload, wanted, next_id, blocks)?]),
-        BATCH_MESSAGE_FORMAT => read_batch(payload, wanted, next_id, blocks),
+        0 => messages.push(read_one(payload, wanted, next_id, blocks)?),
+        BATCH_MESSAGE_FORMAT => *messages = read_batch(payload, wanted, next_id, blocks)?,
         other => {
-            Err(InvalidMessage::NotImplemented(format!("The message format {other:#x} is not supported.")))
+            let why = format!("The message format {other:#x} is not supported.");
+            return Err(InvalidMessage::NotImplemented(why));
         }
     }
+    Ok(())
 }
 
 fn read_batch(
@@ -127,13 +130,16 @@ fn read_one(
     if payload.is_empty() {
         return Err(InvalidMessage::Malformed("it is empty".to_owned()));
     }
+    let kept;
     let mut summary = Summary::default();
-    if summary.read_usual(payload) {
-        return new_message(payload, &summary, wanted, next_id, blocks);
-    }
-    let kept = form_to_keep(payload)?;
-    let summary = Summary::of_checked(&kept).map_err(malformed)?;
-    new_message(&kept, &summary, wanted, next_id, blocks)
+    let payload = if summary.read_usual(payload) {
+        payload
+    } else {
+        kept = form_to_keep(payload)?;
+        summary = Summary::of_checked(&kept).map_err(malformed)?;
+        &kept
+    };
+    new_message(payload, &summary, wanted, next_id, blocks)
 }
 
 /// The engine's form of a message that is checked and in canonical form.
@@ -147,13 +153,9 @@ fn new_message(
     let Summary { header, properties, places } = summary;
     check_ids(properties)?;
     check_property_sizes(payload, places)?;
-    let annotated = match places.message_annotations.clone() {
-        none if none.is_empty() => Annotated::default(),
-        annotations => Annotated::read(&payload.slice(annotations)).map_err(malformed)?,
-    };
-    check_partition_key(&annotated, properties)?;
-    let scheduled_enqueue_time = scheduled_enqueue_time(&annotated)?;
-    let (message_key, partition_key) = keys(properties, &annotated, wanted);
+    let annotated = annotated(payload, places, properties)?;
+    let scheduled_enqueue_time = annotated.as_ref().map_or(Ok(None), scheduled_enqueue_time)?;
+    let (message_key, partition_key) = keys(properties, annotated.as_ref(), wanted);
     let digits;
     let (content, properties) = if properties.message_id == IdView::Absent {
         digits = hexadecimal(next_id());
@@ -165,6 +167,7 @@ fn new_message(
     };
     let rule_properties = if wanted.rule_properties {
         let application_properties = payload.slice(places.application_properties.clone());
+        let annotated = annotated.unwrap_or_default();
         let read = rule_properties::read(header, &properties, annotated, &application_properties);
         Some(Arc::new(read.map_err(malformed)?))
     } else {
@@ -184,15 +187,30 @@ fn new_message(
     })
 }
 
+/// The message annotations that the broker uses, if there are any.
+fn annotated(
+    payload: &Bytes,
+    places: &Places,
+    properties: &PropertiesView<'_>,
+) -> Result<Option<Annotated>, InvalidMessage> {
+    if places.message_annotations.is_empty() {
+        return Ok(None);
+    }
+    let section = payload.slice(places.message_annotations.clone());
+    let annotated = Annotated::read(&section).map_err(malformed)?;
+    check_partition_key(&annotated, properties)?;
+    Ok(Some(annotated))
+}
+
 /// The keys for duplicate detection and for the partition. An id generated here is unique.
 fn keys(
     properties: &PropertiesView<'_>,
-    annotated: &Annotated,
+    annotated: Option<&Annotated>,
     wanted: RequiredProperties,
 ) -> (Option<MessageKey>, Option<PartitionKey>) {
     let id = if wanted.key { rule_properties::text_of(properties.message_id) } else { None };
     if wanted.partition_key {
-        let partition_key = annotated.partition_key.as_deref();
+        let partition_key = annotated.and_then(|annotated| annotated.partition_key.as_deref());
         PartitionKey::of_message(properties.group_id, partition_key, id.as_deref())
     } else {
         (id.map(|id| MessageKey::of(&id)), None)
@@ -210,7 +228,7 @@ fn hexadecimal(number: u128) -> [u8; 32] {
 }
 
 fn malformed(error: DecodeError) -> InvalidMessage {
-    InvalidMessage::Malformed(error.reason)
+    InvalidMessage::Malformed(error.into_reason())
 }
 
 /// The message in canonical form, with decimals that clients can read; it is copied only if it changes.

@@ -43,32 +43,35 @@ pub(super) mod format {
     pub(crate) const ARRAY_8: u8 = 0xe0;
     pub(crate) const ARRAY_32: u8 = 0xf0;
 
+    /// The width of what follows a constructor.
+    pub(crate) enum Width {
+        /// This many bytes.
+        Fixed(usize),
+        /// As many bytes as the next byte says.
+        Size8,
+        /// As many bytes as the next four bytes say.
+        Size32,
+    }
+
+    /// The width after this constructor; `None` after that of a descriptor and where none exists.
+    #[inline(always)]
+    pub(crate) const fn width(code: u8) -> Option<Width> {
+        Some(match code {
+            NULL..=LIST_0 => Width::Fixed(0),
+            UBYTE..=BOOLEAN => Width::Fixed(1),
+            USHORT | SHORT => Width::Fixed(2),
+            UINT..=DECIMAL_32 => Width::Fixed(4),
+            ULONG..=DECIMAL_64 => Width::Fixed(8),
+            DECIMAL_128 | UUID => Width::Fixed(16),
+            BINARY_8 | STRING_8 | SYMBOL_8 | LIST_8 | MAP_8 | ARRAY_8 => Width::Size8,
+            BINARY_32 | STRING_32 | SYMBOL_32 | LIST_32 | MAP_32 | ARRAY_32 => Width::Size32,
+            _ => return None,
+        })
+    }
+
     /// Whether the constructor exists at all.
     pub(crate) const fn is_known(code: u8) -> bool {
-        matches!(
-            code,
-            DESCRIBED
-                | NULL..=LIST_0
-                | UBYTE..=BOOLEAN
-                | USHORT
-                | SHORT
-                | UINT..=DECIMAL_32
-                | ULONG..=DECIMAL_64
-                | DECIMAL_128
-                | UUID
-                | BINARY_8
-                | STRING_8
-                | SYMBOL_8
-                | BINARY_32
-                | STRING_32
-                | SYMBOL_32
-                | LIST_8
-                | MAP_8
-                | LIST_32
-                | MAP_32
-                | ARRAY_8
-                | ARRAY_32
-        )
+        code == DESCRIBED || width(code).is_some()
     }
 }
 

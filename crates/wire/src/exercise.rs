@@ -151,7 +151,7 @@ pub fn value(input: &[u8]) {
     let Ok(decoded) = decoded else { return assert!(check.is_err(), "checked, but {decoded:?}") };
     match check {
         Ok(()) => assert_eq!(checked.remaining(), rest.len()),
-        Err(error) => assert!(error.reason.contains(" key"), "{error} in {decoded:?}"),
+        Err(error) => assert!(error.reason().contains(" key"), "{error} in {decoded:?}"),
     }
     let written = decoded.to_bytes();
     let again = Value::decode(&mut written.clone()).expect("our own encoding");

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::performative::{Performative, SaslFrame};
+use super::performative::{Performative, SaslFrame, Transfer};
 use super::read::Reader;
 use super::{DecodeError, write};
 
@@ -39,6 +39,7 @@ impl FrameHeader {
     ///
     /// # Errors
     /// Sizes that contradict each other, unknown types.
+    #[inline]
     pub fn decode(bytes: [u8; 8]) -> Result<Self, DecodeError> {
         let [size_a, size_b, size_c, size_d, data_offset, frame_type, channel_a, channel_b] = bytes;
         let size = u32::from_be_bytes([size_a, size_b, size_c, size_d]);
@@ -63,17 +64,25 @@ impl FrameHeader {
 /// # Errors
 /// [`DecodeError`]; never panics.
 pub fn decode_body(mut body: Bytes) -> Result<Option<(Performative, Bytes)>, DecodeError> {
+    Ok(take_performative(&mut body)?.map(|performative| (performative, body)))
+}
+
+/// Reads a frame body, which is then a transfer's payload; `None` for the empty heartbeat.
+///
+/// # Errors
+/// [`DecodeError`]; never panics.
+pub fn take_performative(body: &mut Bytes) -> Result<Option<Performative>, DecodeError> {
     if body.is_empty() {
         return Ok(None);
     }
-    let mut reader = Reader::new(&body);
+    let mut reader = Reader::new(body);
     let performative = Performative::decode(&mut reader)?;
     if !matches!(performative, Performative::Transfer(_)) {
         nothing_follows(&reader)?;
     }
     let performative_bytes = reader.position();
     body.advance(performative_bytes);
-    Ok(Some((performative, body)))
+    Ok(Some(performative))
 }
 
 /// Reads a SASL frame body.
@@ -97,6 +106,11 @@ fn nothing_follows(reader: &Reader<'_>) -> Result<(), DecodeError> {
 /// Appends a frame header and performative for a payload of `payload_bytes` that the caller appends next.
 pub fn encode_frame(channel: u16, performative: &Performative, payload_bytes: usize, output: &mut BytesMut) {
     encode(TYPE_AMQP, channel, payload_bytes, output, |output| performative.encode(output));
+}
+
+/// [`encode_frame`] for a transfer.
+pub fn encode_transfer(channel: u16, transfer: &Transfer, payload_bytes: usize, output: &mut BytesMut) {
+    encode(TYPE_AMQP, channel, payload_bytes, output, |output| transfer.encode(output));
 }
 
 /// Appends the body of a frame without payload; [`decode_body`] reads it.

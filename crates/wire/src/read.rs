@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::DecodeError;
 use super::budget::Budget;
-use super::code::{descriptor, format};
+use super::code::descriptor;
+use super::code::format::{self, Width};
 
 mod fields;
 
@@ -103,6 +104,7 @@ impl<'a> Reader<'a> {
         self.byte().map(usize::from)
     }
 
+    #[inline]
     pub(super) fn size_32(&mut self) -> Result<usize> {
         let size = u32::from_be_bytes(self.fixed()?);
         usize::try_from(size).map_err(|_| truncated())
@@ -150,21 +152,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the contents after a constructor other than a descriptor's.
+    #[inline(always)]
     pub(super) fn skip_contents(&mut self, code: u8) -> Result<()> {
-        if !format::is_known(code) {
-            return Err(unexpected("a value", code));
-        }
-        match code >> 4 {
-            0x4 => {}
-            0x5 => drop(self.take(1)?),
-            0x6 => drop(self.take(2)?),
-            0x7 => drop(self.take(4)?),
-            0x8 => drop(self.take(8)?),
-            0x9 => drop(self.take(16)?),
-            0xa..=0xf => drop(self.sized(code)?),
-            _ => return Err(unexpected("a value", code)),
-        }
-        Ok(())
+        let bytes = match format::width(code) {
+            Some(Width::Fixed(bytes)) => bytes,
+            Some(Width::Size8) => self.size_8()?,
+            Some(Width::Size32) => self.size_32()?,
+            None => return Err(unexpected("a value", code)),
+        };
+        self.take(bytes).map(drop)
     }
 
     /// Reads `0x00 descriptor`, numeric of any width or symbolic; `None` for an unknown descriptor.
@@ -178,6 +174,14 @@ impl<'a> Reader<'a> {
             }
             _ => self.any_descriptor(),
         }
+    }
+
+    /// Reads these bytes if they come next; returns whether they did.
+    #[inline(always)]
+    pub(super) fn take_if_next(&mut self, bytes: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(bytes);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
     }
 
     fn any_descriptor(&mut self) -> Result<Option<u8>> {

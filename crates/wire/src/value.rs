@@ -54,18 +54,34 @@ pub struct Described {
     pub value: Value,
 }
 
-/// Bytes that are not valid AMQP, or exceed a limit.
+/// Bytes that are not valid AMQP, or exceed a limit. One word, so that results of readers fit into registers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("malformed AMQP data: {reason}")]
+#[error("malformed AMQP data: {}", .why.reason)]
 pub struct DecodeError {
-    /// What was expected and what was found.
-    pub reason: String,
+    why: Box<Why>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Why {
+    reason: String,
 }
 
 impl DecodeError {
     #[cold]
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
+        Self { why: Box::new(Why { reason: reason.into() }) }
+    }
+
+    /// What was expected and what was found.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.why.reason
+    }
+
+    /// What was expected and what was found.
+    #[must_use]
+    pub fn into_reason(self) -> String {
+        self.why.reason
     }
 }
 

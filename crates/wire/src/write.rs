@@ -10,7 +10,11 @@ pub(super) fn null(output: &mut BytesMut) {
 }
 
 pub(super) fn boolean(truth: bool, output: &mut BytesMut) {
-    output.put_u8(if truth { format::TRUE } else { format::FALSE });
+    output.put_u8(boolean_code(truth));
+}
+
+pub(super) const fn boolean_code(truth: bool) -> u8 {
+    if truth { format::TRUE } else { format::FALSE }
 }
 
 pub(super) fn ubyte(number: u8, output: &mut BytesMut) {
@@ -22,6 +26,7 @@ pub(super) fn ushort(number: u16, output: &mut BytesMut) {
     output.put_slice(&[format::USHORT, a, b]);
 }
 
+#[inline]
 pub(super) fn uint(number: u32, output: &mut BytesMut) {
     match number.to_be_bytes() {
         [0, 0, 0, 0] => output.put_u8(format::UINT_0),
@@ -34,7 +39,7 @@ pub(super) fn ulong(number: u64, output: &mut BytesMut) {
     match u8::try_from(number) {
         Ok(0) => output.put_u8(format::ULONG_0),
         Ok(small) => output.put_slice(&[format::SMALL_ULONG, small]),
-        Err(_) => wide(format::ULONG, number.to_be_bytes(), output),
+        Err(_) => eight(format::ULONG, number.to_be_bytes(), output),
     }
 }
 
@@ -45,15 +50,17 @@ pub(super) fn int(number: i32, output: &mut BytesMut) {
     }
 }
 
+#[inline]
 pub(super) fn long(number: i64, output: &mut BytesMut) {
     match i8::try_from(number) {
         Ok(small) => small_signed(format::SMALL_LONG, small, output),
-        Err(_) => wide(format::LONG, number.to_be_bytes(), output),
+        Err(_) => eight(format::LONG, number.to_be_bytes(), output),
     }
 }
 
+#[inline]
 pub(super) fn timestamp(timestamp_ms: i64, output: &mut BytesMut) {
-    wide(format::TIMESTAMP, timestamp_ms.to_be_bytes(), output);
+    eight(format::TIMESTAMP, timestamp_ms.to_be_bytes(), output);
 }
 
 fn small_signed(code: u8, number: i8, output: &mut BytesMut) {
@@ -61,12 +68,20 @@ fn small_signed(code: u8, number: i8, output: &mut BytesMut) {
     output.put_slice(&[code, octet]);
 }
 
+/// A constructor and eight bytes of contents, in one step: times and numbers are in every delivery.
+#[inline]
+fn eight(code: u8, [a, b, c, d, e, f, g, h]: [u8; 8], output: &mut BytesMut) {
+    output.put_slice(&[code, a, b, c, d, e, f, g, h]);
+}
+
 /// A constructor and its contents.
+#[inline]
 pub(super) fn wide<const N: usize>(code: u8, contents: [u8; N], output: &mut BytesMut) {
     output.put_u8(code);
     output.put_slice(&contents);
 }
 
+#[inline]
 pub(super) fn binary(contents: &[u8], output: &mut BytesMut) {
     variable(format::BINARY_8, format::BINARY_32, contents, output);
 }
@@ -109,8 +124,9 @@ pub(super) fn described(descriptor: u8, output: &mut BytesMut) {
 /// A described list of `count` fields, which `write` writes.
 #[inline]
 pub(super) fn composite(descriptor: u8, count: u8, output: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
-    described(descriptor, output);
-    compound(format::LIST_8, format::LIST_32, count.into(), output, write);
+    let start = open_described(descriptor, output);
+    write(output);
+    close_compound(format::LIST_8, format::LIST_32, start, count.into(), output);
 }
 
 /// A list, map or array whose size is known only after its contents are written.
@@ -125,6 +141,13 @@ pub(super) fn compound(
     let start = open_compound(output);
     write(output);
     close_compound(small, large, start, count, output);
+}
+
+/// A standard descriptor, and space for the head of a compound; its contents follow.
+#[inline]
+pub(super) fn open_described(descriptor: u8, output: &mut BytesMut) -> usize {
+    output.put_slice(&[format::DESCRIBED, format::SMALL_ULONG, descriptor, 0, 0, 0]);
+    output.len() - SMALL_HEAD_BYTES
 }
 
 /// Reserves space for the head of a compound; its contents follow.
@@ -232,13 +255,12 @@ pub(super) fn described_map(
     output: &mut BytesMut,
     write_key: impl Fn(&Value, &mut BytesMut),
 ) {
-    described(descriptor, output);
-    compound(format::MAP_8, format::MAP_32, entries.len() * 2, output, |output| {
-        for (key, value) in entries {
-            write_key(key, output);
-            value.encode(output);
-        }
-    });
+    let start = open_described(descriptor, output);
+    for (key, value) in entries {
+        write_key(key, output);
+        value.encode(output);
+    }
+    close_compound(format::MAP_8, format::MAP_32, start, entries.len() * 2, output);
 }
 
 /// An outcome or another list without fields.

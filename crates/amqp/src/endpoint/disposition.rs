@@ -1,6 +1,7 @@
 //! Outcomes and settlement, both directions (parts 2.6.12 and 2.7.6).
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -45,12 +46,32 @@ impl IncomingSlot {
     }
 }
 
-/// A settlement that has not been written yet.
+/// Settlements of consecutive deliveries, or the new state of one, that have not been written yet.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    delivery_id: u32,
+    first: u32,
+    last: u32,
     state: DeliveryState,
     settled: bool,
+}
+
+impl Settlement {
+    /// Adds a settlement, or a new state, of one delivery to others.
+    fn add(list: &mut Vec<Self>, delivery_id: u32, state: &DeliveryState, settled: bool) {
+        match list.last_mut() {
+            // New states stay single: a settlement that follows must not come before one of them.
+            Some(last) if settled && last.is_followed_by(delivery_id, state, settled) => {
+                last.last = delivery_id;
+            }
+            _ => list.push(Self { first: delivery_id, last: delivery_id, state: state.clone(), settled }),
+        }
+    }
+
+    /// Whether a settlement, or a new state, of `delivery_id` continues this one.
+    #[inline]
+    fn is_followed_by(&self, delivery_id: u32, state: &DeliveryState, settled: bool) -> bool {
+        self.last.wrapping_add(1) == delivery_id && self.settled == settled && self.state == *state
+    }
 }
 
 /// Received deliveries that wait for the upper layer.
@@ -147,9 +168,9 @@ impl Connection {
             return;
         };
         let Some(session) = self.links.get(key).map(|link| link.session) else { return };
-        let Some(slot) = self.take_incoming(session, id) else { return };
+        let Some(slot) = self.take_incoming(session, key, id) else { return };
         if !slot.settled_by_peer {
-            self.add_settlement(session, Role::Receiver, id.delivery_id, state, true);
+            self.add_settlement(session, Role::Receiver, id.delivery_id, &state, true);
         }
     }
 
@@ -162,22 +183,30 @@ impl Connection {
         let slot = slots.and_then(|slots| slots.get_mut(id.delivery_id));
         if let Some(slot) = slot.filter(|slot| slot.link == id.link) {
             slot.outcome_announced = true;
-            self.add_settlement(session, Role::Receiver, id.delivery_id, state, false);
+            self.add_settlement(session, Role::Receiver, id.delivery_id, &state, false);
         }
     }
 
     /// Settles a delivery we sent with its final state.
     pub fn settle_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
-        let Some(key) = self.links.key(id.link) else { return };
+        self.settle_consecutive(id, 1, &state);
+    }
+
+    /// Settles `count` consecutive deliveries we sent with the same final state.
+    pub fn settle_consecutive(&mut self, first: OutgoingId, count: usize, state: &DeliveryState) {
+        let Some(key) = self.links.key(first.link) else { return };
         let Some(link) = self.links.get_mut(key) else { return };
         let session_key = link.session;
-        let Some(delivery) = link.as_out().and_then(|side| side.unsettled.remove(id.delivery_id)) else {
-            return;
-        };
-        if let Some(session) = self.sessions.get_mut(session_key) {
-            session.outgoing.remove(delivery.wire_id);
+        let (Some(side), Some(session)) = (link.as_out(), self.sessions.get_mut(session_key)) else { return };
+        let mut delivery_id = first.delivery_id;
+        for _ in 0..count {
+            if let Some(delivery) = side.unsettled.remove(delivery_id) {
+                session.outgoing.remove(delivery.wire_id);
+                Settlement::add(&mut session.settled_outgoing, delivery.wire_id, state, true);
+            }
+            delivery_id = delivery_id.wrapping_add(1);
         }
-        self.add_settlement(session_key, Role::Sender, delivery.wire_id, state, true);
+        self.settlements_added(session_key);
         self.schedule_session(session_key);
     }
 
@@ -191,22 +220,20 @@ impl Connection {
         if let Some(delivery) = delivery {
             delivery.outcome_reported = false;
             let wire_id = delivery.wire_id;
-            self.add_settlement(session, Role::Sender, wire_id, state, false);
+            self.add_settlement(session, Role::Sender, wire_id, &state, false);
         }
     }
 
     /// Removes a received delivery from the session and grants its credit again.
-    fn take_incoming(&mut self, session: usize, id: IncomingId) -> Option<IncomingSlot> {
+    fn take_incoming(&mut self, session: usize, link: usize, id: IncomingId) -> Option<IncomingSlot> {
         let slots = &mut self.sessions.get_mut(session)?.incoming;
-        slots.get_mut(id.delivery_id).filter(|slot| slot.link == id.link)?;
-        let slot = slots.remove(id.delivery_id)?;
+        let slot = slots.remove_if(id.delivery_id, |slot| slot.link == id.link)?;
         self.backlog.remove(slot.bytes);
-        let key = self.links.key(id.link)?;
-        let side = self.links.get_mut(key)?.as_in()?;
+        let side = self.links.get_mut(link)?.as_in()?;
         side.unsettled -= 1;
         side.unsettled_bytes -= slot.bytes;
         if side.top_up() {
-            self.owe_flow(session, Some(key));
+            self.owe_flow(session, Some(link));
         }
         Some(slot)
     }
@@ -216,7 +243,7 @@ impl Connection {
         session: usize,
         role: Role,
         delivery_id: u32,
-        state: DeliveryState,
+        state: &DeliveryState,
         settled: bool,
     ) {
         let Some(session_state) = self.sessions.get_mut(session) else { return };
@@ -224,8 +251,14 @@ impl Connection {
             Role::Sender => &mut session_state.settled_outgoing,
             Role::Receiver => &mut session_state.settled_incoming,
         };
-        list.push(Settlement { delivery_id, state, settled });
-        if list.len() >= SETTLEMENTS_MAX {
+        Settlement::add(list, delivery_id, state, settled);
+        self.settlements_added(session);
+    }
+
+    /// Has the settlements of a session written: at the end of the turn, or now if there are many.
+    fn settlements_added(&mut self, session: usize) {
+        let Some(state) = self.sessions.get(session) else { return };
+        if state.settled_outgoing.len().max(state.settled_incoming.len()) >= SETTLEMENTS_MAX {
             self.flush_session_settlements(session);
         } else {
             self.mark_dirty(session);
@@ -255,8 +288,7 @@ impl Connection {
         for (role, list) in
             [(Role::Receiver, &mut session.settled_incoming), (Role::Sender, &mut session.settled_outgoing)]
         {
-            join(list, |first, last, settlement| {
-                let Settlement { state, settled, .. } = settlement;
+            join(list, |Settlement { first, last, state, settled }| {
                 let (state, last) = (Some(state), Some(last));
                 let disposition = Disposition { role, first, last, settled, state, batchable: false };
                 outbox.frame(channel, &Performative::Disposition(disposition));
@@ -264,17 +296,17 @@ impl Connection {
         }
     }
 
-    pub(super) fn on_disposition(&mut self, session: usize, disposition: &Disposition) {
+    pub(super) fn on_disposition(&mut self, session: usize, disposition: Disposition) {
         match disposition.role {
             Role::Receiver => self.on_disposition_of_ours(session, disposition),
-            Role::Sender => self.on_disposition_of_theirs(session, disposition),
+            Role::Sender => self.on_disposition_of_theirs(session, &disposition),
         }
     }
 
     /// Handles the receiver's states of deliveries we sent. Only deliveries that are unsettled are visited, because the
     /// peer chooses the range.
-    fn on_disposition_of_ours(&mut self, session: usize, disposition: &Disposition) {
-        let Disposition { first, settled, ref state, .. } = *disposition;
+    fn on_disposition_of_ours(&mut self, session: usize, disposition: Disposition) {
+        let Disposition { first, settled, state, .. } = disposition;
         let last = disposition.last.unwrap_or(first);
         if !settled && !state.as_ref().is_some_and(is_final) {
             return;
@@ -294,9 +326,11 @@ impl Connection {
             }
             !settled
         });
-        for Run { link, first, tags } in runs {
+        // The last run gets the state itself, the others a copy.
+        let states = iter::repeat_n(state, runs.len());
+        for (Run { link, first, tags }, state) in runs.into_iter().zip(states) {
             if let Some(link) = self.links.get(link).map(|link| link.id) {
-                self.emit(Event::Disposition { link, first, tags, state: state.clone(), settled });
+                self.emit(Event::Disposition { link, first, tags, state, settled });
             }
         }
         if settled {
@@ -320,7 +354,9 @@ impl Connection {
         for id in answered {
             let state = state.clone();
             if settled {
-                self.take_incoming(session, id);
+                if let Some(key) = self.links.key(id.link) {
+                    self.take_incoming(session, key, id);
+                }
                 self.emit(Event::Settled { id, state });
             } else if let Some(state) = state {
                 self.emit(Event::Updated { id, state });
@@ -350,33 +386,20 @@ fn extend_runs(runs: &mut SmallVec<[Run; 1]>, slot: &OutgoingSlot, tag: Delivery
     }
 }
 
-/// Passes ranges of neighbours with equal state to `write`. Answers may come in any order: they are sorted first,
-/// relative to one of them, which orders serial numbers as long as they span less than half the number space.
-fn join(list: &mut Vec<Settlement>, mut write: impl FnMut(u32, u32, Settlement)) {
-    let Some(origin) = list.first().map(|settlement| settlement.delivery_id.wrapping_sub(u32::MAX / 2))
-    else {
+/// Passes the settlements to `write`, those of neighbours with equal state as one. Answers may come in any order: they
+/// are sorted first, relative to one of them, which orders serial numbers as long as they span less than half the number
+/// space. A delivery's new states come before its settlement.
+fn join(list: &mut Vec<Settlement>, mut write: impl FnMut(Settlement)) {
+    let Some(origin) = list.first().map(|settlement| settlement.first.wrapping_sub(u32::MAX / 2)) else {
         return;
     };
-    list.sort_by_key(|settlement| settlement.delivery_id.wrapping_sub(origin));
-    let mut run: Option<(u32, Settlement)> = None;
+    list.sort_by_key(|settlement| (settlement.settled, settlement.first.wrapping_sub(origin)));
+    let mut run: Option<Settlement> = None;
     for next in list.drain(..) {
-        let first = next.delivery_id;
-        run = match run.take() {
-            Some((start, last))
-                if last.delivery_id.wrapping_add(1) == first
-                    && last.settled == next.settled
-                    && last.state == next.state =>
-            {
-                Some((start, next))
-            }
-            Some((start, last)) => {
-                write(start, last.delivery_id, last);
-                Some((first, next))
-            }
-            None => Some((first, next)),
-        };
+        match &mut run {
+            Some(run) if run.is_followed_by(next.first, &next.state, next.settled) => run.last = next.last,
+            run => run.replace(next).into_iter().for_each(&mut write),
+        }
     }
-    if let Some((start, last)) = run {
-        write(start, last.delivery_id, last);
-    }
+    run.into_iter().for_each(write);
 }

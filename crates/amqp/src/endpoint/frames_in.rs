@@ -10,8 +10,8 @@ use super::link::{LinkPhase, Side};
 use super::sasl::SaslPhase;
 use super::session::SessionPhase;
 use super::{Event, LinkId, NowMs};
-use crate::wire::frame::{FrameHeader, FrameKind, decode_body};
-use crate::wire::performative::Performative;
+use crate::wire::frame::{FrameHeader, FrameKind, take_performative};
+use crate::wire::performative::{Performative, Transfer};
 
 pub(super) const FRAME_HEADER_BYTES: usize = 8;
 
@@ -46,21 +46,21 @@ impl Connection {
     /// answer of the upper layer (to [`Event::Authenticate`], to an attach or a delivery behind which transfers wait)
     /// is needed first.
     #[must_use]
+    #[inline]
     pub fn accepts_input(&self) -> bool {
         self.events.len() < EVENTS_MAX
             && self.outbox.len() < self.outbox_bytes_max()
             && !matches!(self.phase, Phase::Closed | Phase::Sasl(SaslPhase::Deciding))
-            && self.held.as_ref().is_none_or(|(channel, held, _)| {
-                !self.channels_in.get(channel).is_some_and(|&key| self.has_to_wait(key, held))
-            })
+            && !self
+                .held_transfer()
+                .is_some_and(|(session, link, held)| self.has_to_wait(session, link, held))
     }
 
     /// The link of the transfer that waits, with all input behind it, until the upper layer accepts or refuses the link.
     #[must_use]
     pub fn link_of_waiting_transfer(&self) -> Option<LinkId> {
-        let (channel, Performative::Transfer(transfer), _) = self.held.as_ref()? else { return None };
-        let session = self.sessions.get(*self.channels_in.get(channel)?)?;
-        let link = self.links.get(*session.handles_in.get(&transfer.handle)?)?;
+        let (_, link, _) = self.held_transfer()?;
+        let link = self.links.get(link)?;
         (link.phase == LinkPhase::Requested).then_some(link.id)
     }
 
@@ -118,9 +118,9 @@ impl Connection {
         self.fail(error(condition::FRAMING_ERROR, reason));
     }
 
-    fn on_body(&mut self, channel: u16, body: Bytes) {
-        match decode_body(body) {
-            Ok(Some((performative, payload))) => self.on_frame(channel, performative, payload),
+    fn on_body(&mut self, channel: u16, mut body: Bytes) {
+        match take_performative(&mut body) {
+            Ok(Some(performative)) => self.on_frame(channel, performative, body),
             Ok(None) => tracing::trace!(target: "peeklock_amqp::frames", "heartbeat in"),
             Err(reason) => self.fail(error(condition::DECODE_ERROR, reason.to_string())),
         }
@@ -145,18 +145,18 @@ impl Connection {
     }
 
     fn dispatch(&mut self, channel: u16, performative: Performative, payload: Bytes) -> Result<(), Fault> {
-        match (performative, self.phase) {
-            (Performative::Close(error), _) => {
+        match performative {
+            Performative::Close(error) => {
                 self.on_close(error);
                 Ok(())
             }
-            (_, Phase::Closing) => Ok(()),
-            (Performative::Open(open), _) => self.on_open(open),
-            (_, Phase::Opening) => {
+            _ if self.phase == Phase::Closing => Ok(()),
+            Performative::Open(open) => self.on_open(open),
+            _ if self.phase == Phase::Opening => {
                 Err(Fault::connection(condition::NOT_ALLOWED, "the first frame has to be open"))
             }
-            (Performative::Begin(begin), _) => self.on_begin(channel, &begin),
-            (performative, _) => self.dispatch_to_session(channel, performative, payload),
+            Performative::Begin(begin) => self.on_begin(channel, &begin),
+            performative => self.dispatch_to_session(channel, performative, payload),
         }
     }
 
@@ -180,16 +180,19 @@ impl Connection {
             }
             return Ok(());
         }
-        if self.has_to_wait(key, &frame) {
-            self.held = Some((channel, frame, payload));
-            return Ok(());
-        }
         match frame {
+            Performative::Transfer(transfer) => {
+                let link = self.link_at(key, transfer.handle)?;
+                if self.has_to_wait(key, link, &transfer) {
+                    self.held = Some((channel, Performative::Transfer(transfer), payload));
+                    return Ok(());
+                }
+                self.on_transfer(key, link, transfer, payload)
+            }
             Performative::Attach(attach) => self.on_attach(key, attach),
             Performative::Flow(flow) => self.on_flow(key, &flow),
-            Performative::Transfer(transfer) => self.on_transfer(key, transfer, payload),
             Performative::Disposition(disposition) => {
-                self.on_disposition(key, &disposition);
+                self.on_disposition(key, disposition);
                 Ok(())
             }
             Performative::Detach(detach) => {
@@ -204,25 +207,28 @@ impl Connection {
         }
     }
 
-    /// Whether a frame is a transfer that the upper layer is not ready for: on a link that it has not accepted or
-    /// refused yet, or with the delivery-id of a delivery that it has not settled yet. Python's threads share a link
-    /// without a lock and give several requests the same delivery-id.
-    fn has_to_wait(&self, session: usize, frame: &Performative) -> bool {
-        let Performative::Transfer(transfer) = frame else { return false };
-        let Some(session) = self.sessions.get(session) else { return false };
-        let link = session.handles_in.get(&transfer.handle).and_then(|&key| self.links.get(key));
-        link.is_some_and(|link| match (link.phase, &link.side) {
+    /// Whether the upper layer is not ready for a transfer: on a link that it has not accepted or refused yet, or with
+    /// the delivery-id of a delivery that it has not settled yet. Python's threads share a link without a lock and give
+    /// several requests the same delivery-id.
+    fn has_to_wait(&self, session: usize, link: usize, transfer: &Transfer) -> bool {
+        let Some(link) = self.links.get(link) else { return false };
+        match (link.phase, &link.side) {
             (LinkPhase::Requested, _) => true,
-            (LinkPhase::Attached, Side::In(side)) => {
-                !transfer.resume
-                    && !side.is_within_delivery()
-                    && transfer
-                        .delivery_id
-                        .and_then(|id| session.incoming.get(id))
-                        .is_some_and(IncomingSlot::awaits_settlement)
+            (LinkPhase::Attached, Side::In(side)) if !transfer.resume && !side.is_within_delivery() => {
+                let incoming = self.sessions.get(session).map(|session| &session.incoming);
+                let slot = incoming.zip(transfer.delivery_id).and_then(|(slots, id)| slots.get(id));
+                slot.is_some_and(IncomingSlot::awaits_settlement)
             }
             _ => false,
-        })
+        }
+    }
+
+    /// The transfer that is held, with the keys of its session and link.
+    fn held_transfer(&self) -> Option<(usize, usize, &Transfer)> {
+        let (channel, Performative::Transfer(transfer), _) = self.held.as_ref()? else { return None };
+        let session = *self.channels_in.get(channel)?;
+        let link = *self.sessions.get(session)?.handles_in.get(&transfer.handle)?;
+        Some((session, link, transfer))
     }
 
     /// Queues an event.

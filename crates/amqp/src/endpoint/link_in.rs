@@ -145,6 +145,7 @@ impl Connection {
     pub(super) fn on_transfer(
         &mut self,
         session: usize,
+        key: usize,
         transfer: Transfer,
         payload: Bytes,
     ) -> Result<(), Fault> {
@@ -153,7 +154,6 @@ impl Connection {
         if state.flow_due {
             self.mark_dirty(session);
         }
-        let key = self.link_at(session, transfer.handle)?;
         let Some(link) = self.links.get_mut(key) else { return Ok(()) };
         if link.phase == LinkPhase::Detaching {
             return Ok(());
@@ -279,7 +279,7 @@ impl Connection {
         if partial.is_settled() {
             return Err(Fault::Link(key, error));
         }
-        self.add_settlement(session, Role::Receiver, partial.delivery_id, state, true);
+        self.add_settlement(session, Role::Receiver, partial.delivery_id, &state, true);
         self.top_up_credit(key, session)
     }
 
@@ -311,9 +311,13 @@ impl Connection {
             side.unsettled_bytes += payload.len();
             self.backlog.add(payload.len());
         }
+        let is_flow_due = side.top_up();
         let id = IncomingId { link: id, delivery_id };
         self.emit(Event::Message { id, tag, settled, message_format, state, payload });
-        self.top_up_credit(key, session)
+        if is_flow_due {
+            self.owe_flow(session, Some(key));
+        }
+        Ok(())
     }
 
     /// Grants credit again when enough has been used.

@@ -234,7 +234,9 @@ impl Connection {
         self.pending_bytes += bytes;
         let delivery_id = side.next_id;
         side.next_id = side.next_id.wrapping_add(1);
-        self.schedule_link(key);
+        if !side.scheduled {
+            self.schedule_link(key);
+        }
         Some(OutgoingId { link, delivery_id })
     }
 

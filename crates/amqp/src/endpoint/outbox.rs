@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::frame::{encode_frame, encode_heartbeat, encode_sasl};
-use crate::wire::performative::{DeliveryState, Error, Performative, SaslFrame};
+use crate::wire::frame::{encode_frame, encode_heartbeat, encode_sasl, encode_transfer};
+use crate::wire::performative::{DeliveryState, Error, Performative, SaslFrame, Transfer};
 
 /// Encoded bytes in the order in which they are sent.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Outbox {
             if let Some(error) = error_of(&mut shortened) {
                 shorten(error, excess_bytes);
             }
-            self.frame_head(channel, &shortened, 0);
+            self.frame_head(channel, &shortened);
         }
     }
 
@@ -52,7 +52,7 @@ impl Outbox {
         performative: &Performative,
     ) -> Result<(), usize> {
         let before = self.frames.len();
-        self.frame_head(channel, performative, 0);
+        self.frame_head(channel, performative);
         let bytes = self.frames.len() - before;
         match self.frame_bytes_max {
             Some(bytes_max) if bytes > bytes_max => {
@@ -63,10 +63,15 @@ impl Outbox {
         }
     }
 
-    /// A frame whose payload follows through [`Self::payload`].
-    pub(super) fn frame_head(&mut self, channel: u16, performative: &Performative, payload_bytes: usize) {
-        tracing::trace!(target: "peeklock_amqp::frames", channel, ?performative, payload_bytes, "out");
-        encode_frame(channel, performative, payload_bytes, &mut self.frames);
+    fn frame_head(&mut self, channel: u16, performative: &Performative) {
+        tracing::trace!(target: "peeklock_amqp::frames", channel, ?performative, "out");
+        encode_frame(channel, performative, 0, &mut self.frames);
+    }
+
+    /// A transfer whose payload follows through [`Self::payload`].
+    pub(super) fn transfer(&mut self, channel: u16, transfer: &Transfer, payload_bytes: usize) {
+        tracing::trace!(target: "peeklock_amqp::frames", channel, ?transfer, payload_bytes, "out");
+        encode_transfer(channel, transfer, payload_bytes, &mut self.frames);
     }
 
     /// Copies a payload behind its frame.

@@ -34,6 +34,7 @@ pub(super) struct Complete {
 
 impl Complete {
     /// A delivery in a single frame.
+    #[inline(always)]
     pub(super) fn single(delivery_id: u32, transfer: Transfer, payload: Bytes) -> Self {
         Self {
             delivery_id,

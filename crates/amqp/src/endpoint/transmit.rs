@@ -177,7 +177,7 @@ fn transmit_link(
             state: front.state.as_ref().filter(|_| is_first).cloned(),
             ..Transfer::default()
         };
-        outbox.frame_head(session.channel_out, &Performative::Transfer(transfer), chunk);
+        outbox.transfer(session.channel_out, &transfer, chunk);
         append_payload(&front.payload, progress.sent, chunk, outbox, output);
         session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
         session.outgoing_window_left -= 1;

@@ -75,7 +75,9 @@ impl<T> SerialWindow<T> {
     pub(super) fn insert(&mut self, key: u32, value: T) -> Result<(), Duplicate> {
         let ahead = key.wrapping_sub(self.next_key());
         if ahead <= u32::MAX / 2 {
-            self.open_gap(u64::from(ahead));
+            if ahead > 0 {
+                self.open_gap(u64::from(ahead));
+            }
             self.push(value);
             return Ok(());
         }
@@ -117,12 +119,18 @@ impl<T> SerialWindow<T> {
 
     /// Removes a value.
     pub(super) fn remove(&mut self, key: u32) -> Option<T> {
+        self.remove_if(key, |_| true)
+    }
+
+    /// Removes a value if `is_wanted`.
+    pub(super) fn remove_if(&mut self, key: u32, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let position = self.position(key);
         let value = if position >= self.dense_start {
-            self.dense_slot(position)?.take()
+            self.dense_slot(position)?.take_if(|value| is_wanted(value))?
         } else {
-            self.sparse.remove(&position)
-        }?;
+            self.sparse.get(&position).filter(|value| is_wanted(value))?;
+            self.sparse.remove(&position)?
+        };
         self.live -= 1;
         self.trim();
         Some(value)
@@ -138,9 +146,13 @@ impl<T> SerialWindow<T> {
     ) -> usize {
         let start = self.position(first);
         let length = u64::from(last.wrapping_sub(first));
+        let mut visited = 0;
         // A long range may wrap around into older positions.
-        let older = self.retain_positions(start - SERIAL_TURN, start - SERIAL_TURN + length, &mut keep);
-        let visited = older + self.retain_positions(start, start + length, &mut keep);
+        for start in [start - SERIAL_TURN, start] {
+            if start + length >= self.dense_start || !self.sparse.is_empty() {
+                visited += self.retain_positions(start, start + length, &mut keep);
+            }
+        }
         self.trim();
         visited
     }

@@ -39,7 +39,7 @@ impl Request {
     /// # Errors
     /// [`Fault::MalformedMessage`].
     pub(crate) fn decode(payload: &Bytes) -> Result<Self, Fault> {
-        let malformed = |error: crate::wire::DecodeError| Fault::MalformedMessage(error.reason);
+        let malformed = |error: crate::wire::DecodeError| Fault::MalformedMessage(error.into_reason());
         let sections = Sections::split(payload).map_err(malformed)?;
         let properties = sections.decode_properties().map_err(malformed)?;
         Ok(Self {

@@ -240,6 +240,7 @@ impl ConnectionHandler {
     }
 
     /// Submits a command and stores how to handle its answer.
+    #[inline]
     fn ask(&mut self, partition: &PartitionHandle, command: Command, pending: Pending) {
         let tag = self.expect(pending);
         self.outbox.add(partition, Some(tag), command);
@@ -251,6 +252,7 @@ impl ConnectionHandler {
     }
 
     /// Submits a command whose answer is not needed.
+    #[inline]
     fn tell(&mut self, partition: &PartitionHandle, command: Command) {
         self.outbox.add(partition, None, command);
     }

@@ -17,6 +17,7 @@ impl Outbox {
     }
 
     /// Adds a command; with a tag, an answer is expected.
+    #[inline]
     pub(super) fn add(&mut self, partition: &PartitionHandle, tag: Option<u64>, command: Command) {
         self.parcels.add(partition, TaggedCommand { tag, command }, submit(&self.mailbox));
     }

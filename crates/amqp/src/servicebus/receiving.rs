@@ -216,7 +216,7 @@ impl ConnectionHandler {
                 self.forget_unsettled(id, count);
                 let error = self.tracker().error(&fault);
                 let reply = DeliveryState::Rejected(Some(error));
-                answer(link, first, count, |_| reply.clone(), connection);
+                connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, &reply);
             }
             Err(fault) => tracing::debug!(%fault, "settled disposition ignored"),
         }
@@ -230,7 +230,8 @@ impl ConnectionHandler {
             && joined.tokens.len() < COMPLETIONS_MAX
             && u32::try_from(joined.tokens.len()).is_ok_and(|count| joined.first.wrapping_add(count) == first)
         {
-            joined.tokens.extend(tokens);
+            // Usually one; `extend` prepares for many.
+            tokens.for_each(|token| joined.tokens.push(token));
             return;
         }
         self.submit_completions();
@@ -271,7 +272,7 @@ impl ConnectionHandler {
             _ => return,
         };
         if failures.is_empty() {
-            return answer(link, first, count, |_| reply.clone(), connection);
+            return connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, reply);
         }
         let tracker = self.tracker();
         // The peer chooses how many deliveries one disposition covers, and all of them may fail.

@@ -49,7 +49,7 @@ impl ConnectionHandler {
             ));
         }
         let properties = Sections::split(payload).and_then(|sections| sections.decode_properties());
-        let properties = properties.map_err(|error| Fault::MalformedMessage(error.reason))?;
+        let properties = properties.map_err(|error| Fault::MalformedMessage(error.into_reason()))?;
         let Some(address) = properties.to else {
             return Err(Fault::Argument(
                 "A message on a link without a target needs its destination in the property 'to'.".to_owned(),

@@ -89,7 +89,8 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) -> Result<(), Fault> {
         let Some(txn_id) = transfer.txn_id() else { return self.send(sender, transfer) };
-        let messages = self.read(&sender.entity, transfer);
+        let mut messages = SmallVec::new();
+        let messages = self.read(&sender.entity, transfer, &mut messages).map(|()| messages);
         self.send_in_transaction(txn_id, sender, transfer, messages, connection);
         Ok(())
     }
@@ -108,7 +109,8 @@ impl ConnectionHandler {
     }
 
     fn send(&mut self, sender: &Sender, transfer: &Transfer) -> Result<(), Fault> {
-        let messages = self.read(&sender.entity, transfer)?;
+        let mut messages = SmallVec::new();
+        self.read(&sender.entity, transfer, &mut messages)?;
         let (delivery, bytes) = (transfer.delivery, transfer.payload.len());
         if delivery.is_none() {
             self.request_started(bytes);
@@ -122,15 +124,19 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// The messages of a transfer, if it is valid and permitted.
-    fn read(&mut self, entity: &Entity, transfer: &Transfer) -> Result<SmallVec<[NewMessage; 1]>, Fault> {
+    /// Reads the messages of a transfer, if it is valid and permitted, into a list: they are expensive to move.
+    fn read(
+        &mut self,
+        entity: &Entity,
+        transfer: &Transfer,
+        messages: &mut SmallVec<[NewMessage; 1]>,
+    ) -> Result<(), Fault> {
         let Transfer { message_format, ref payload, .. } = *transfer;
         check_size(entity, message_format, payload.len())?;
         let (random, blocks) = (&mut self.random, &mut self.copy_blocks);
-        let messages =
-            read_transfer(message_format, payload, entity.wanted(), &mut || random.random(), blocks)?;
-        self.check_rates(entity, messages.len())?;
-        Ok(messages)
+        let next_id = &mut || random.random();
+        read_transfer(message_format, payload, entity.wanted(), next_id, blocks, messages)?;
+        self.check_rates(entity, messages.len())
     }
 
     pub(super) fn sent(

@@ -23,7 +23,12 @@ pub(super) fn write(
 ) -> Result<(), DecodeError> {
     let view = &received.view;
     let mut section = MapSection::message_annotations(output);
-    let sent_schedule_ms = write_sent(&mut section, stored, view.changes.as_deref(), origin)?;
+    let is_own_only =
+        stored.places.message_annotations.is_empty() && view.changes.is_none() && !origin.sessions;
+    let sent_schedule_ms = match is_own_only {
+        true => None,
+        false => write_sent(&mut section, stored, view.changes.as_deref(), origin)?,
+    };
     write_own(&mut section, view, origin);
     write_lock_end(&mut section, received.lock.as_ref(), format);
     if let Some(state) = state(view, format, sent_schedule_ms, origin) {

@@ -138,8 +138,7 @@ impl<'a> MapSection<'a> {
 
     /// Begins a section that is a map; keys are written as symbols or as strings.
     pub(super) fn begin(descriptor: u8, symbol_keys: bool, output: &'a mut BytesMut) -> Self {
-        write::described(descriptor, output);
-        let start = write::open_compound(output);
+        let start = write::open_described(descriptor, output);
         Self { output, start, count: 0, symbol_keys }
     }
 

@@ -13,10 +13,11 @@ impl Sections {
     /// # Errors
     /// [`DecodeError`].
     pub fn decode_header(&self) -> Result<Header, DecodeError> {
-        match open(descriptor::HEADER, &self.header)? {
-            Some(mut list) => Header::read(&mut list),
-            None => Ok(Header::default()),
+        let mut header = Header::default();
+        if let Some(mut list) = open(descriptor::HEADER, &self.header)? {
+            header.read(&mut list)?;
         }
+        Ok(header)
     }
 
     /// Decodes the properties; defaults when absent.
@@ -51,17 +52,19 @@ fn open(code: u8, section: &Bytes) -> Result<Option<ListReader<'_>>, DecodeError
 }
 
 impl Header {
-    pub(super) fn read(list: &mut ListReader<'_>) -> Result<Self, DecodeError> {
-        if list.ends_with_nulls() {
-            return Ok(Self::default());
-        }
-        Ok(Self {
-            durable: list.optional(Reader::boolean)?,
-            priority: list.optional(Reader::u8)?,
-            ttl_ms: list.optional(Reader::u32)?,
-            first_acquirer: list.optional(Reader::boolean)?,
-            delivery_count: list.optional(Reader::u32)?,
-        })
+    /// Reads the fields of a header that is empty so far.
+    #[inline]
+    pub(super) fn read(&mut self, list: &mut ListReader<'_>) -> Result<(), DecodeError> {
+        if list.ends_with_nulls() { Ok(()) } else { self.read_fields(list) }
+    }
+
+    fn read_fields(&mut self, list: &mut ListReader<'_>) -> Result<(), DecodeError> {
+        self.durable = list.boolean()?;
+        self.priority = list.optional(Reader::u8)?;
+        self.ttl_ms = list.uint()?;
+        self.first_acquirer = list.boolean()?;
+        self.delivery_count = list.uint()?;
+        Ok(())
     }
 
     /// Appends the section, all five fields written.

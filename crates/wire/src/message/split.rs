@@ -148,7 +148,8 @@ pub struct Places {
 /// Splits a message, skipping each section's value with `step`, which returns whether that is in canonical form;
 /// returns whether the whole message is.
 fn split(message: &Bytes, step: impl FnMut(u8, &mut Reader<'_>) -> Result<bool>) -> Result<(Sections, bool)> {
-    let (places, is_canonical) = locate(message, step)?;
+    let mut places = Places::default();
+    let is_canonical = locate(message, &mut places, step)?;
     let slice = |place: Range<usize>| message.slice(place);
     let sections = Sections {
         header: slice(places.header),
@@ -162,12 +163,12 @@ fn split(message: &Bytes, step: impl FnMut(u8, &mut Reader<'_>) -> Result<bool>)
     Ok((sections, is_canonical))
 }
 
-/// [`split`] without slices.
+/// [`split`] without slices; `places` must be empty. They are filled in place, because the struct is expensive to move.
 pub(super) fn locate<'a>(
     message: &'a Bytes,
+    places: &mut Places,
     mut step: impl FnMut(u8, &mut Reader<'a>) -> Result<bool>,
-) -> Result<(Places, bool)> {
-    let mut places = Places::default();
+) -> Result<bool> {
     let mut reader = Reader::new(message);
     let mut last = 0;
     let mut is_canonical = true;
@@ -201,7 +202,7 @@ pub(super) fn locate<'a>(
         }
         *section = place;
     }
-    Ok((places, is_canonical))
+    Ok(is_canonical)
 }
 
 /// The code of the next section.

@@ -12,17 +12,14 @@ use crate::code::descriptor;
 /// # Errors
 /// [`DecodeError`] when a field of the header is of another type.
 pub fn header_and_places(message: &Bytes) -> Result<(Header, Places), DecodeError> {
-    let mut header = None;
-    let (places, _) = locate(message, |code, reader| {
-        if code == descriptor::HEADER {
-            header = Some(reader.clone());
+    let (mut header, mut places) = (Header::default(), Places::default());
+    locate(message, &mut places, |code, reader| {
+        match code {
+            descriptor::HEADER => header.read(&mut reader.list()?)?,
+            _ => reader.skip()?,
         }
-        reader.skip().map(|()| true)
+        Ok(true)
     })?;
-    let header = match header {
-        Some(mut reader) => Header::read(&mut reader.list()?)?,
-        None => Header::default(),
-    };
     Ok((header, places))
 }
 
@@ -44,10 +41,9 @@ impl<'a> Summary<'a> {
     /// (`split_canonical`, [`Self::of_checked`]) then accept it or return the error.
     #[must_use]
     pub fn read_usual(&mut self, message: &'a Bytes) -> bool {
-        let located = locate(message, |code, reader| self.check_usual(code, reader));
-        let Ok((places, is_usual)) = located else { return false };
-        self.places = places;
-        is_usual
+        let Self { header, properties, places } = self;
+        let is_usual = locate(message, places, |code, reader| check_usual(code, reader, header, properties));
+        is_usual.unwrap_or_default()
     }
 
     /// Reads a message that [`Sections::split_canonical`](super::Sections::split_canonical) returned.
@@ -55,41 +51,42 @@ impl<'a> Summary<'a> {
     /// # Errors
     /// [`DecodeError`] when a field of header or properties is of another type.
     pub fn of_checked(message: &'a Bytes) -> Result<Self, DecodeError> {
-        let (mut header, mut properties) = (None, None);
-        let (places, _) = locate(message, |code, reader| {
+        let mut summary = Self::default();
+        let Self { header, properties, places } = &mut summary;
+        locate(message, places, |code, reader| {
             match code {
-                descriptor::HEADER => header = Some(reader.clone()),
-                descriptor::PROPERTIES => properties = Some(reader.clone()),
-                _ => {}
+                descriptor::HEADER => header.read(&mut reader.list()?)?,
+                descriptor::PROPERTIES => properties.read(&mut reader.list()?)?,
+                _ => reader.skip()?,
             }
-            reader.skip().map(|()| true)
+            Ok(true)
         })?;
-        let mut summary = Self { places, ..Self::default() };
-        if let Some(mut reader) = header {
-            summary.header = Header::read(&mut reader.list()?)?;
-        }
-        if let Some(mut reader) = properties {
-            summary.properties.read(&mut reader.list()?)?;
-        }
         Ok(summary)
     }
+}
 
-    /// Checks a section and reads its fields; false or an error if it is unusual.
-    fn check_usual(&mut self, code: u8, reader: &mut Reader<'a>) -> Result<bool, DecodeError> {
-        match code {
-            descriptor::HEADER => {
-                let mut list = reader.list()?;
-                self.header = Header::read(&mut list)?;
-                Ok(list.is_finished())
-            }
-            descriptor::PROPERTIES => {
-                let mut list = reader.list()?;
-                self.properties.read(&mut list)?;
-                let ids = [self.properties.message_id, self.properties.correlation_id];
-                Ok(list.is_finished() && !ids.iter().any(|id| matches!(id, IdView::Other(_))))
-            }
-            descriptor::DATA => reader.binary_view().map(|_| true),
-            _ => check_form(code, reader).map(|form| form.is_canonical && !form.may_hold_decimals),
+/// Checks a section and reads its fields; false or an error if it is unusual.
+#[inline(always)]
+fn check_usual<'a>(
+    code: u8,
+    reader: &mut Reader<'a>,
+    header: &mut Header,
+    properties: &mut PropertiesView<'a>,
+) -> Result<bool, DecodeError> {
+    match code {
+        descriptor::HEADER => {
+            let mut list = reader.list()?;
+            header.read(&mut list)?;
+            Ok(list.is_finished())
         }
+        descriptor::PROPERTIES => {
+            let mut list = reader.list()?;
+            properties.read(&mut list)?;
+            let is_other = |id| matches!(id, IdView::Other(_));
+            let has_other_id = is_other(properties.message_id) || is_other(properties.correlation_id);
+            Ok(list.is_finished() && !has_other_id)
+        }
+        descriptor::DATA => reader.binary_view().map(|_| true),
+        _ => check_form(code, reader).map(|form| form.is_canonical && !form.may_hold_decimals),
     }
 }

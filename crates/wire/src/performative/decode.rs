@@ -5,7 +5,7 @@ use super::{
     SenderSettleMode, Tag, Transfer,
 };
 use crate::DecodeError;
-use crate::code::descriptor;
+use crate::code::{descriptor, format};
 use crate::read::{ListReader, Reader, Result};
 
 /// More than the 32 octets of part 2.7.5: the older Java client (`com.microsoft.azure:azure-servicebus`) writes a UUID as
@@ -78,21 +78,29 @@ pub(crate) fn unknown(what: &str, code: Option<u8>) -> DecodeError {
     }
 }
 
+/// The last fields of nearly every transfer, if they are written: no settle mode, no state, false, false, false.
+const USUAL_END: [u8; 5] = [format::NULL, format::NULL, format::FALSE, format::FALSE, format::FALSE];
+
 #[inline(always)]
 fn transfer(list: &mut ListReader<'_>) -> Result<Transfer> {
-    Ok(Transfer {
-        handle: list.required("handle", Reader::u32)?,
-        delivery_id: list.optional(Reader::u32)?,
+    let mut transfer = Transfer {
+        handle: list.required_uint("handle")?,
+        delivery_id: list.uint()?,
         delivery_tag: list.optional(delivery_tag)?,
-        message_format: list.optional(Reader::u32)?,
-        settled: list.optional(Reader::boolean)?,
-        more: list.or_default(Reader::boolean)?,
-        rcv_settle_mode: list.optional(receiver_settle_mode)?,
-        state: list.optional(super::DeliveryState::decode)?.map(Box::new),
-        resume: list.or_default(Reader::boolean)?,
-        aborted: list.or_default(Reader::boolean)?,
-        batchable: list.or_default(Reader::boolean)?,
-    })
+        message_format: list.uint()?,
+        settled: list.boolean()?,
+        more: list.boolean()?.unwrap_or_default(),
+        ..Transfer::default()
+    };
+    if list.ends_with(&USUAL_END) || list.ends_with_nulls() {
+        return Ok(transfer);
+    }
+    transfer.rcv_settle_mode = list.optional(receiver_settle_mode)?;
+    transfer.state = list.optional(super::DeliveryState::decode)?.map(Box::new);
+    transfer.resume = list.boolean()?.unwrap_or_default();
+    transfer.aborted = list.boolean()?.unwrap_or_default();
+    transfer.batchable = list.boolean()?.unwrap_or_default();
+    Ok(transfer)
 }
 
 fn delivery_tag(reader: &mut Reader<'_>) -> Result<Tag> {
@@ -107,12 +115,12 @@ fn delivery_tag(reader: &mut Reader<'_>) -> Result<Tag> {
 #[inline(always)]
 fn disposition(list: &mut ListReader<'_>) -> Result<Disposition> {
     Ok(Disposition {
-        role: list.required("role", role)?,
-        first: list.required("first", Reader::u32)?,
-        last: list.optional(Reader::u32)?,
-        settled: list.or_default(Reader::boolean)?,
+        role: list.required_boolean("role").map(role)?,
+        first: list.required_uint("first")?,
+        last: list.uint()?,
+        settled: list.boolean()?.unwrap_or_default(),
         state: list.optional(super::DeliveryState::decode)?,
-        batchable: list.or_default(Reader::boolean)?,
+        batchable: list.boolean()?.unwrap_or_default(),
     })
 }
 
@@ -175,7 +183,7 @@ fn attach(list: &mut ListReader<'_>) -> Result<Attach> {
     let mut attach = Attach {
         name: list.required("name", Reader::text)?.into(),
         handle: list.required("handle", Reader::u32)?,
-        role: list.required("role", role)?,
+        role: list.required_boolean("role").map(role)?,
         snd_settle_mode: list.or_default(sender_settle_mode)?,
         rcv_settle_mode: list.or_default(receiver_settle_mode)?,
         source: list.optional(super::Terminus::decode_source)?,
@@ -205,8 +213,8 @@ fn detach(list: &mut ListReader<'_>) -> Result<Detach> {
     })
 }
 
-fn role(reader: &mut Reader<'_>) -> Result<Role> {
-    Ok(if reader.boolean()? { Role::Receiver } else { Role::Sender })
+fn role(is_receiver: bool) -> Role {
+    if is_receiver { Role::Receiver } else { Role::Sender }
 }
 
 fn sender_settle_mode(reader: &mut Reader<'_>) -> Result<SenderSettleMode> {

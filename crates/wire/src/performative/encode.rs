@@ -1,6 +1,6 @@
 //! Encoding performatives and SASL frames: every list in full length, explicit nulls for absent fields.
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 
 use super::{
     Attach, Begin, Detach, Disposition, Error, Flow, Open, Performative, ReceiverSettleMode, Role, SaslFrame,
@@ -74,7 +74,7 @@ impl Error {
 }
 
 impl Transfer {
-    fn encode(&self, output: &mut BytesMut) {
+    pub(crate) fn encode(&self, output: &mut BytesMut) {
         write::composite(descriptor::TRANSFER, 11, output, |output| {
             write::uint(self.handle, output);
             write::optional(self.delivery_id, write::uint, output);
@@ -84,9 +84,7 @@ impl Transfer {
             write::boolean(self.more, output);
             write::optional(self.rcv_settle_mode, receiver_settle_mode, output);
             write::optional(self.state.as_deref(), super::DeliveryState::encode, output);
-            write::boolean(self.resume, output);
-            write::boolean(self.aborted, output);
-            write::boolean(self.batchable, output);
+            output.put_slice(&[self.resume, self.aborted, self.batchable].map(write::boolean_code));
         });
     }
 }

@@ -5,13 +5,20 @@ use bytes::BytesMut;
 use super::decode::unknown;
 use super::{DeliveryState, Error};
 use crate::DecodeError;
-use crate::code::descriptor;
+use crate::code::{descriptor, format};
 use crate::read::{Reader, Result};
 use crate::transaction::decode_txn_id;
 use crate::write;
 
+/// The state of nearly every disposition.
+const USUAL_ACCEPTED: [u8; 4] =
+    [format::DESCRIBED, format::SMALL_ULONG, descriptor::ACCEPTED, format::LIST_0];
+
 impl DeliveryState {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        if reader.take_if_next(&USUAL_ACCEPTED) {
+            return Ok(Self::Accepted);
+        }
         match reader.descriptor()? {
             Some(descriptor::TRANSACTIONAL_STATE) => {
                 let mut list = reader.list()?;

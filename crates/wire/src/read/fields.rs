@@ -20,11 +20,35 @@ impl<'a> ListReader<'a> {
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
     ) -> Result<Option<T>> {
+        if self.is_present() { read(&mut self.reader).map(Some) } else { Ok(None) }
+    }
+
+    /// The next field, a uint: without a function argument, whose call is not inlined.
+    #[inline(always)]
+    pub(crate) fn uint(&mut self) -> Result<Option<u32>> {
+        if self.is_present() { self.reader.u32().map(Some) } else { Ok(None) }
+    }
+
+    /// The next field, a boolean.
+    #[inline(always)]
+    pub(crate) fn boolean(&mut self) -> Result<Option<bool>> {
+        if self.is_present() { self.reader.boolean().map(Some) } else { Ok(None) }
+    }
+
+    /// Passes to the next field; returns whether it has a value.
+    #[inline(always)]
+    fn is_present(&mut self) -> bool {
         if self.fields_left == 0 {
-            return Ok(None);
+            return false;
         }
         self.fields_left -= 1;
-        if self.reader.null() { Ok(None) } else { read(&mut self.reader).map(Some) }
+        !self.reader.null()
+    }
+
+    /// The next field, a uint that must be present.
+    #[inline(always)]
+    pub(crate) fn required_uint(&mut self, name: &'static str) -> Result<u32> {
+        self.uint()?.ok_or_else(|| missing(name))
     }
 
     /// The next field, which must be present.
@@ -46,6 +70,12 @@ impl<'a> ListReader<'a> {
         self.optional(read).map(Option::unwrap_or_default)
     }
 
+    /// The next field, a boolean that must be present.
+    #[inline(always)]
+    pub(crate) fn required_boolean(&mut self, name: &'static str) -> Result<bool> {
+        self.boolean()?.ok_or_else(|| missing(name))
+    }
+
     /// Skips all remaining fields if they are at most [`FIELDS_MAX`] and all null; most senders set few of many.
     #[inline]
     pub(crate) fn ends_with_nulls(&mut self) -> bool {
@@ -53,6 +83,18 @@ impl<'a> ListReader<'a> {
         let is_end = self.fields_left <= FIELDS_MAX
             && usize::try_from(self.fields_left) == Ok(rest.len())
             && rest.iter().all(|code| *code == format::NULL);
+        if is_end {
+            self.fields_left = 0;
+            self.reader.rest = &[];
+        }
+        is_end
+    }
+
+    /// Skips all remaining fields if they are these constructors; returns whether they are.
+    #[inline(always)]
+    pub(crate) fn ends_with(&mut self, constructors: &[u8]) -> bool {
+        let is_end =
+            self.reader.rest == constructors && usize::try_from(self.fields_left) == Ok(constructors.len());
         if is_end {
             self.fields_left = 0;
             self.reader.rest = &[];

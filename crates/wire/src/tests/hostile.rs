@@ -65,7 +65,7 @@ fn nesting_up_to_32_is_read_and_deeper_is_refused() {
         Sections::split(&section(0x77, &nested(kind, 32))).unwrap();
         for depth in [33, 2_500] {
             let error = decode(nested(kind, depth)).unwrap_err();
-            assert!(error.reason.contains("deeper"), "{kind:?}: {error}");
+            assert!(error.reason().contains("deeper"), "{kind:?}: {error}");
             Sections::split(&section(0x77, &nested(kind, depth))).unwrap_err();
         }
     }

@@ -103,7 +103,7 @@ fn fields_left_out_are_null_and_unknown_ones_are_ignored() {
 fn mandatory_fields_must_be_there() {
     for code in [0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16] {
         let error = decode(&[0x00, 0x53, code, 0x45]).unwrap_err();
-        assert!(error.reason.contains("mandatory"), "{error}");
+        assert!(error.reason().contains("mandatory"), "{error}");
         decode(&composite(code, 1, &[0x40])).unwrap_err();
     }
 }

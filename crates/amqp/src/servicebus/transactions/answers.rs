@@ -148,7 +148,8 @@ impl ConnectionHandler {
             let receiver = *receiver;
             self.forget_unsettled(receiver, deliveries.2);
         }
-        each(deliveries, |delivery| connection.settle_outgoing(delivery, outcome.clone()));
+        let (link, delivery_id, count) = deliveries;
+        connection.settle_consecutive(OutgoingId { link, delivery_id }, count, &outcome);
     }
 
     fn refused(&mut self, fault: &Fault) -> DeliveryState {

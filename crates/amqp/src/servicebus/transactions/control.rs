@@ -4,11 +4,11 @@ use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use rand::RngExt;
 
-use super::answers::{each, in_transaction};
+use super::answers::in_transaction;
 use super::peer_settled::PeerSettledLocks;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, TxnId};
-use crate::endpoint::{Connection, IncomingId, LinkId};
+use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
@@ -77,7 +77,7 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) -> Result<(), Fault> {
         let Transfer { link, delivery, ref payload, .. } = *transfer;
-        match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.reason))? {
+        match Control::decode(payload).map_err(|error| Fault::MalformedMessage(error.into_reason()))? {
             Control::Declare { global_id: Value::Null } => self.declare(link, delivery, connection),
             Control::Declare { .. } => {
                 Err(Fault::NotImplemented("Distributed transactions are not supported.".to_owned()))
@@ -158,13 +158,13 @@ impl ConnectionHandler {
 
     /// Settles deliveries whose settlement was committed.
     fn settle_staged(&mut self, id: TxnId, staged: Staged, connection: &mut Connection) {
-        let Staged { link, first, count, reply } = staged;
+        let Staged { link, first: delivery_id, count, reply } = staged;
         if let Some(Link::Receiver(receiver)) = self.links.get(&link) {
             let receiver = *receiver;
             self.forget_unsettled(receiver, count);
         }
         let outcome = in_transaction(&Bytes::copy_from_slice(&id), reply);
-        each((link, first, count), |delivery| connection.settle_outgoing(delivery, outcome.clone()));
+        connection.settle_consecutive(OutgoingId { link, delivery_id }, count, &outcome);
     }
 
     /// Answers a discharge, after the settlements of the transaction: clients check their deliveries then.
