@@ -15,6 +15,8 @@ use smallvec::smallvec;
 const QUEUE: &str = "orders";
 /// Messages under way at a time.
 const ROUND: u64 = 256;
+/// Messages in one command.
+const JOINED: u64 = 16;
 
 /// Sends, delivers and completes `messages`, in rounds.
 pub(crate) fn live(messages: u64) {
@@ -41,9 +43,10 @@ async fn rounds(rounds: u64) {
     let content = Bytes::from_static(&[0; 1024]);
     for round in 1..=rounds {
         // In batches, like those of a connection's turn.
-        let sends = (0..ROUND).map(|_| {
-            let messages = smallvec![NewMessage { content: content.clone(), ..NewMessage::default() }];
-            TaggedCommand { tag: Some(0), command: Command::Send { messages } }
+        let sends = (0..ROUND / JOINED).map(|_| {
+            let message = NewMessage { content: content.clone(), ..NewMessage::default() };
+            let messages = vec![message; JOINED as usize];
+            TaggedCommand { tag: Some(0), command: Command::SendEach { messages } }
         });
         partition.submit_all(mailbox.clone(), sends.collect());
         let limit = CreditLimit { messages: round * ROUND, bytes: u64::MAX };

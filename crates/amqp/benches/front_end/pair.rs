@@ -157,6 +157,9 @@ impl Pair {
                 Command::Send { messages } => {
                     Response::Sent(Ok(messages.iter().map(|_| SequenceNumber(1)).collect()))
                 }
+                Command::SendEach { messages } => {
+                    Response::SentEach(messages.iter().map(|_| Ok(SequenceNumber(1))).collect())
+                }
                 Command::Settle { .. } => Response::Settled(Vec::new()),
                 Command::OpenReceiver { .. } => Response::Opened(Ok(None)),
                 _ => continue,

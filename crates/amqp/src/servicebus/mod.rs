@@ -21,6 +21,7 @@ mod errors;
 mod examining;
 mod holds;
 mod idle;
+mod joined_sends;
 mod kept_attach;
 mod links;
 mod lock_token;

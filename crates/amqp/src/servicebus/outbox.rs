@@ -22,6 +22,11 @@ impl Outbox {
         self.parcels.add(partition, TaggedCommand { tag, command }, submit(&self.mailbox));
     }
 
+    /// The command added last for a partition, if it is not submitted yet.
+    pub(super) fn last_command(&mut self, partition: &PartitionHandle) -> Option<&mut TaggedCommand> {
+        self.parcels.last_for(partition)
+    }
+
     /// Submits the added commands.
     pub(super) fn submit_commands(&mut self) {
         self.parcels.send_all(submit(&self.mailbox));

@@ -17,6 +17,8 @@ use crate::wire::performative::DeliveryState;
 pub(super) enum Pending {
     /// A transfer's messages; `delivery` is `None` when it was sent settled.
     Send { delivery: Option<IncomingId>, bytes: usize },
+    /// Transfers with one message each; none was sent settled.
+    SendEach { deliveries: Vec<IncomingId> },
     /// A receiver link's attach.
     Open { link: LinkId, opening: Box<Opening> },
     /// A disposition over consecutive deliveries.
@@ -52,6 +54,7 @@ impl ConnectionHandler {
         };
         match pending {
             Pending::Send { delivery, bytes } => self.sent(delivery, bytes, response, connection),
+            Pending::SendEach { deliveries } => self.sent_each(deliveries, response, connection),
             Pending::Open { link, opening } => self.receiver_opened(link, *opening, response, connection),
             Pending::Settle { link, first, count, reply } => {
                 self.settled(link, first, count, &reply, response, connection);

@@ -117,6 +117,8 @@ impl ConnectionHandler {
         }
         if sender.requested_via().is_some() {
             self.send_via(sender, messages, delivery, bytes);
+        } else if let Some(delivery) = delivery {
+            self.send_joined(&sender.entity, messages, delivery, bytes);
         } else {
             let partition = &sender.entity.partition;
             self.ask(partition, Command::Send { messages }, Pending::Send { delivery, bytes });

@@ -7,6 +7,7 @@ mod early;
 mod entities;
 pub(super) mod harness;
 mod idle;
+mod joined_sends;
 mod kept_attaches;
 mod leaving;
 mod links;

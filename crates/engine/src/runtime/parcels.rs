@@ -39,6 +39,15 @@ impl<To, Item> Parcels<To, Item> {
 }
 
 impl<To: Addressee, Item> Parcels<To, Item> {
+    /// The last item for a receiver, if it is not sent yet.
+    pub fn last_for(&mut self, to: &To) -> Option<&mut Item> {
+        let is_for = |(other, _): &(To, Vec<Item>)| other.is_same(to);
+        if !self.open.get(self.last).is_some_and(is_for) {
+            self.last = self.open.iter().position(is_for)?;
+        }
+        self.open.get_mut(self.last)?.1.last_mut()
+    }
+
     /// Adds an item. If that would exceed the maximum number of parcels, all open ones are sent first.
     pub fn add(&mut self, to: &To, item: Item, deliver: impl FnMut(To, Vec<Item>)) {
         let is_for = |(other, _): &(To, Vec<Item>)| other.is_same(to);
@@ -91,6 +100,20 @@ mod tests {
         for items in arrived {
             assert_eq!(items, [0, 1, 2, 3, 4, 5, 6, 7]);
         }
+    }
+
+    #[test]
+    fn the_last_item_for_a_receiver_can_be_changed_until_it_is_sent() {
+        let mut parcels = Parcels::default();
+        for (to, item) in [(1_usize, 'a'), (1, 'b'), (2, 'c')] {
+            parcels.add(&to, item, |_, _| panic!("handed over too early"));
+        }
+        *parcels.last_for(&1).unwrap() = 'd';
+        assert_eq!((parcels.last_for(&1), parcels.last_for(&3)), (Some(&mut 'd'), None));
+        let mut arrived = Vec::new();
+        parcels.send_all(|to, items| arrived.push((to, items)));
+        assert_eq!(arrived, [(1, vec!['a', 'd']), (2, vec!['c'])]);
+        assert_eq!(parcels.last_for(&1), None);
     }
 
     #[test]

@@ -299,6 +299,12 @@ impl Harness {
     }
 
     pub(super) fn send(&mut self, link: LinkId, settled: bool, message_format: u32, payload: Bytes) {
+        self.write(link, settled, message_format, payload);
+        self.pump();
+    }
+
+    /// The same, but the broker gets it in its next turn, together with what else the client writes before.
+    pub(super) fn write(&mut self, link: LinkId, settled: bool, message_format: u32, payload: Bytes) {
         let outgoing = Outgoing {
             tag: Some([7; 16]),
             settled,
@@ -306,7 +312,6 @@ impl Harness {
             payload: [payload].into_iter().collect(),
         };
         self.client.send(link, outgoing).unwrap();
-        self.pump();
     }
 
     /// The outcome of the client's last delivery.

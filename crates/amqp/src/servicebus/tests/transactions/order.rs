@@ -17,11 +17,12 @@ fn outgoing(payload: bytes::Bytes) -> Outgoing {
 }
 
 fn contents(commands: Vec<(Option<u64>, Command)>) -> Vec<bytes::Bytes> {
-    let sends = commands.into_iter().filter_map(|(_, command)| match command {
-        Command::Send { messages } => Some(messages[0].content.clone()),
-        _ => None,
+    let sent = commands.into_iter().flat_map(|(_, command)| match command {
+        Command::Send { messages } => messages.into_vec(),
+        Command::SendEach { messages } => messages,
+        _ => Vec::new(),
     });
-    sends.collect()
+    sent.map(|message| message.content).collect()
 }
 
 /// Begins a commit with a message for the sender's entity; returns its tag.
