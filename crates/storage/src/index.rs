@@ -1,7 +1,5 @@
 //! Locations of all live values: 12 bytes per key in dense runs.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::OccupiedEntry;
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
@@ -11,10 +9,11 @@ use crate::{Key, PartitionId, Space};
 mod chunk;
 mod departed;
 mod removed;
+mod trees;
 
-use chunk::Chunk;
 pub(crate) use departed::{Counted, Departed};
 use removed::RemovedPartitions;
+use trees::{Tree, Trees};
 
 /// Keys per chunk.
 const CHUNK_KEYS: u64 = 256;
@@ -56,27 +55,10 @@ impl Location {
     }
 }
 
-/// The live keys of one space of one partition.
-#[derive(Debug, Default)]
-struct Tree {
-    /// Chunks by number / [`CHUNK_KEYS`].
-    chunks: BTreeMap<u64, Chunk>,
-    /// One past the highest number in any record on disk, 0 for none: keys from here on have no older version. The last
-    /// number if the partition had been removed as a whole before: then any key may have one.
-    numbers_end: u64,
-}
-
-impl Tree {
-    /// The last chunk, if it has this number. That is the common case, because numbers mostly increase.
-    fn last_chunk(&mut self, number: u64) -> Option<&mut Chunk> {
-        self.chunks.last_entry().filter(|last| *last.key() == number).map(OccupiedEntry::into_mut)
-    }
-}
-
 /// All live keys. The broker assigns the numbers in keys, so clients can't provoke hash collisions.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    trees: FxHashMap<(Space, PartitionId), Tree>,
+    trees: Trees,
     /// Partitions without a tree because they were removed as a whole. The broker does not use them again.
     removed: RemovedPartitions,
     /// Keys whose older versions may still exist in other segments, with the rank from which on they do. Few: keys that
@@ -92,7 +74,7 @@ impl Index {
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<Location> {
-        let tree = self.trees.get(&(key.space, key.partition))?;
+        let tree = self.trees.get(key.space, key.partition)?;
         tree.chunks.get(&(key.number / CHUNK_KEYS))?.get(slot(key.number))
     }
 
@@ -108,7 +90,7 @@ impl Index {
         location: Location,
         shadowed_since: Option<u32>,
     ) -> Option<Location> {
-        let tree = self.tree(key.space, key.partition);
+        let tree = self.tree(key.space, key.partition)?;
         tree.numbers_end = tree.numbers_end.max(key.number.saturating_add(1));
         let location = if shadowed_since.is_some() { location.shadowed() } else { location };
         let number = key.number / CHUNK_KEYS;
@@ -132,18 +114,18 @@ impl Index {
         before
     }
 
-    /// The tree of a space of a partition; created if missing.
-    fn tree(&mut self, space: Space, partition: PartitionId) -> &mut Tree {
-        let removed = &self.removed;
-        self.trees.entry((space, partition)).or_insert_with(|| {
-            let numbers_end = if removed.contains(space, partition) { u64::MAX } else { 0 };
-            Tree { numbers_end, ..Tree::default() }
-        })
+    /// The tree of a space of a partition, added if missing: there always is one.
+    fn tree(&mut self, space: Space, partition: PartitionId) -> Option<&mut Tree> {
+        let tree = self.trees.get_or_add(space, partition)?;
+        if tree.numbers_end == 0 && self.removed.contains(space, partition) {
+            tree.numbers_end = u64::MAX;
+        }
+        Some(tree)
     }
 
     /// Changes the location of `key` to the copy of its record, if it still is the original's.
     pub(crate) fn relocate(&mut self, key: Key, from: Location, to: Location) -> bool {
-        let Some(tree) = self.trees.get_mut(&(key.space, key.partition)) else { return false };
+        let Some(tree) = self.trees.get_mut(key.space, key.partition) else { return false };
         let Some(chunk) = tree.chunks.get_mut(&(key.number / CHUNK_KEYS)) else { return false };
         match chunk.get(slot(key.number)) {
             Some(current) if current.is_same_place(from) => {
@@ -157,7 +139,7 @@ impl Index {
 
     /// Removes `key` and returns its location.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Location> {
-        let tree = self.trees.get_mut(&(key.space, key.partition))?;
+        let tree = self.trees.get_mut(key.space, key.partition)?;
         let Slotted { before, empty } = Slotted::remove(tree, key.number);
         if empty {
             tree.chunks.remove(&(key.number / CHUNK_KEYS));
@@ -182,7 +164,7 @@ impl Index {
         let is_whole = numbers == (0..=u64::MAX);
         self.remove_keys(space, partition, numbers, forgotten);
         if is_whole {
-            self.trees.remove(&(space, partition));
+            self.trees.take(space, partition);
             self.removed.insert(space, partition);
         }
     }
@@ -194,7 +176,7 @@ impl Index {
         numbers: RangeInclusive<u64>,
         mut forgotten: impl FnMut(Location),
     ) {
-        let Some(tree) = self.trees.get_mut(&(space, partition)) else { return };
+        let Some(tree) = self.trees.get_mut(space, partition) else { return };
         let (first, last) = numbers.into_inner();
         if first > last {
             return;
@@ -227,7 +209,7 @@ impl Index {
         partition: PartitionId,
         from: u64,
     ) -> impl Iterator<Item = (u64, Location)> + '_ {
-        let tree = self.trees.get(&(space, partition));
+        let tree = self.trees.get(space, partition);
         tree.into_iter().flat_map(move |tree| {
             tree.chunks.range(from / CHUNK_KEYS..).flat_map(move |(chunk_number, chunk)| {
                 let base = chunk_number * CHUNK_KEYS;
@@ -239,24 +221,26 @@ impl Index {
 
     /// One past the highest number known for this space and partition, the last number if it was removed as a whole.
     pub(crate) fn numbers_end(&self, space: Space, partition: PartitionId) -> u64 {
-        match self.trees.get(&(space, partition)) {
-            Some(tree) => tree.numbers_end,
-            None if self.removed.contains(space, partition) => u64::MAX,
-            None => 0,
+        match self.trees.get(space, partition) {
+            Some(tree) if tree.numbers_end > 0 => tree.numbers_end,
+            _ if self.removed.contains(space, partition) => u64::MAX,
+            _ => 0,
         }
     }
 
     /// Raises [`Index::numbers_end`] beyond `number`.
     pub(crate) fn note_number(&mut self, space: Space, partition: PartitionId, number: u64) {
-        if self.numbers_end(space, partition) <= number {
-            self.tree(space, partition).numbers_end = number.saturating_add(1);
+        if self.numbers_end(space, partition) <= number
+            && let Some(tree) = self.tree(space, partition)
+        {
+            tree.numbers_end = number.saturating_add(1);
         }
     }
 
     /// Raises [`Index::numbers_end`] beyond a key and returns the previous value, if the key was beyond it: then it is
     /// in no record on disk.
     pub(crate) fn note_if_new(&mut self, key: Key) -> Option<u64> {
-        let tree = self.tree(key.space, key.partition);
+        let tree = self.tree(key.space, key.partition)?;
         let end = tree.numbers_end;
         // No end can be beyond the last number, so that number always counts as known.
         let past = key.number.checked_add(1).filter(|past| *past > end)?;
@@ -266,7 +250,7 @@ impl Index {
 
     /// Adds the keys of `other`, which must be of other spaces or partitions.
     pub(crate) fn absorb(&mut self, other: Self) {
-        self.trees.extend(other.trees);
+        self.trees.absorb(other.trees);
         self.removed.absorb(other.removed);
         self.shadowed.extend(other.shadowed);
         self.keys += other.keys;
@@ -274,7 +258,7 @@ impl Index {
 
     /// The spaces and partitions that have live keys.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (Space, PartitionId)> + '_ {
-        self.trees.iter().filter(|(_, tree)| !tree.chunks.is_empty()).map(|(place, _)| *place)
+        self.trees.filled()
     }
 }
 

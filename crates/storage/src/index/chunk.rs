@@ -1,5 +1,6 @@
 //! 256 consecutive keys: a sorted list while few of them are live, an array when many are.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use super::Location;
@@ -16,15 +17,15 @@ const NOWHERE: Location = Location::new(0, 0, 0);
 /// Up to 256 locations by the low byte of their number.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// Ascending by low byte.
-    Sparse(Vec<(u8, Location)>),
+    /// Ascending by low byte. Messages mostly leave in the order in which they came, from its front.
+    Sparse(VecDeque<(u8, Location)>),
     /// Segment 0 marks a free slot.
     Dense { live: u16, slots: Box<[Location; SLOTS]> },
 }
 
 impl Default for Chunk {
     fn default() -> Self {
-        Self::Sparse(Vec::new())
+        Self::Sparse(VecDeque::new())
     }
 }
 
@@ -38,10 +39,7 @@ impl Chunk {
 
     pub(super) fn get(&self, slot: u8) -> Option<Location> {
         match self {
-            Self::Sparse(list) => {
-                let place = list.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
-                list.get(place).map(|(_, location)| *location)
-            }
+            Self::Sparse(list) => find(list, slot).map(|(_, location)| location),
             Self::Dense { slots, .. } => slots.get(usize::from(slot)).copied().filter(is_live),
         }
     }
@@ -53,10 +51,10 @@ impl Chunk {
             *self = Self::dense(list);
         }
         match self {
-            Self::Sparse(list) => match list.last() {
+            Self::Sparse(list) => match list.back() {
                 Some((last, _)) if *last >= slot => insert_sorted(list, slot, location),
                 _ => {
-                    list.push((slot, location));
+                    list.push_back((slot, location));
                     None
                 }
             },
@@ -72,8 +70,12 @@ impl Chunk {
     pub(super) fn remove(&mut self, slot: u8) -> Option<Location> {
         let before = match self {
             Self::Sparse(list) => {
-                let place = list.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
-                Some(list.remove(place).1)
+                let (place, location) = find(list, slot)?;
+                match place {
+                    0 => list.pop_front(),
+                    place => list.remove(place),
+                };
+                Some(location)
             }
             Self::Dense { live, slots } => {
                 let place = slots.get_mut(usize::from(slot))?;
@@ -113,16 +115,16 @@ impl Chunk {
     }
 
     pub(super) fn iter_from(&self, first: u8) -> impl Iterator<Item = (u8, Location)> + '_ {
-        let (list, slots): (&[(u8, Location)], &[Location]) = match self {
-            Self::Sparse(list) => (list, &[]),
-            Self::Dense { slots, .. } => (&[], slots.as_slice()),
+        let (list, slots): (_, &[Location]) = match self {
+            Self::Sparse(list) => (Some(list), &[]),
+            Self::Dense { slots, .. } => (None, slots.as_slice()),
         };
         let dense =
             (0..=u8::MAX).zip(slots).map(|(slot, location)| (slot, *location)).filter(|(_, at)| is_live(at));
-        list.iter().copied().chain(dense).filter(move |(slot, _)| *slot >= first)
+        list.into_iter().flatten().copied().chain(dense).filter(move |(slot, _)| *slot >= first)
     }
 
-    fn dense(list: &[(u8, Location)]) -> Self {
+    fn dense(list: &VecDeque<(u8, Location)>) -> Self {
         let mut slots = Box::new([NOWHERE; SLOTS]);
         let mut live = 0;
         for (slot, location) in list {
@@ -145,7 +147,20 @@ impl Chunk {
     }
 }
 
-fn insert_sorted(list: &mut Vec<(u8, Location)>, slot: u8, location: Location) -> Option<Location> {
+/// The place of a slot in a sorted list, and its location.
+fn find(list: &VecDeque<(u8, Location)>, slot: u8) -> Option<(usize, Location)> {
+    // In a list without gaps, the first slot tells the place of each other.
+    let expected = usize::from(slot.wrapping_sub(list.front()?.0));
+    match list.get(expected) {
+        Some((found, location)) if *found == slot => Some((expected, *location)),
+        _ => {
+            let place = list.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
+            list.get(place).map(|(_, location)| (place, *location))
+        }
+    }
+}
+
+fn insert_sorted(list: &mut VecDeque<(u8, Location)>, slot: u8, location: Location) -> Option<Location> {
     match list.binary_search_by_key(&slot, |(slot, _)| *slot) {
         Ok(place) => list.get_mut(place).map(|(_, at)| std::mem::replace(at, location)),
         Err(place) => {

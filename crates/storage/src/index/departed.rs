@@ -85,9 +85,8 @@ impl Index {
     /// Removes all keys of a space of a partition in a time that does not depend on their number; `None` if they are few: then
     /// nothing is removed. [`Self::forget`] must follow.
     pub(crate) fn take_partition(&mut self, space: Space, partition: PartitionId) -> Option<Departed> {
-        let tree = self.trees.get_mut(&(space, partition)).filter(|tree| tree.chunks.len() >= CHUNKS_MIN)?;
-        let chunks = std::mem::take(&mut tree.chunks);
-        self.trees.remove(&(space, partition));
+        self.trees.get(space, partition).filter(|tree| tree.chunks.len() >= CHUNKS_MIN)?;
+        let chunks = self.trees.take(space, partition)?.chunks;
         self.removed.insert(space, partition);
         Some(Departed { space, partition, chunks })
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::chunk::Chunk;
 use super::*;
 
 const QUEUE: PartitionId = PartitionId(3);
@@ -64,7 +65,7 @@ fn a_dense_run_costs_about_twelve_bytes_a_key() {
     for number in 0..10_000 {
         index.insert(Key::new(Space::Body, QUEUE, number), Location::new(1, 0, 0), None);
     }
-    let tree = &index.trees[&(Space::Body, QUEUE)];
+    let tree = index.trees.get(Space::Body, QUEUE).unwrap();
     let full = tree.chunks.values().filter(|chunk| matches!(chunk, Chunk::Dense { .. })).count();
     assert_eq!((tree.chunks.len(), full), (40, 39), "all but the last, part-filled chunk are arrays");
 }
@@ -136,7 +137,64 @@ fn partitions_that_were_removed_as_a_whole_take_no_memory() {
     assert_eq!(index.numbers_end(Space::Head, PartitionId(REMOVED + 1)), 0);
 }
 
+/// A change of the keys of a few partitions.
+#[derive(Debug, Clone)]
+enum Change {
+    Insert(Key),
+    Remove(Key),
+    /// All keys of the space and partition of this key.
+    RemoveAll(Key),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let key = (prop::sample::select(Space::ALL.to_vec()), 1..6u64, 0..4u64);
+    let key = key.prop_map(|(space, partition, number)| Key::new(space, PartitionId(partition), number));
+    (0..8, key).prop_map(|(kind, key)| match kind {
+        0..4 => Change::Insert(key),
+        4..7 => Change::Remove(key),
+        _ => Change::RemoveAll(key),
+    })
+}
+
 proptest! {
+    /// The partitions move in memory when one of them is forgotten.
+    #[test]
+    fn partitions_are_independent(changes in prop::collection::vec(change(), 1..200), is_split: bool) {
+        // Halves with different spaces, which are merged at the end, as when the log is replayed.
+        let mut halves = [Index::default(), Index::default()];
+        let (mut model, mut ends) = (BTreeMap::new(), BTreeMap::new());
+        for (at, change) in (0..).zip(changes) {
+            let (Change::Insert(key) | Change::Remove(key) | Change::RemoveAll(key)) = change;
+            let index = &mut halves[usize::from(is_split && key.space == Space::Body)];
+            match change {
+                Change::Insert(_) => {
+                    let location = Location::new(1, at, 10);
+                    let end: &mut u64 = ends.entry((key.space, key.partition)).or_default();
+                    *end = (*end).max(key.number + 1);
+                    prop_assert_eq!(index.insert(key, location, None), model.insert(key, location));
+                }
+                Change::Remove(_) => prop_assert_eq!(index.remove(key), model.remove(&key)),
+                Change::RemoveAll(_) => {
+                    index.remove_range(key.space, key.partition, 0..=u64::MAX, |_| {});
+                    model.retain(|other, _| (other.space, other.partition) != (key.space, key.partition));
+                    ends.insert((key.space, key.partition), u64::MAX);
+                }
+            }
+        }
+        let [mut index, other] = halves;
+        index.absorb(other);
+        prop_assert_eq!(index.len(), model.len() as u64);
+        for (space, partition) in (0..3 * 6u64).map(|at| (Space::ALL[at as usize % 3], PartitionId(at / 3))) {
+            let end = ends.get(&(space, partition)).copied();
+            prop_assert_eq!(index.numbers_end(space, partition), end.unwrap_or_default());
+            for key in (0..4).map(|number| Key::new(space, partition, number)) {
+                prop_assert_eq!(index.get(key), model.get(&key).copied());
+            }
+        }
+        let found: std::collections::BTreeSet<_> = index.partitions().collect();
+        prop_assert_eq!(found, model.keys().map(|key| (key.space, key.partition)).collect());
+    }
+
     #[test]
     fn removed_partitions_agree_with_a_set(ids in prop::collection::vec((0..3usize, 0..40u64), 0..100)) {
         let mut removed = RemovedPartitions::default();

@@ -194,21 +194,15 @@ impl RecordHeader {
     /// everything after it, including the value.
     pub(super) fn encode(self) -> [u8; RECORD_HEADER_BYTES as usize] {
         let (tag, rank) = self.shadows.encode();
-        let mut bytes = [0; RECORD_HEADER_BYTES as usize];
-        let fields: [&[u8]; 6] = [
-            &self.value_len.to_le_bytes(),
-            &[self.kind as u8, self.key.space as u8],
-            &tag.to_le_bytes(),
-            &rank.to_le_bytes(),
-            &self.key.partition.0.to_le_bytes(),
-            &self.key.number.to_le_bytes(),
+        let kind = u16::from_le_bytes([self.kind as u8, self.key.space as u8]);
+        let words = [
+            u64::from(self.value_len) << 32,
+            u64::from(kind) | u64::from(tag) << 16 | u64::from(rank) << 32,
+            self.key.partition.0,
+            self.key.number,
         ];
-        let mut rest = bytes.get_mut(4..).unwrap_or_default();
-        for field in fields {
-            let (place, after) = rest.split_at_mut_checked(field.len()).unwrap_or_default();
-            place.copy_from_slice(field);
-            rest = after;
-        }
+        let mut bytes = [0; RECORD_HEADER_BYTES as usize];
+        bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
         bytes
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::filesystem::File;
 use super::format::{FRAME_HEADER_BYTES, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, align};
-use super::hint::{Listing, is_value_kept};
+use super::hint::Listing;
 use super::state::Placed;
 use crate::checksum;
 
@@ -43,8 +43,13 @@ impl FrameBuilder {
     /// Adds a record whose value may be kept by reference.
     pub(super) fn push(&mut self, header: RecordHeader, value: &Bytes, last_number: u64) {
         if value.len() < LARGE_VALUE_BYTES {
-            return self.push_copy(header, value, last_number);
+            self.push_copy(header, value, last_number);
+        } else {
+            self.push_large(header, value, last_number);
         }
+    }
+
+    fn push_large(&mut self, header: RecordHeader, value: &Bytes, last_number: u64) {
         let at = self.push_header(header, last_number);
         let covered = self.bytes.get(at + 4..).unwrap_or_default();
         self.set_checksum(at, checksum::append(checksum::of(covered), value));
@@ -138,17 +143,18 @@ impl FrameBuilder {
         })
     }
 
-    /// Adds the records of the finished frame, which begins at `offset` of its segment, to `listing`.
-    pub(super) fn list(&self, offset: u64, listing: &mut Listing) {
+    /// Adds the records of the finished frame to `listing`.
+    pub(super) fn list(&self, listing: &mut Listing) {
         if !self.large.is_empty() {
             // Not supported, because a segment with large values has few records.
             return listing.give_up();
         }
+        let mut rest = self.bytes.get(FRAME_HEADER_BYTES as usize..).unwrap_or_default();
         for placed in &self.records {
-            let header = placed.header;
-            let len = RECORD_HEADER_BYTES + if is_value_kept(header) { header.value_len } else { 0 };
-            let at = usize::try_from(u64::from(placed.offset) - offset).unwrap_or(usize::MAX);
-            listing.push(placed, self.bytes.get(at..at + len as usize).unwrap_or_default());
+            let len = RECORD_HEADER_BYTES as usize + placed.header.value_len as usize;
+            let (record, after) = rest.split_at_checked(len).unwrap_or_default();
+            listing.push(placed, record);
+            rest = after;
         }
     }
 

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::format::{Kind, RECORD_HEADER_BYTES};
-use super::segments::{Ranks, Segment, SegmentFile};
+use super::segments::{Ranks, Segment, SegmentFile, record_bytes};
 use super::shared::Shared;
 use super::state::{Placed, State};
 use crate::Key;
@@ -79,10 +79,8 @@ fn list(state: &mut State, copy: &CopiedSegment<'_>) {
     // The index does not point at the copy yet, so it must not be considered dead.
     state.segments.set_cleaning(&[id], true);
     for placed in copy.removals.iter().filter(|placed| placed.header.kind != Kind::Put) {
-        if state.segments.is_shadow_alive(placed.header.shadows, copy.ranks) {
-            let bytes = RECORD_HEADER_BYTES + placed.header.value_len;
-            state.segments.removal(id, placed.header.shadows, bytes);
-        }
+        let bytes = RECORD_HEADER_BYTES + placed.header.value_len;
+        state.segments.note_removal(id, copy.ranks, placed.header.shadows, bytes);
     }
 }
 
@@ -114,9 +112,8 @@ impl State {
     fn relocate(&mut self, moves: &[Move]) {
         for (key, from, to) in moves {
             if self.index.relocate(*key, *from, *to) {
-                let bytes = RECORD_HEADER_BYTES + to.value_len();
-                self.segments.dead(from.segment, bytes);
-                self.segments.live(to.segment, bytes);
+                self.segments.dead(from.segment, record_bytes(*to));
+                self.segments.live(to.segment, record_bytes(*to));
             }
         }
     }

@@ -238,23 +238,32 @@ impl Listing {
         self.bytes
     }
 
-    /// Adds a record. `encoded` is the record as stored in its segment, with its value if [`is_value_kept`].
+    /// Adds a record. `encoded` is the record as stored in its segment.
     pub(super) fn push(&mut self, placed: &Placed, encoded: &[u8]) {
-        if self.is_complete {
-            let header = placed.header;
-            if header.kind == Kind::Put {
-                self.put_bytes += u64::from(RECORD_HEADER_BYTES + header.value_len);
-            }
-            if self.bytes.len() + encoded.len() > LISTING_BYTES_MAX {
-                return self.give_up();
-            }
-            if self.bytes.len() > LISTING_BYTES_GROWN {
-                // Has no effect after the first time.
-                self.bytes.reserve_exact(LISTING_BYTES_MAX - self.bytes.len());
-            }
-            self.bytes.append_u32(placed.offset);
-            // The offset replaces the checksum.
-            self.bytes.extend_from_slice(encoded.get(4..).unwrap_or_default());
+        if !self.is_complete {
+            return;
+        }
+        let header = placed.header;
+        if header.kind == Kind::Put {
+            self.put_bytes += u64::from(RECORD_HEADER_BYTES + header.value_len);
+        }
+        let kept = if is_value_kept(header) {
+            encoded
+        } else {
+            encoded.get(..RECORD_HEADER_BYTES as usize).unwrap_or(encoded)
+        };
+        let at = self.bytes.len();
+        if at + kept.len() > LISTING_BYTES_MAX {
+            return self.give_up();
+        }
+        if at > LISTING_BYTES_GROWN {
+            // Has no effect after the first time.
+            self.bytes.reserve_exact(LISTING_BYTES_MAX - at);
+        }
+        self.bytes.extend_from_slice(kept);
+        // The offset replaces the checksum.
+        if let Some(place) = self.bytes.get_mut(at..at + 4) {
+            place.copy_from_slice(&placed.offset.to_le_bytes());
         }
     }
 

@@ -219,6 +219,7 @@ mod state;
 mod stepped;
 mod store;
 mod survey;
+mod tally;
 mod threads;
 mod walk;
 mod warnings;

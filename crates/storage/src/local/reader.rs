@@ -1,12 +1,12 @@
 //! The threads that answer reads and scans without blocking the writer; records adjacent on disk are read together.
 
-use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use super::directory::{corrupt, unavailable, unread_now};
 use super::format::{Kind, RECORD_HEADER_BYTES, Record};
@@ -94,6 +94,7 @@ fn read(shared: &Shared, keys: &[Key]) -> Result<Vec<Option<Bytes>>, Error> {
     for keys in keys.chunks(LOOK_UPS_MAX) {
         wanted.look_up(keys, &shared.state());
     }
+    sort(&mut wanted.records);
     wanted.values(&shared.read_buffers, Access::Patient)
 }
 
@@ -138,21 +139,25 @@ struct Wanted {
 impl Wanted {
     /// Adds the records of some keys.
     fn look_up(&mut self, keys: &[Key], state: &State) {
+        self.records.reserve(keys.len());
+        let mut held = None;
         for key in keys {
             if let Some(location) = state.index.get(*key) {
                 self.records.push(RecordLookup { place: self.looked_up, key: *key, location });
-                hold(&mut self.files, state, location);
+                if held.replace(location.segment) != Some(location.segment) {
+                    hold(&mut self.files, state, location);
+                }
             }
             self.looked_up += 1;
         }
     }
 
-    /// The values of all keys that were looked up, in their order.
-    fn values(mut self, buffers: &ReadBuffers, access: Access) -> Result<Vec<Option<Bytes>>, Error> {
+    /// The values of all keys that were looked up, in their order. The records must be sorted.
+    fn values(self, buffers: &ReadBuffers, access: Access) -> Result<Vec<Option<Bytes>>, Error> {
         let mut values = vec![None; self.looked_up];
         let mut damage = None;
         let source = Source { files: &self.files, buffers, access };
-        fetch(&mut self.records, source, |wanted, value| match (value, values.get_mut(wanted.place)) {
+        fetch(&self.records, source, |wanted, value| match (value, values.get_mut(wanted.place)) {
             (Ok(value), Some(answer)) => *answer = Some(value),
             (Ok(_), None) => {}
             (Err(damaged), _) => damage = damage.take().or(Some(damaged.error)),
@@ -178,7 +183,8 @@ fn scan(shared: &Shared, space: Space, partition: PartitionId, from: u64) -> Res
     }
     let mut damaged = Vec::new();
     let source = Source { files: &files, buffers: &shared.read_buffers, access: Access::Patient };
-    fetch(&mut cold, source, |wanted, value| match (value, entries.get_mut(wanted.place)) {
+    sort(&mut cold);
+    fetch(&cold, source, |wanted, value| match (value, entries.get_mut(wanted.place)) {
         (Ok(value), Some(entry)) => entry.value = value,
         (Ok(_), None) => {}
         (Err(bad), _) => damaged.push(bad),
@@ -208,7 +214,7 @@ enum Access {
     AtOnce,
 }
 
-pub(super) type Files = HashMap<u32, Arc<SegmentFile>>;
+pub(super) type Files = FxHashMap<u32, Arc<SegmentFile>>;
 
 /// The records of a page, their files, and the start of the next page.
 fn page(
@@ -219,7 +225,7 @@ fn page(
 ) -> (Vec<RecordLookup>, Files, Option<u64>) {
     let state = shared.state();
     let mut wanted: Vec<RecordLookup> = Vec::new();
-    let mut files = HashMap::new();
+    let mut files = Files::default();
     let mut bytes = 0;
     let mut held = None;
     for (number, location) in state.index.range(space, partition, from) {
@@ -247,13 +253,12 @@ pub(super) fn hold(files: &mut Files, state: &State, location: Location) {
 /// A value, or the reason why there is none.
 type Value = Result<Bytes, DamagedEntry>;
 
-/// Reads the wanted records, adjacent ones together, and passes each verified value to `found`.
+/// Reads the wanted records, which are sorted, adjacent ones together, and passes each verified value to `found`.
 fn fetch(
-    wanted: &mut [RecordLookup],
+    wanted: &[RecordLookup],
     source: Source<'_>,
     mut found: impl FnMut(&RecordLookup, Value),
 ) -> Result<(), Error> {
-    sort(wanted);
     for run in runs(wanted) {
         let Some(first) = run.first() else { continue };
         let file = source.files.get(&first.location.segment).ok_or_else(|| Error::Unavailable {

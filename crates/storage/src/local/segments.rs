@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::filesystem::File;
-use super::format::Shadows;
+use super::format::{RECORD_HEADER_BYTES, Shadows};
+use crate::index::Location;
 
 /// A segment file. Each reader holds an [`Arc`] of it, and the file is reused only when no other [`Arc`] is left.
 #[derive(Debug)]
@@ -129,28 +130,25 @@ impl Segments {
         self.by_id.values().map(|segment| segment.file.capacity).sum()
     }
 
-    /// Counts a put record as live; returns false when its segment is unknown.
-    pub(super) fn live(&mut self, id: u32, bytes: u32) -> bool {
+    /// Counts put records of this size together as live; returns false when their segment is unknown.
+    pub(super) fn live(&mut self, id: u32, bytes: u64) -> bool {
         let Some(segment) = self.by_id.get_mut(&id) else { return false };
-        segment.live_bytes += u64::from(bytes);
+        segment.live_bytes += bytes;
         true
     }
 
-    /// Counts a put record as dead; returns true when it was the segment's last live one.
-    pub(super) fn dead(&mut self, id: u32, bytes: u32) -> bool {
-        self.all_dead(id, u64::from(bytes))
-    }
-
-    /// The same for several put records of a segment, of this size together.
-    pub(super) fn all_dead(&mut self, id: u32, bytes: u64) -> bool {
+    /// Counts put records of this size together as dead; returns true when none in the segment is live any more.
+    pub(super) fn dead(&mut self, id: u32, bytes: u64) -> bool {
         let Some(segment) = self.by_id.get_mut(&id) else { return false };
         segment.live_bytes = segment.live_bytes.saturating_sub(bytes);
         segment.live_bytes == 0
     }
 
-    /// Counts a removal record.
-    pub(super) fn removal(&mut self, id: u32, shadows: Shadows, bytes: u32) {
-        if let Some(segment) = self.by_id.get_mut(&id) {
+    /// Counts removal records of segment `id`, which is at `ranks`, if an older segment still needs them.
+    pub(super) fn note_removal(&mut self, id: u32, ranks: Ranks, shadows: Shadows, bytes: u32) {
+        if self.is_shadow_alive(shadows, ranks)
+            && let Some(segment) = self.by_id.get_mut(&id)
+        {
             *segment.removals.entry(shadows).or_default() += u64::from(bytes);
         }
     }
@@ -217,4 +215,9 @@ impl Segments {
         let (_, id) = self.by_rank.range(..=rank).next_back()?;
         self.by_id.get(id).map(|segment| segment.ranks).filter(|ranks| ranks.contains(rank))
     }
+}
+
+/// Size of the put record at a location.
+pub(super) fn record_bytes(location: Location) -> u64 {
+    u64::from(RECORD_HEADER_BYTES + location.value_len())
 }

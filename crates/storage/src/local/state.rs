@@ -1,12 +1,14 @@
 //! The index and the accounts of segments: the result of replaying the log.
 
 use std::ops::RangeInclusive;
+use std::slice;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::format::{Kind, RECORD_HEADER_BYTES, RecordHeader, Shadows};
 use super::manifest::Closed;
-use super::segments::{Ranks, Segments};
+use super::segments::{Ranks, Segments, record_bytes};
+use super::tally::Tally;
 use crate::index::{Counted, Departed, Index, Location};
 use crate::{Key, Operation, PartitionId, Space};
 
@@ -43,7 +45,7 @@ impl State {
         let bytes = RECORD_HEADER_BYTES + value_len;
         // The most common records, which need a single look-up.
         if kind == Kind::Put && shadows == Shadows::Nothing {
-            return self.segments.live(id, bytes) && self.point(key, id, placed, None);
+            return self.segments.live(id, bytes.into()) && self.point(key, id, placed, None);
         }
         let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
         match kind {
@@ -52,20 +54,20 @@ impl State {
                     Shadows::Exact(rank) | Shadows::Since(rank) => rank,
                     Shadows::Nothing => 0,
                 });
-                self.segments.live(id, bytes);
+                self.segments.live(id, bytes.into());
                 self.point(key, id, placed, since)
             }
             Kind::Delete => {
-                self.note_removal(id, ranks, shadows, bytes);
+                self.segments.note_removal(id, ranks, shadows, bytes);
                 self.index.remove(key).is_some_and(|before| self.bury(before))
             }
             Kind::DeleteRange => {
-                self.note_removal(id, ranks, shadows, bytes);
+                self.segments.note_removal(id, ranks, shadows, bytes);
                 let mut emptied = false;
                 let segments = &mut self.segments;
                 let numbers = key.number..=placed.last_number;
                 self.index.remove_range(key.space, key.partition, numbers, |before| {
-                    emptied |= segments.dead(before.segment, RECORD_HEADER_BYTES + before.value_len());
+                    emptied |= segments.dead(before.segment, record_bytes(before));
                 });
                 emptied
             }
@@ -75,24 +77,43 @@ impl State {
     /// Applies the records of one frame in order. Returns true when a segment lost its last live value.
     pub(super) fn apply_all(&mut self, id: u32, records: &[Placed]) -> bool {
         let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
-        let mut emptied = false;
-        // Consecutive removals mostly refer to the same segment, so they are counted together.
-        let mut noted = (Shadows::Nothing, 0);
-        for placed in records {
-            let RecordHeader { kind, key, value_len, shadows } = placed.header;
-            if kind != Kind::Delete {
-                emptied |= self.remove_partition(id, placed) || self.apply(id, placed);
-                continue;
-            }
-            if shadows != noted.0 {
-                self.note_removal(id, ranks, noted.0, noted.1);
-                noted = (shadows, 0);
-            }
-            noted.1 += RECORD_HEADER_BYTES + value_len;
-            emptied |= self.index.remove(key).is_some_and(|before| self.bury(before));
+        let (mut records, mut emptied) = (records.iter(), false);
+        while let Some(other) = self.apply_common(id, ranks, &mut records, &mut emptied) {
+            emptied |= self.remove_partition(id, other) || self.apply(id, other);
         }
-        self.note_removal(id, ranks, noted.0, noted.1);
         emptied
+    }
+
+    /// Applies records that remove a key, or put one that has no older version. Returns the first other one.
+    fn apply_common<'a>(
+        &mut self,
+        id: u32,
+        ranks: Ranks,
+        records: &mut slice::Iter<'a, Placed>,
+        emptied: &mut bool,
+    ) -> Option<&'a Placed> {
+        let mut tally = Tally::new(&mut self.segments, id, ranks);
+        let other = records.find(|placed| {
+            let RecordHeader { kind, key, value_len, shadows } = placed.header;
+            let bytes = RECORD_HEADER_BYTES + value_len;
+            let before = match kind {
+                Kind::Put if shadows == Shadows::Nothing => {
+                    tally.live(bytes);
+                    self.index.insert(key, Location::new(id, placed.offset, value_len), None)
+                }
+                Kind::Delete => {
+                    tally.removal(shadows, bytes);
+                    self.index.remove(key)
+                }
+                Kind::Put | Kind::DeleteRange => return true,
+            };
+            if let Some(before) = before {
+                tally.dead(before);
+            }
+            false
+        });
+        *emptied |= tally.settle();
+        other
     }
 
     /// Takes out a partition that is removed as a whole; its values are counted as dead later. False if the record does
@@ -104,7 +125,7 @@ impl State {
         }
         let Some(ranks) = self.segments.get(id).map(|segment| segment.ranks) else { return false };
         let Some(departed) = self.index.take_partition(key.space, key.partition) else { return false };
-        self.note_removal(id, ranks, shadows, RECORD_HEADER_BYTES + value_len);
+        self.segments.note_removal(id, ranks, shadows, RECORD_HEADER_BYTES + value_len);
         self.departed.push(departed);
         true
     }
@@ -121,7 +142,7 @@ impl State {
         self.index.forget(counted);
         for (segment, sums) in &counted.by_segment {
             let header_bytes = sums.keys * u64::from(RECORD_HEADER_BYTES);
-            self.segments.all_dead(*segment, header_bytes + sums.value_bytes);
+            self.segments.dead(*segment, header_bytes + sums.value_bytes);
         }
         self.is_counting = false;
         self.departed.extend((!left.is_empty()).then_some(left));
@@ -145,14 +166,8 @@ impl State {
         self.index.insert(key, location, shadowed_since).is_some_and(|before| self.bury(before))
     }
 
-    fn note_removal(&mut self, id: u32, ranks: Ranks, shadows: Shadows, bytes: u32) {
-        if self.segments.is_shadow_alive(shadows, ranks) {
-            self.segments.removal(id, shadows, bytes);
-        }
-    }
-
     fn bury(&mut self, before: Location) -> bool {
-        self.segments.dead(before.segment, RECORD_HEADER_BYTES + before.value_len())
+        self.segments.dead(before.segment, record_bytes(before))
     }
 }
 
@@ -166,11 +181,16 @@ pub(super) struct Shadower<'a> {
     revived: FxHashSet<Key>,
     /// The ends of the numbers before this frame, where it raised them.
     ends_before: FxHashMap<(Space, PartitionId), u64>,
+    /// The partition of each space whose end was noted last.
+    noted: [Option<PartitionId>; Space::ALL.len()],
+    /// The segment looked up last, and its rank.
+    last: (u32, u32),
 }
 
 impl<'a> Shadower<'a> {
     pub(super) fn new(state: &'a mut State, own_rank: u32) -> Self {
-        Self { state, own_rank, revived: FxHashSet::default(), ends_before: FxHashMap::default() }
+        let (revived, ends_before) = (FxHashSet::default(), FxHashMap::default());
+        Self { state, own_rank, revived, ends_before, noted: Default::default(), last: (0, 0) }
     }
 
     /// The record's shadows, or `None` when the operation has no effect and needs no record.
@@ -184,7 +204,7 @@ impl<'a> Shadower<'a> {
 
     fn put(&mut self, key: Key) -> Shadows {
         if let Some(end) = self.state.index.note_if_new(key) {
-            self.ends_before.entry((key.space, key.partition)).or_insert(end);
+            self.note_end(key, end);
             return Shadows::Nothing;
         }
         if let Some(location) = self.state.index.get(key) {
@@ -192,6 +212,14 @@ impl<'a> Shadower<'a> {
         }
         self.revived.insert(key);
         Shadows::Since(self.state.segments.oldest_rank())
+    }
+
+    /// Remembers the end of the numbers that the first put of a partition raised.
+    fn note_end(&mut self, key: Key, end: u64) {
+        let noted = self.noted.get_mut(key.space as usize);
+        if noted.is_some_and(|noted| noted.replace(key.partition) != Some(key.partition)) {
+            self.ends_before.entry((key.space, key.partition)).or_insert(end);
+        }
     }
 
     fn delete(&mut self, key: Key) -> Option<Shadows> {
@@ -205,7 +233,12 @@ impl<'a> Shadower<'a> {
         is_new.then_some(Shadows::Exact(self.own_rank))
     }
 
-    fn range(&self, space: Space, partition: PartitionId, numbers: &RangeInclusive<u64>) -> Option<Shadows> {
+    fn range(
+        &mut self,
+        space: Space,
+        partition: PartitionId,
+        numbers: &RangeInclusive<u64>,
+    ) -> Option<Shadows> {
         let index = &self.state.index;
         let may_be_new = *numbers.end() >= self.end_before(space, partition) || !self.revived.is_empty();
         let inside = |number: &u64| numbers.contains(number);
@@ -225,16 +258,19 @@ impl<'a> Shadower<'a> {
     }
 
     /// The shadows of a record that removes or overwrites a live key.
-    fn versions(&self, key: Key, location: Location) -> Shadows {
+    fn versions(&mut self, key: Key, location: Location) -> Shadows {
         match self.state.index.shadowed_since(key, location) {
             Some(since) => Shadows::Since(since),
             None => Shadows::Exact(self.rank_of(location)),
         }
     }
 
-    fn rank_of(&self, location: Location) -> u32 {
-        let segment = self.state.segments.get(location.segment);
-        segment.map_or(self.own_rank, |segment| segment.ranks.low)
+    fn rank_of(&mut self, location: Location) -> u32 {
+        if location.segment != self.last.0 {
+            let segment = self.state.segments.get(location.segment);
+            self.last = (location.segment, segment.map_or(self.own_rank, |segment| segment.ranks.low));
+        }
+        self.last.1
     }
 
     fn anything(&self) -> Shadows {

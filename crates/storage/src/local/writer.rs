@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::directory::is_full;
 use super::format::{
     FRAME_HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES, Shadows,
@@ -291,13 +289,18 @@ impl Writer {
         {
             let mut state = self.shared.state();
             let mut shadower = Shadower::new(&mut state, self.active.segment.id);
-            let operations = batches.clone().flat_map(Batch::operations);
-            self.shadows.extend(operations.map(|operation| shadower.shadows(operation)));
+            for batch in batches.clone() {
+                let shadows = batch.operations().iter().map(|operation| shadower.shadows(operation));
+                self.shadows.extend(shadows);
+            }
         }
         self.frame.clear();
-        for (operation, shadows) in batches.flat_map(Batch::operations).zip(&self.shadows) {
-            if let Some(shadows) = shadows {
-                push(&mut self.frame, operation, *shadows);
+        let mut shadows = self.shadows.iter();
+        for batch in batches {
+            for (operation, shadows) in batch.operations().iter().zip(shadows.by_ref()) {
+                if let Some(shadows) = shadows {
+                    push(&mut self.frame, operation, *shadows);
+                }
             }
         }
     }
@@ -327,7 +330,7 @@ impl Writer {
 
     fn apply(&mut self) {
         let id = self.active.segment.id;
-        self.frame.list(self.active.offset, &mut self.listing);
+        self.frame.list(&mut self.listing);
         self.active.offset += super::format::align(self.frame.len());
         self.active.sequence += 1;
         let is_segment_dead = {
@@ -378,7 +381,7 @@ fn push(frame: &mut FrameBuilder, operation: &Operation, shadows: Shadows) {
         }
         Operation::Delete { key } => {
             let header = RecordHeader { kind: Kind::Delete, key: *key, value_len: 0, shadows };
-            frame.push(header, &Bytes::new(), 0);
+            frame.push_copy(header, &[], 0);
         }
         Operation::DeleteRange { space, partition, numbers } => {
             let key = Key::new(*space, *partition, *numbers.start());

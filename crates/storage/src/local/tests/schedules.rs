@@ -135,7 +135,7 @@ impl Scheduled {
 
     /// A reader reads a message that is never removed.
     fn read(&self, number: u64) {
-        let mut files = Files::new();
+        let mut files = Files::default();
         let location = self.step(|state| {
             let location = state.index.get(body(number)).unwrap();
             hold(&mut files, state, location);
