@@ -55,6 +55,17 @@ describe("sending", { concurrency: 6 }, () => {
     assert.deepEqual(bodies(await drain(client, queue, 200)), range(200));
   }));
 
+  it("messages sent at once are accepted or refused each on its own", () => withClient(daemon, async (client) => {
+    const queue = daemon.queue("session");
+    const sender = client.createSender(queue);
+    const sends = range(200).map((n) => sender.sendMessages({ body: n, sessionId: n % 7 === 3 ? undefined : "s" }));
+    const outcomes = await Promise.allSettled(sends);
+    const refused = range(200).filter((n) => outcomes[n].status === "rejected");
+    assert.deepEqual(refused, range(200).filter((n) => n % 7 === 3));
+    assert.match(outcomes[3].reason.message, /session/i);
+    assert.deepEqual(bodies(await peek(client, queue)), range(200).filter((n) => n % 7 !== 3));
+  }, { retryOptions: { maxRetries: 0 } }));
+
   it("ten senders at once lose and repeat nothing", withQueue(async (client, queue) => {
     await Promise.all(range(10).map((k) => send(client, queue, ...range(20).map((n) => ({ body: `${k}:${n}` })))));
     const messages = await drain(client, queue, 200);
