@@ -47,3 +47,38 @@ pub(super) fn join(list: &mut Vec<Settlement>, mut write: impl FnMut(Settlement)
     }
     run.into_iter().for_each(write);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(added: &[(u32, DeliveryState, bool)]) -> Vec<(u32, u32, bool)> {
+        let mut list = Vec::new();
+        for (delivery_id, state, settled) in added {
+            Settlement::add(&mut list, *delivery_id, state, *settled);
+        }
+        let mut written = Vec::new();
+        join(&mut list, |one| written.push((one.first, one.last, one.settled)));
+        assert!(list.is_empty());
+        written
+    }
+
+    #[test]
+    fn neighbours_are_joined_whatever_the_order_of_their_settlements() {
+        let settled = |ids: &[u32]| {
+            joined(&ids.iter().map(|id| (*id, DeliveryState::Accepted, true)).collect::<Vec<_>>())
+        };
+        assert_eq!(settled(&[1, 2, 3]), [(1, 3, true)]);
+        assert_eq!(settled(&[7, 8, 4, 3, 6]), [(3, 4, true), (6, 8, true)]);
+        assert_eq!(settled(&[0, 1, u32::MAX]), [(u32::MAX, 1, true)]);
+        let other = [(1, DeliveryState::Accepted, true), (2, DeliveryState::Released, true)];
+        assert_eq!(joined(&other), [(1, 1, true), (2, 2, true)]);
+    }
+
+    #[test]
+    fn a_new_state_comes_before_the_settlement_of_its_delivery() {
+        let accepted = |id, settled| (id, DeliveryState::Accepted, settled);
+        let added = [accepted(5, false), accepted(6, false), accepted(4, true), accepted(5, true)];
+        assert_eq!(joined(&added), [(5, 6, false), (4, 5, true)]);
+    }
+}
