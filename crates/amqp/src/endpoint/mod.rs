@@ -27,6 +27,7 @@ mod outbox;
 mod reassembly;
 mod sasl;
 mod session;
+mod settlements;
 mod skip;
 #[cfg(test)]
 mod tests;

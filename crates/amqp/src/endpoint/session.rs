@@ -6,9 +6,10 @@ use slab::Slab;
 
 use super::condition::{self, Fault};
 use super::connection::Connection;
-use super::disposition::{IncomingSlot, OutgoingSlot, Settlement};
+use super::disposition::{IncomingSlot, OutgoingSlot};
 use super::limits::{OUTGOING_WINDOW, UNSETTLED_OUTGOING_MAX};
 use super::link::{Link, LinkPhase, Side};
+use super::settlements::Settlement;
 use super::unsettled::SerialWindow;
 use super::{Event, LinkId};
 use crate::wire::performative::{Begin, Error, Flow, Performative};

@@ -253,19 +253,8 @@ impl ConnectionHandler {
     }
 
     /// Submits a command whose answer is not needed.
-    #[inline]
     fn tell(&mut self, partition: &PartitionHandle, command: Command) {
         self.outbox.add(partition, None, command);
-    }
-
-    fn request_started(&mut self, bytes: usize) {
-        self.unanswered.messages += 1;
-        self.unanswered.bytes += bytes;
-    }
-
-    fn request_finished(&mut self, bytes: usize) {
-        self.unanswered.messages = self.unanswered.messages.saturating_sub(1);
-        self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
     }
 
     fn handle(&mut self, event: Event, connection: &mut Connection) {

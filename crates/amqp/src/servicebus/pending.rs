@@ -47,6 +47,16 @@ pub(super) enum Pending {
 }
 
 impl ConnectionHandler {
+    pub(super) fn request_started(&mut self, bytes: usize) {
+        self.unanswered.messages += 1;
+        self.unanswered.bytes += bytes;
+    }
+
+    pub(super) fn request_finished(&mut self, bytes: usize) {
+        self.unanswered.messages = self.unanswered.messages.saturating_sub(1);
+        self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
+    }
+
     /// Handles the answer to a command.
     pub(super) fn answered(&mut self, tag: u64, response: Response, connection: &mut Connection) {
         let Some(pending) = usize::try_from(tag).ok().and_then(|tag| self.pending.try_remove(tag)) else {
