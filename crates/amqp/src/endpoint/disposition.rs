@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::limits::SETTLEMENTS_MAX;
 use super::link::Link;
 use super::session::SessionPhase;
-use super::settlements::{self, Settlement};
+use super::settlements::{Settlement, Settlements};
 use super::{DeliveryTag, Event, IncomingId, LinkId, OutgoingId};
 use crate::wire::performative::{DeliveryState, Disposition, Performative, Role};
 
@@ -175,7 +175,7 @@ impl Connection {
         for _ in 0..count {
             if let Some(delivery) = side.unsettled.remove(delivery_id) {
                 session.outgoing.remove(delivery.wire_id);
-                Settlement::add(&mut session.settled_outgoing, delivery.wire_id, state, true);
+                session.settled_outgoing.add(delivery.wire_id, state, true);
             }
             delivery_id = delivery_id.wrapping_add(1);
         }
@@ -224,7 +224,7 @@ impl Connection {
             Role::Sender => &mut session_state.settled_outgoing,
             Role::Receiver => &mut session_state.settled_incoming,
         };
-        Settlement::add(list, delivery_id, state, settled);
+        list.add(delivery_id, state, settled);
         self.settlements_added(session);
     }
 
@@ -252,8 +252,8 @@ impl Connection {
     pub(super) fn flush_session_settlements(&mut self, key: usize) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         if session.phase == SessionPhase::Ending || self.close_sent {
-            session.settled_outgoing.clear();
-            session.settled_incoming.clear();
+            session.settled_outgoing = Settlements::default();
+            session.settled_incoming = Settlements::default();
             return;
         }
         let channel = session.channel_out;
@@ -261,7 +261,7 @@ impl Connection {
         for (role, list) in
             [(Role::Receiver, &mut session.settled_incoming), (Role::Sender, &mut session.settled_outgoing)]
         {
-            settlements::join(list, |Settlement { first, last, state, settled }| {
+            list.write_joined(|Settlement { first, last, state, settled }| {
                 let (state, last) = (Some(state), Some(last));
                 let disposition = Disposition { role, first, last, settled, state, batchable: false };
                 outbox.frame(channel, &Performative::Disposition(disposition));

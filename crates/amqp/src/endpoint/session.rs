@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::disposition::{IncomingSlot, OutgoingSlot};
 use super::limits::{OUTGOING_WINDOW, UNSETTLED_OUTGOING_MAX};
 use super::link::{Link, LinkPhase, Side};
-use super::settlements::Settlement;
+use super::settlements::Settlements;
 use super::unsettled::SerialWindow;
 use super::{Event, LinkId};
 use crate::wire::performative::{Begin, Error, Flow, Performative};
@@ -59,8 +59,8 @@ pub(super) struct Session {
     /// Keys of links that owe a flow.
     pub(super) flows_due: Vec<usize>,
     /// Settlements of deliveries we sent, and of those we received, to be joined.
-    pub(super) settled_outgoing: Vec<Settlement>,
-    pub(super) settled_incoming: Vec<Settlement>,
+    pub(super) settled_outgoing: Settlements,
+    pub(super) settled_incoming: Settlements,
     /// Transfer frames for which links have reserved room in the peer's window.
     pub(super) reserved_frames: u32,
 }
@@ -87,8 +87,8 @@ impl Session {
             dirty: false,
             flow_due: false,
             flows_due: Vec::new(),
-            settled_outgoing: Vec::new(),
-            settled_incoming: Vec::new(),
+            settled_outgoing: Settlements::default(),
+            settled_incoming: Settlements::default(),
             reserved_frames: 0,
         }
     }
