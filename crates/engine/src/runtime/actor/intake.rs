@@ -6,11 +6,18 @@ use std::task::{Context, Poll};
 use super::limits::FEW_REQUESTS_MAX;
 use super::{Actor, Control};
 use crate::Command;
+use crate::runtime::Request;
 
 impl Actor {
-    /// Whether a turn would begin with requests, but few.
+    /// Whether a turn would begin with requests, but few. One that sends or settles many messages counts as many.
     pub(super) fn has_few_requests(&self) -> bool {
-        !self.requests.is_empty() && self.requests.len() + self.inbox.waiting() <= FEW_REQUESTS_MAX
+        let weight = |request: &Request| match &request.command {
+            Command::SendEach { messages } => messages.len(),
+            Command::Settle { tokens, .. } => tokens.len(),
+            _ => 1,
+        };
+        let requests: usize = self.requests.iter().map(weight).sum();
+        requests > 0 && requests + self.inbox.waiting() <= FEW_REQUESTS_MAX
     }
 
     /// Receives requests of the namespace; true if a turn has to process them.
