@@ -1,5 +1,6 @@
-//! Messages that arrive in one turn for one queue are sent by one command, each on its own: that costs half as much as a
-//! command for each. The first is an ordinary `Send`, so a client that waits for each answer pays nothing.
+//! Messages that arrive in one turn for one queue are sent by one command, each on its own: a command has costs that do
+//! not depend on the number of its messages. The first is an ordinary `Send`, so a client that waits for each answer
+//! pays nothing.
 
 use peeklock_engine::runtime::{Response, TaggedCommand};
 use peeklock_engine::{Command, NewMessage};

@@ -111,14 +111,8 @@ impl Command {
     pub(crate) fn describe(&self) -> Descriptor<'_> {
         use AnswerKind as Answer;
         match self {
-            Self::Send { messages } => answered(Answer::Sent)
-                .accessing(Uses::Entity)
-                .writing(Writes::Messages { messages, why: None })
-                .growing(true),
-            Self::SendEach { messages } => answered(Answer::SentEach { messages: messages.len() })
-                .accessing(Uses::Entity)
-                .writing(Writes::Messages { messages, why: None })
-                .growing(true),
+            Self::Send { messages } => sending(Answer::Sent, messages),
+            Self::SendEach { messages } => sending(Answer::SentEach { messages: messages.len() }, messages),
             Self::KeepUndelivered { messages, why } => answered(Answer::Sent)
                 .using(Uses::Entity)
                 .writing(Writes::Messages { messages, why: Some(why) })
@@ -227,6 +221,11 @@ const UNANSWERED: Descriptor<'static> = Descriptor {
 /// The same with an answer.
 const fn answered(answer: AnswerKind) -> Descriptor<'static> {
     Descriptor { answer: Some(answer), ..UNANSWERED }
+}
+
+/// A command by which clients send messages.
+const fn sending(answer: AnswerKind, messages: &[NewMessage]) -> Descriptor<'_> {
+    answered(answer).accessing(Uses::Entity).writing(Writes::Messages { messages, why: None }).growing(true)
 }
 
 impl<'a> Descriptor<'a> {
