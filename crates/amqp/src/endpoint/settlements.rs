@@ -52,7 +52,7 @@ impl Settlements {
         for next in self.list.drain(..) {
             match &mut run {
                 Some(run) if run.is_followed_by(next.first, &next.state, next.settled) => {
-                    run.last = next.last
+                    run.last = next.last;
                 }
                 run => run.replace(next).into_iter().for_each(&mut write),
             }

@@ -331,7 +331,7 @@ fn comparable(effects: &[Effect]) -> Vec<Effect> {
             | Reply::Sessions(Err(refusal))
             | Reply::Rules(Err(refusal)) => mask(refusal),
             Reply::SentEach(results) => {
-                results.iter_mut().filter_map(|one| one.as_mut().err()).for_each(mask)
+                results.iter_mut().filter_map(|one| one.as_mut().err()).for_each(mask);
             }
             Reply::Settled(failures) => failures.iter_mut().for_each(|failure| mask(&mut failure.refusal)),
             _ => {}
