@@ -124,6 +124,24 @@ async fn requests_that_only_look_something_up_are_spread_over_turns() {
     assert!(answered.iter().all(|count| *count < SETTLEMENTS / 2), "{answered:?}");
 }
 
+/// A turn takes about 512 requests, whether or not they came in commands of many messages.
+#[tokio::test]
+async fn messages_that_are_sent_together_are_spread_over_turns() {
+    let store = MemoryStore::new();
+    let lease = store.acquire(ShardId(0)).await.unwrap();
+    let sizes = Sizes::of(&lease);
+    let broker = Broker::over(store, lease.over(sizes.clone()), TestClock::new(START), 0, 1).await;
+    let mut client = broker.client();
+    let before = sizes.batches();
+    for _ in 0..24 {
+        client.submit(Command::SendEach { messages: vec![NewMessage::default(); 64] });
+    }
+    for _ in 0..24 {
+        assert!(matches!(client.response().await, (_, Response::SentEach(results)) if results.len() == 64));
+    }
+    assert_eq!(sizes.batches() - before, 3);
+}
+
 /// Waits at the first message of a publication until another task has run.
 #[derive(Debug, Default)]
 struct Other {

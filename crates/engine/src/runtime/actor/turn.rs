@@ -135,8 +135,9 @@ impl Actor {
                 self.requests = requests;
                 return false;
             };
-            handled += 1;
-            self.handled_since_yield += 1;
+            let requests = requests_in(&request);
+            handled += requests;
+            self.handled_since_yield += requests;
             self.admit(context, request);
         }
         self.requests = waiting.collect();
@@ -328,5 +329,13 @@ impl Actor {
         }
         self.flush();
         self.browses.removed(self.commits.last_sync());
+    }
+}
+
+/// The number of requests that a client made in one: messages that are sent each on its own count singly.
+const fn requests_in(request: &Request) -> usize {
+    match &request.command {
+        Command::SendEach { messages } if !messages.is_empty() => messages.len(),
+        _ => 1,
     }
 }
