@@ -158,15 +158,22 @@ async fn a_duplicate_is_counted_and_not_accepted() {
     let options = QueueOptions { requires_duplicate_detection: true, ..QueueOptions::default() };
     broker.namespace.declare("unique", options).await.unwrap();
     let mut client = client_of(&broker, "unique");
+    let message = |id| {
+        let message_key = Some(MessageKey::of(id));
+        NewMessage { message_key, content: "x".into(), ..NewMessage::default() }
+    };
     for _ in 0..3 {
-        let message_key = Some(MessageKey::of("same"));
-        let message = NewMessage { message_key, content: "x".into(), ..NewMessage::default() };
-        client.submit(Command::Send { messages: [message].into_iter().collect() });
+        client.submit(Command::Send { messages: [message("same")].into_iter().collect() });
         client.response().await;
     }
     quiet().await;
     let found = broker.namespace.describe("unique").unwrap().totals;
     assert_eq!((found.accepted, found.duplicates), (1, 2));
+    client.submit(Command::SendEach { messages: ["same", "other", "other"].map(message).into() });
+    client.response().await;
+    quiet().await;
+    let found = broker.namespace.describe("unique").unwrap().totals;
+    assert_eq!((found.accepted, found.duplicates), (2, 4));
 }
 
 #[tokio::test]

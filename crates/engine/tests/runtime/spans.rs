@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use peeklock_engine::runtime::{Output, Response, Span, Spans, Trace};
-use peeklock_engine::{Command, EntityStatus, QueueOptions, ReceiveMode, Settlement, SubQueue};
+use peeklock_engine::{Command, EntityStatus, NewMessage, QueueOptions, ReceiveMode, Settlement, SubQueue};
 
 use crate::broker::{Broker, quiet, send, token};
 use crate::forwarding::client_of;
@@ -137,6 +137,28 @@ async fn a_refused_message_says_why() {
     client.send("traced");
     let (_, Response::Sent(Err(refusal))) = client.response().await else { panic!("it was sent") };
     assert_eq!(rig.taken().await, [format!("traced: Publish closed {refusal:?}")]);
+}
+
+#[tokio::test]
+async fn messages_sent_each_on_its_own_have_spans_of_their_own() {
+    let rig = Rig::new().await;
+    let options = QueueOptions { max_size_bytes: 20, ..QueueOptions::default() };
+    rig.broker.namespace.declare("small", options).await.unwrap();
+    let mut client = client_of(&rig.broker, "small");
+    let message = |content: &'static str| NewMessage { content: content.into(), ..NewMessage::default() };
+    let messages = ["other", "traced 1", "traced 2", "traced"].map(message).into();
+    client.submit(Command::SendEach { messages });
+    let (_, Response::SentEach(results)) = client.response().await else { panic!("an answer for each") };
+    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, true]);
+    let refusal = results[2].as_ref().unwrap_err();
+    let mut noted = rig.taken().await;
+    noted.sort();
+    let expected = [
+        "traced 1: Publish small #2",
+        &format!("traced 2: Publish small {refusal:?}"),
+        "traced: Publish small #3",
+    ];
+    assert_eq!(noted, expected);
 }
 
 #[tokio::test]
