@@ -6,7 +6,8 @@
 //! all heads finds the bodies that nothing refers to, and deletes them.
 //!
 //! If the other copies were gone before the damage was found, nothing names the body of an unreadable head. The numbers of
-//! such bodies are found when the last subscription with unreadable heads is deleted: no record refers to them.
+//! such bodies are found when the last subscription with unreadable heads is deleted: no record refers to them. If the
+//! heads of that last one can be read again instead, the bodies of those deleted before stay in the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::RangeInclusive;

@@ -72,7 +72,7 @@ impl World {
         self.broker.namespace.shutdown().await;
         self.listen();
         self.broker.store.repair_heads();
-        self.rotten.clear();
+        self.is_repaired = true;
         self.auditors.values_mut().for_each(Auditor::repaired);
         self.broker.store.crash(0);
         self.reboot().await;
@@ -156,8 +156,12 @@ impl World {
         heads: &mut BTreeMap<QueueId, usize>,
         bodies: &mut BTreeMap<QueueId, usize>,
     ) {
-        let extra_max = if self.may_keep_bodies() { usize::MAX } else { 0 };
         for (space, needed) in [(Space::Head, heads), (Space::Body, bodies)] {
+            let extra_max = match space {
+                _ if self.may_keep_bodies() => usize::MAX,
+                Space::Body => self.unnamed_bodies_max(),
+                _ => 0,
+            };
             let stored = self.stored(space, topic);
             let needed = needed.entry(topic).or_default();
             let extra = stored.checked_sub(*needed);

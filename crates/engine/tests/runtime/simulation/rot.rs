@@ -1,6 +1,6 @@
 //! Bytes that change on the disk: only the messages whose bodies or attributes contain them are affected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use peeklock_engine::{QueueId, SequenceNumber};
 use peeklock_storage::Space;
@@ -61,9 +61,18 @@ impl World {
             let is_rot = address
                 .is_some_and(|address| self.auditor(address.queue).may_be_damaged(SequenceNumber(number)));
             // A subscription may have been deleted since.
-            let was_rot = self.rotten.contains(&(damage.entity.clone(), number));
+            let was_rot = !self.is_repaired && self.rotten.contains(&(damage.entity.clone(), number));
             assert!(is_rot || was_rot, "{damage:?}");
         }
+    }
+
+    /// Maximum number of bodies that stay although no head refers to them and all can be read: those of unreadable heads
+    /// that were deleted with their subscription, while another one had such heads that could be read again later.
+    pub(super) fn unnamed_bodies_max(&self) -> usize {
+        let names: Vec<String> = (0..SUBSCRIPTIONS.len()).map(Place::Subscription).map(name_of).collect();
+        let of_subscriptions = self.rotten.iter().filter(|(name, _)| names.contains(name));
+        let concerned: BTreeSet<&String> = of_subscriptions.clone().map(|(name, _)| name).collect();
+        if concerned.len() > 1 { of_subscriptions.count() } else { 0 }
     }
 
     /// Number of messages in quarantine, by queue or subscription.

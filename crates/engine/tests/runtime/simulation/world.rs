@@ -144,6 +144,8 @@ pub(super) struct World {
     pub(super) doubtful: Vec<Work>,
     /// Messages whose stored attributes were corrupted, by the name of their queue or subscription and their number.
     pub(super) rotten: BTreeSet<(String, u64)>,
+    /// Whether they have been repaired.
+    pub(super) is_repaired: bool,
     /// Number of messages sent so far.
     pub(super) sent: u64,
 }
@@ -195,6 +197,7 @@ impl World {
             time: Time::default(),
             doubtful: Vec::new(),
             rotten: BTreeSet::new(),
+            is_repaired: false,
             sent: 0,
         };
         world.declare_temporary();
