@@ -305,12 +305,8 @@ impl Harness {
 
     /// The same, but the broker gets it in its next turn, together with what else the client writes before.
     pub(super) fn write(&mut self, link: LinkId, settled: bool, message_format: u32, payload: Bytes) {
-        let outgoing = Outgoing {
-            tag: Some([7; 16]),
-            settled,
-            message_format,
-            payload: [payload].into_iter().collect(),
-        };
+        let payload = [payload].into_iter().collect();
+        let outgoing = Outgoing { tag: Some([7; 16]), settled, message_format, payload };
         self.client.send(link, outgoing).unwrap();
     }
 

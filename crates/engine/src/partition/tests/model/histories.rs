@@ -117,6 +117,8 @@ fn verb() -> impl Strategy<Value = Verb> {
 /// Commands for every queue or subscription.
 fn common(kind: Kind) -> Weighted {
     let modify = sometimes(6, (0..3u8, prop_oneof![6 => Just(1), 1 => Just(2), 2 => Just(LARGE)]));
+    let settle =
+        (picks(), verb(), modify).prop_map(|(picks, verb, modify)| Move::Settle(picks, verb, modify));
     let bytes = prop_oneof![3 => Just(u64::MAX), 1 => 0..12u64];
     let credit = (0..4usize, 0..5u64, bytes, prop::bool::weighted(0.2));
     let queue = || 0..40usize;
@@ -146,12 +148,7 @@ fn common(kind: Kind) -> Weighted {
                 .boxed(),
         ),
         (2, (0..4usize).prop_map(Move::Close).boxed()),
-        (
-            25,
-            (picks(), verb(), modify)
-                .prop_map(|(picks, verb, modify)| Move::Settle(picks, verb, modify))
-                .boxed(),
-        ),
+        (25, settle.boxed()),
         (4, picks().prop_map(Move::Renew).boxed()),
         (
             12,
