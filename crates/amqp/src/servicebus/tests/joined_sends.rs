@@ -15,7 +15,7 @@ fn sizes(commands: &[(Option<u64>, Command)]) -> Vec<(usize, bool)> {
             assert!(messages.len() > 1, "a message alone costs less in a `Send`");
             messages.len()
         }
-        Command::CloseReceiver { .. } | Command::Credit { .. } => 0,
+        Command::Credit { .. } => 0,
         other => panic!("{other:?}"),
     };
     commands.iter().map(|(tag, command)| (size(command), tag.is_some())).collect()

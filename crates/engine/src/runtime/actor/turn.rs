@@ -332,7 +332,8 @@ impl Actor {
     }
 }
 
-/// The number of requests that a client made in one: messages that are sent each on its own count singly.
+/// The number of requests that a client made in one: messages that are sent each on its own count singly. The visits of
+/// a settlement limit the turn instead.
 const fn requests_in(request: &Request) -> usize {
     match &request.command {
         Command::SendEach { messages } if !messages.is_empty() => messages.len(),
