@@ -10,7 +10,7 @@
 #                             Spring Cloud Azure
 #   ./test.sh sdk             the same: build, python, js, go, java
 #   ./test.sh cluster         brokers on PostgreSQL while brokers, servers and links fail, by PEEKLOCK_NEMESIS_SEED for
-#                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing
+#                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing. Everything: beside go and java
 #   ./test.sh cluster-suites  python and js again with brokers on PostgreSQL; only if named
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that is not possible
@@ -105,13 +105,18 @@ build_ahead() {
 
 # Starts `build_ahead` as a process group that ends with this process.
 start_ahead() {
-    rm -f "$logs"/ahead-*
+    rm -f "$logs"/ahead-* "$logs"/beside-*
     set -m
     build_ahead </dev/null &
     ahead=$!
     set +m
-    trap 'kill -TERM -- "-$ahead" 2>/dev/null' EXIT
+    trap 'stop_background' EXIT
     trap 'exit 130' INT TERM
+}
+
+stop_background() {
+    local group
+    for group in ${ahead:-} ${beside:-}; do kill -TERM -- "-$group" 2>/dev/null; done
 }
 
 # Waits until the build for this stage has ended, if it was started; returns whether its result exists.
@@ -119,6 +124,17 @@ built_ahead() {
     [ -n "${ahead:-}" ] || return 1
     while [ ! -e "$logs/ahead-$1.status" ] && kill -0 "$ahead" 2>/dev/null; do sleep 0.5; done
     [ "$(cat "$logs/ahead-$1.status" 2>/dev/null)" = 0 ]
+}
+
+# Starts the tests of the stage `cluster` as a process group: they mostly wait, so other stages run beside them.
+start_cluster_tests() {
+    set -m
+    {
+        cluster_tests >"$logs/beside-cluster.log" 2>&1
+        echo $? >"$logs/beside-cluster.status"
+    } </dev/null &
+    beside=$!
+    set +m
 }
 
 has_daemon() {
@@ -205,12 +221,22 @@ maven() {
         -Dpeeklock.output="$target/$output" -Dmaven.repo.local="$target/maven" "$@")
 }
 
-stage_cluster() {
+cluster_tests() {
     # All at once, since they mostly wait; a longer run shows its steps.
     local options=(-n 3)
     [ -z "${PEEKLOCK_NEMESIS_MINUTES:-}" ] || options=(-n 0 -s)
     has_daemon && prepare_python && prepare_js &&
         (cd tests/python && PEEKLOCK_BIN="$daemon" "$venv/bin/python" -m pytest "${options[@]}" -m cluster -rs)
+}
+
+stage_cluster() {
+    if [ -z "${beside:-}" ]; then
+        cluster_tests
+        return
+    fi
+    while [ ! -e "$logs/beside-cluster.status" ] && kill -0 "$beside" 2>/dev/null; do sleep 0.5; done
+    cat "$logs/beside-cluster.log"
+    return "$(cat "$logs/beside-cluster.status" 2>/dev/null || echo 1)"
 }
 
 stage_cluster-suites() {
@@ -251,7 +277,7 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js cluster go java image packages macos count) ;;
+        all) stages+=(lint rust build python js go java cluster image packages macos count) ;;
         sdk) stages+=(build python js go java) ;;
         lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | macos | count) stages+=("$name") ;;
         *)
@@ -266,6 +292,7 @@ done
 status=0
 summary=""
 for name in "${stages[@]}"; do
+    [ "$name" != go ] || [ -z "${ahead:-}" ] || start_cluster_tests
     printf '\n==> %s\n' "$name"
     began=$SECONDS
     "stage_$name" 2>&1 | tee "$logs/$name.log"
