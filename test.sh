@@ -2,7 +2,7 @@
 # Runs every test of Peeklock, or the stages named:
 #
 #   ./test.sh                 everything, in the order below
-#   ./test.sh lint            formatting, clippy, documentation
+#   ./test.sh lint            formatting, clippy
 #   ./test.sh rust            unit, property, simulation, licence and structure tests
 #   ./test.sh build           the daemon as released: static where musl-gcc is installed
 #   ./test.sh python js       the SDK suites and the examples against that daemon (or against PEEKLOCK_BIN)
@@ -15,6 +15,7 @@
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that is not possible
 #   ./test.sh macos           whether the daemon compiles for macOS; skipped without rustup
+#   ./test.sh doc             the code's documentation; clippy without optional features
 #   ./test.sh packages        unit, .deb, .rpm, Helm chart; parts whose tools are missing are skipped with a message
 #
 # Needs Rust (with clippy and rustfmt), Python 3.10 or later and Node 20 or later; the tests of the console need Chromium as well. Writes
@@ -35,9 +36,20 @@ mkdir -p "$logs"
 
 stage_lint() {
     cargo fmt --all --check &&
-        cargo clippy --locked --workspace --all-targets -- -D warnings &&
-        cargo clippy --locked -p peeklock --no-default-features --all-targets -- -D warnings &&
-        RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+        cargo clippy --locked --workspace --all-targets -- -D warnings
+}
+
+check_doc() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items &&
+        cargo clippy --locked -p peeklock --no-default-features --all-targets -- -D warnings
+}
+
+stage_doc() {
+    if built_ahead doc; then
+        cat "$logs/ahead-doc.log"
+    else
+        check_doc
+    fi
 }
 
 # With the daemon that the same command builds for the tests of its own package: otherwise tests of other packages would
@@ -92,12 +104,14 @@ build_daemon() {
 build_ahead() {
     local stage
     renice -n 19 -p "$BASHPID" >/dev/null
-    for stage in build packages count macos; do
+    for stage in build packages count macos doc; do
         case "$stage" in
             build) build_daemon ;;
             packages) tests/packages/tools.sh "$target/tools" python3 ;;
             count) has_valgrind && cargo bench --locked -p peeklock-tests --bench instructions --no-run ;;
             macos) rustup target add aarch64-apple-darwin && check_macos ;;
+            # Last: it locks the directory of debug builds, which the stage `rust` needs before.
+            doc) check_doc ;;
         esac >"$logs/ahead-$stage.log" 2>&1
         echo $? >"$logs/ahead-$stage.status"
     done
@@ -277,9 +291,9 @@ counts() {
 stages=()
 for name in "${@:-all}"; do
     case "$name" in
-        all) stages+=(lint rust build python js go java cluster image packages macos count) ;;
+        all) stages+=(lint rust build python js go java cluster image packages macos doc count) ;;
         sdk) stages+=(build python js go java) ;;
-        lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | macos | count) stages+=("$name") ;;
+        lint | rust | build | python | js | cluster | cluster-suites | go | java | image | packages | macos | doc | count) stages+=("$name") ;;
         *)
             sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
             exit 2
