@@ -10,7 +10,7 @@
 #                             Spring Cloud Azure
 #   ./test.sh sdk             the same: build, python, js, go, java
 #   ./test.sh cluster         brokers on PostgreSQL while brokers, servers and links fail, by PEEKLOCK_NEMESIS_SEED for
-#                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing. Everything: beside go and java
+#                             PEEKLOCK_NEMESIS_MINUTES; skipped where its servers are missing. In a full run, beside go and java
 #   ./test.sh cluster-suites  python and js again with brokers on PostgreSQL; only if named
 #   ./test.sh count           instructions of the hot paths against their baseline; skipped where valgrind is missing
 #   ./test.sh image           the container image, built by buildah and used; skipped where that is not possible
