@@ -44,11 +44,7 @@ check_doc() {
 }
 
 stage_doc() {
-    if built_ahead doc; then
-        cat "$logs/ahead-doc.log"
-    else
-        check_doc
-    fi
+    built_ahead_or doc check_doc
 }
 
 # With the daemon that the same command builds for the tests of its own package: otherwise tests of other packages would
@@ -70,11 +66,7 @@ stage_count() {
 }
 
 stage_build() {
-    if built_ahead build; then
-        cat "$logs/ahead-build.log"
-    else
-        build_daemon
-    fi
+    built_ahead_or build build_daemon
 }
 
 # Whether the daemon without optional features compiles, for macOS if that is possible: one check instead of two. It doesn't link: for
@@ -90,11 +82,7 @@ check_macos() {
 }
 
 stage_macos() {
-    if built_ahead macos; then
-        cat "$logs/ahead-macos.log"
-    else
-        check_macos
-    fi
+    built_ahead_or macos check_macos
 }
 
 build_daemon() {
@@ -112,7 +100,7 @@ build_ahead() {
             packages) tests/packages/tools.sh "$target/tools" python3 ;;
             count) has_valgrind && cargo bench --locked -p peeklock-tests --bench instructions --no-run ;;
             macos) check_macos ;;
-            # Last: it locks the directory of debug builds, which the stage `rust` needs before.
+            # Last: it locks the directory of debug builds, which the stages `lint` and `rust` need.
             doc) check_doc ;;
         esac >"$logs/ahead-$stage.log" 2>&1
         echo $? >"$logs/ahead-$stage.status"
@@ -135,11 +123,25 @@ stop_background() {
     for group in ${ahead:-} ${beside:-}; do kill -TERM -- "-$group" 2>/dev/null; done
 }
 
+# Waits until a background process has written its exit code into a file, or is gone.
+await_status() {
+    while [ ! -e "$1" ] && kill -0 "$2" 2>/dev/null; do sleep 0.5; done
+}
+
 # Waits until the build for this stage has ended, if it was started; returns whether its result exists.
 built_ahead() {
     [ -n "${ahead:-}" ] || return 1
-    while [ ! -e "$logs/ahead-$1.status" ] && kill -0 "$ahead" 2>/dev/null; do sleep 0.5; done
+    await_status "$logs/ahead-$1.status" "$ahead"
     [ "$(cat "$logs/ahead-$1.status" 2>/dev/null)" = 0 ]
+}
+
+# Shows what the build for this stage printed, or runs this command if it was not started or failed.
+built_ahead_or() {
+    if built_ahead "$1"; then
+        cat "$logs/ahead-$1.log"
+    else
+        "$2"
+    fi
 }
 
 # Starts the tests of the stage `cluster` as a process group: they mostly wait, so other stages run beside them.
@@ -250,7 +252,7 @@ stage_cluster() {
         cluster_tests
         return
     fi
-    while [ ! -e "$logs/beside-cluster.status" ] && kill -0 "$beside" 2>/dev/null; do sleep 0.5; done
+    await_status "$logs/beside-cluster.status" "$beside"
     cat "$logs/beside-cluster.log"
     return "$(cat "$logs/beside-cluster.status" 2>/dev/null || echo 1)"
 }

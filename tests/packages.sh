@@ -34,6 +34,7 @@ mkdir -p "$work/out"
 
 # The maximum rating of the unit; 10 is no protection at all.
 exposure_max=20
+
 # The files are made several times; xz needs 20 s for each at its usual level.
 export DPKG_DEB_COMPRESSOR_LEVEL=1
 
