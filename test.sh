@@ -57,12 +57,17 @@ has_valgrind() {
     valgrind --tool=callgrind --callgrind-out-file=/dev/null true >/dev/null 2>&1
 }
 
+# As released: what depends on no feature of the benchmark is built for both.
+count_instructions() {
+    cargo bench --locked ${musl:+--target "$musl"} -p peeklock-instructions "$@"
+}
+
 stage_count() {
     has_valgrind || {
         echo "skipped: valgrind is not installed, or can't run programs here"
         return 0
     }
-    cargo bench --locked -p peeklock-tests --bench instructions
+    count_instructions
 }
 
 stage_build() {
@@ -98,7 +103,7 @@ build_ahead() {
         case "$stage" in
             build) build_daemon ;;
             packages) tests/packages/tools.sh "$target/tools" python3 ;;
-            count) has_valgrind && cargo bench --locked -p peeklock-tests --bench instructions --no-run ;;
+            count) has_valgrind && count_instructions --no-run ;;
             macos) check_macos ;;
             # Last: it locks the directory of debug builds, which the stages `lint` and `rust` need.
             doc) check_doc ;;

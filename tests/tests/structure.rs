@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The crates that each crate may depend on, except in tests.
-const DEPENDENCIES: [(&str, &[&str]); 20] = [
+const DEPENDENCIES: [(&str, &[&str]); 21] = [
     ("peeklock-budget", &[]),
     ("peeklock-connections", &[]),
     ("peeklock-memcopy", &[]),
@@ -87,6 +87,7 @@ const DEPENDENCIES: [(&str, &[&str]); 20] = [
             "peeklock-wire",
         ],
     ),
+    ("peeklock-instructions", &[]),
     ("peeklock-tests", &["peeklock-amqp", "peeklock-engine", "peeklock-storage"]),
 ];
 

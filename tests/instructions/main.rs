@@ -1,5 +1,5 @@
 //! Instructions per message on the hot paths. Unlike times, this number does not vary with the machine and its load, so
-//! small changes are visible. `cargo bench -p peeklock-tests --bench instructions` needs valgrind.
+//! small changes are visible. `cargo bench -p peeklock-instructions` needs valgrind.
 //!
 //! Each path runs under valgrind with some messages and with twice as many; the difference per message excludes the
 //! set-up. The result is compared with `baseline.json` in this directory, which `--write` replaces.
@@ -7,7 +7,7 @@
 #![allow(missing_docs, clippy::print_stdout, clippy::cast_precision_loss)] // reason: it prints a report
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // reason: a benchmark may panic
 
-#[path = "../../../crates/amqp/benches/front_end/pair.rs"]
+#[path = "../../crates/amqp/benches/front_end/pair.rs"]
 mod pair;
 mod partition;
 mod runtime;
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     let count = |path: &Counted| (instructions(path, 2 * MESSAGES) - instructions(path, MESSAGES)) / MESSAGES;
     let paths = PATHS.iter().map(|path| (path.name.to_owned(), count(path))).collect();
     let now = Baseline { compiler: compiler(), paths };
-    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions/baseline.json"));
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.json"));
     if arguments.write {
         fs::write(&file, serde_json::to_string_pretty(&now).unwrap() + "\n").unwrap();
     }
@@ -149,7 +149,7 @@ fn compare(now: &Baseline, file: &Path) -> ExitCode {
         println!("{name:<40} {count:>8} instructions, {change:+.1} % of {earlier}{verdict}");
     }
     if is_worse && is_comparable {
-        println!("If that is meant: cargo bench -p peeklock-tests --bench instructions -- --write");
+        println!("If that is meant: cargo bench -p peeklock-instructions -- --write");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
