@@ -284,6 +284,21 @@ impl Access {
             }
     }
 
+    /// Checks a grant again after a wait: its basis must still exist, and its time must not be over.
+    ///
+    /// # Errors
+    /// [`Denied::Signature`] or [`Denied::Expired`].
+    pub fn confirm(&self, grant: &Grant) -> Result<(), Denied> {
+        if !self.is_still_valid(grant) {
+            return Err(Denied::Signature);
+        }
+        let now = self.now();
+        match grant.expires_at {
+            Some(expires_at) if grant.is_expired(now) => Err(Denied::Expired(expires_at)),
+            _ => Ok(()),
+        }
+    }
+
     /// A counter that changes whenever grants may have become invalid.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {

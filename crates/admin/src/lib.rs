@@ -20,6 +20,7 @@ use peeklock_access::Access;
 use peeklock_budget::throttle::Throttles;
 use peeklock_engine::runtime::Namespace;
 use peeklock_engine::{Tier, Timestamp};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 pub use admission::Admission;
@@ -42,6 +43,8 @@ pub struct Admin {
     limits: rest::Limits,
     throttles: Throttles,
     entity_limits: Limits,
+    /// Held by an update from reading the options to replacing them, so that no other one is undone.
+    updates: Arc<Mutex<()>>,
     started_at: Timestamp,
     /// The same by the monotonic clock.
     started: Instant,
@@ -60,6 +63,7 @@ impl Admin {
             limits: limits_of_requests,
             throttles: Throttles::default(),
             entity_limits: limits,
+            updates: Arc::default(),
             started_at,
             started: Instant::now(),
         }

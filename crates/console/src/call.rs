@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) operation: OnceLock<&'static str>,
     /// The sender, once its token is verified.
     pub(crate) principal: OnceLock<Box<str>>,
+    /// What the token gave, to be checked again when the body has arrived.
+    grants: Mutex<Vec<Grant>>,
     parameters: Vec<(String, String)>,
     extensions: Extensions,
 }
@@ -65,7 +67,18 @@ impl Call {
         let (method, headers, extensions) = (head.method, head.headers, head.extensions);
         let (concerned, operation, principal) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Ok((
-            Self { method, route, headers, peer, concerned, operation, principal, parameters, extensions },
+            Self {
+                method,
+                route,
+                headers,
+                peer,
+                concerned,
+                operation,
+                principal,
+                grants: Mutex::default(),
+                parameters,
+                extensions,
+            },
             body,
         ))
     }
@@ -133,7 +146,7 @@ impl Call {
     /// Reads the body, which must be JSON. Its memory is reserved until the room is dropped.
     ///
     /// # Errors
-    /// 415 for another type, 413 for a longer body, 400 for an invalid one.
+    /// 415 for another type, 413 for a longer body, 400 for an invalid one, 401 if a grant ended while the body arrived.
     pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
         &self,
         console: &Console,
@@ -147,6 +160,7 @@ impl Call {
             return Err(Error::of(ErrorKind::BodyTypeUnknown, text));
         }
         let (bytes, room) = console.admin.body(body, bytes_max).await?;
+        self.confirm(console)?;
         // The work has the room, because it continues when the client disconnects.
         let read = move || (serde_json::from_slice(&bytes), room);
         let (read, room) = tokio::task::spawn_blocking(read).await.map_err(|_| Error::internal())?;
@@ -167,7 +181,14 @@ impl Call {
         let grant = console.admin.authorize(&self.headers, resource, right)?;
         Admission::tell(&self.extensions);
         let _ = self.principal.set(grant.principal.clone());
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner).push(grant.clone());
         Ok(grant)
+    }
+
+    /// Checks again whatever the request has been authorized for.
+    fn confirm(&self, console: &Console) -> Result<(), Error> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.iter().try_for_each(|grant| Ok(console.admin.access.confirm(grant)?))
     }
 
     /// Checks the right to manage the namespace.

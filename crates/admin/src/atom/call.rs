@@ -24,8 +24,8 @@ const BODY_TIME_OUT: Duration = Duration::from_secs(30);
 const TOP_MAX: usize = 100;
 /// The assumed version of a request that names none.
 const API_VERSION_DEFAULT: &str = "2021-05";
-/// The first version of the protocol in this form.
-const API_VERSION_MIN: &str = "2013-10";
+/// The first accepted version: that of azure-sdk-for-java's `ServiceBusRestProxy`.
+const API_VERSION_MIN: &str = "2013-07";
 /// A token for the target of `ForwardTo`.
 pub(crate) const FORWARD_TOKEN: HeaderName = HeaderName::from_static("servicebussupplementaryauthorization");
 /// A token for the target of `ForwardDeadLetteredMessagesTo`.

@@ -57,6 +57,7 @@ pub(super) async fn update(
     name: &str,
     description: &Element,
 ) -> Result<Document, Error> {
+    let _alone = session.admin.updates.lock().await;
     let current = session.admin.namespace.options(name).ok_or_else(|| Error::entity_not_found(name))?;
     let options = read(session, description, Some(&current))?;
     check_forwarding(session, forwarding(&options), forwarding(&current))?;

@@ -41,6 +41,7 @@ use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use peeklock_access::Grant;
 use peeklock_engine::Timestamp;
 use peeklock_engine::runtime::ChangeError;
 
@@ -49,7 +50,7 @@ use self::feed::Page;
 use self::path::Target;
 use self::properties::{Audience, Reading};
 use self::rights::Verdict;
-use self::xml::Document;
+use self::xml::{Document, Element};
 use crate::error::Error;
 use crate::{Admin, Admission};
 
@@ -120,7 +121,10 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
         Admission::tell(request.extensions());
     }
     let (principal, outcome) = match verdict {
-        Ok(Verdict::Allowed(grant)) => (Some(grant.principal), perform(&session, request.into_body()).await),
+        Ok(Verdict::Allowed(grant)) => {
+            let outcome = perform(&session, &grant, request.into_body()).await;
+            (Some(grant.principal), outcome)
+        }
         Ok(Verdict::Missing) => (None, Ok((StatusCode::OK, Some(public::feed(&session))))),
         Err(error) => (None, Err(error)),
     };
@@ -134,7 +138,7 @@ async fn respond(admin: &Admin, call: &Call, request: Request) -> Response {
 /// The status, and the body if there is one.
 type Answer = (StatusCode, Option<Document>);
 
-async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
+async fn perform(session: &Session<'_>, grant: &Grant, body: Body) -> Result<Answer, Error> {
     if let Target::Inside(node) = &session.call.target
         && session.exists(&node.name)
     {
@@ -146,10 +150,14 @@ async fn perform(session: &Session<'_>, body: Body) -> Result<Answer, Error> {
             let found = if is_missing(session, &found) { Ok(public::feed(session)) } else { found };
             found.map(|document| (StatusCode::OK, Some(document)))
         }
-        Method::PUT if session.call.is_update()? => {
-            update(session, body).await.map(|document| (StatusCode::OK, Some(document)))
+        Method::PUT => {
+            let is_update = session.call.is_update()?;
+            check_is_one(session.call)?;
+            let description = call::description(body).await?;
+            // A key may have been replaced while the body arrived.
+            session.admin.access.confirm(grant)?;
+            put(session, is_update, &description).await
         }
-        Method::PUT => create(session, body).await.map(|document| (StatusCode::CREATED, Some(document))),
         // Python accepts no other status than 200.
         Method::DELETE => delete(session).await.map(|()| (StatusCode::OK, None)),
         _ => Err(not_allowed(session.call)),
@@ -178,27 +186,31 @@ fn get(session: &Session<'_>) -> Result<Document, Error> {
     }
 }
 
-async fn create(session: &Session<'_>, body: Body) -> Result<Document, Error> {
-    check_is_one(session.call)?;
-    let description = call::description(body).await?;
+async fn put(session: &Session<'_>, is_update: bool, description: &Element) -> Result<Answer, Error> {
+    let (status, document) = match is_update {
+        true => (StatusCode::OK, update(session, description).await?),
+        false => (StatusCode::CREATED, create(session, description).await?),
+    };
+    Ok((status, Some(document)))
+}
+
+async fn create(session: &Session<'_>, description: &Element) -> Result<Document, Error> {
     match &session.call.target {
-        Target::Entity(name) => entity::create(session, name, &description).await,
-        Target::Subscription(topic, name) => subscription::create(session, (topic, name), &description).await,
+        Target::Entity(name) => entity::create(session, name, description).await,
+        Target::Subscription(topic, name) => subscription::create(session, (topic, name), description).await,
         Target::Rule(topic, subscription, name) => {
-            rule::create(session, (topic, subscription, name), &description).await
+            rule::create(session, (topic, subscription, name), description).await
         }
         _ => Err(not_allowed(session.call)),
     }
 }
 
-async fn update(session: &Session<'_>, body: Body) -> Result<Document, Error> {
-    check_is_one(session.call)?;
-    let description = call::description(body).await?;
+async fn update(session: &Session<'_>, description: &Element) -> Result<Document, Error> {
     match &session.call.target {
-        Target::Entity(name) => entity::update(session, name, &description).await,
-        Target::Subscription(topic, name) => subscription::update(session, (topic, name), &description).await,
+        Target::Entity(name) => entity::update(session, name, description).await,
+        Target::Subscription(topic, name) => subscription::update(session, (topic, name), description).await,
         Target::Rule(topic, subscription, name) => {
-            rule::update(session, (topic, subscription, name), &description).await
+            rule::update(session, (topic, subscription, name), description).await
         }
         _ => Err(not_allowed(session.call)),
     }

@@ -66,6 +66,7 @@ pub(super) async fn update(
     (topic, name): (&str, &str),
     description: &Element,
 ) -> Result<Document, Error> {
+    let _alone = session.admin.updates.lock().await;
     let current = find(session, topic, name)?.subscription;
     let options = read(session, description, Some(&current.options))?;
     entity::check_forwarding(session, Some(&options.forwarding), Some(&current.options.forwarding))?;

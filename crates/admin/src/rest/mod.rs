@@ -73,16 +73,16 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
     let grant = admin.authorize_operation(request.headers(), &resource, url, right)?;
     Admission::tell(request.extensions());
     let place = Place::find(&admin.namespace, &operation)?;
-    let Admin { namespace, limits, .. } = &admin;
+    let namespace = &admin.namespace;
     if matches!(operation.verb, Verb::Send | Verb::PeekLock | Verb::ReceiveAndDelete | Verb::Purge) {
         check_rates(&admin, &operation.entity.name, &grant.principal)?;
     }
     let request = match &operation.verb {
         Verb::Send => request,
-        _ => without_body(request).await?,
+        _ => without_body(request, (&admin, &grant)).await?,
     };
     match &operation.verb {
-        Verb::Send => sending::send(namespace, limits, &place, request).await,
+        Verb::Send => sending::send((&admin, &grant), &place, request).await,
         Verb::PeekLock => receive(&admin, &grant, place, ReceiveMode::PeekLock, request).await,
         Verb::ReceiveAndDelete => {
             receive(&admin, &grant, place, ReceiveMode::ReceiveAndDelete, request).await
@@ -98,10 +98,11 @@ async fn carry_out(admin: Admin, operation: Operation, request: Request) -> Resu
 /// not noticed before: a message could be taken for a client that has gone, or that fails because it is still sending.
 ///
 /// # Errors
-/// Those of [`body::skip`].
-async fn without_body(request: Request) -> Result<Request, Error> {
+/// Those of [`body::skip`]; 401 if the grant ended meanwhile.
+async fn without_body(request: Request, (admin, grant): (&Admin, &Grant)) -> Result<Request, Error> {
     let (head, unused) = request.into_parts();
     body::skip(unused, UNUSED_BODY_BYTES_MAX).await?;
+    admin.access.confirm(grant)?;
     Ok(Request::from_parts(head, Body::empty()))
 }
 
@@ -143,13 +144,10 @@ async fn receive(
 async fn ended(access: &Access, grant: &Grant) -> Denied {
     let mut changes = access.changes();
     loop {
-        if !access.is_still_valid(grant) {
-            return Denied::Signature;
+        if let Err(denied) = access.confirm(grant) {
+            return denied;
         }
         let now = access.now();
-        if grant.is_expired(now) {
-            return Denied::Expired(grant.expires_at.unwrap_or(now));
-        }
         let left_ms = grant.expires_at.map_or(GRANT_LOOK_MS_MAX, |at| at.0.saturating_sub(now.0));
         let look_again = sleep(Duration::from_millis(left_ms.min(GRANT_LOOK_MS_MAX)));
         tokio::select! {

@@ -7,7 +7,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use peeklock_engine::runtime::{Namespace, Response as Answer};
+use peeklock_access::Grant;
+use peeklock_engine::runtime::Response as Answer;
 use peeklock_engine::{Command, NewMessage, Refusal};
 use peeklock_message::copy_blocks::CopyBlocks;
 use peeklock_message::submission::{BATCH_MESSAGES_MAX, RequiredProperties};
@@ -19,6 +20,7 @@ use super::limits::{Limits, Room};
 use super::locks::ask;
 use super::place::Place;
 use super::{batch, body, refusal, user_properties};
+use crate::Admin;
 use crate::error::Error;
 
 /// Allowed size of a JSON batch beyond twice the size of its messages.
@@ -30,13 +32,14 @@ const ASIDE_FROM_BYTES: usize = 1 << 20;
 /// Sends the messages of a request.
 ///
 /// # Errors
-/// 400 for an invalid message, 403 or 413 for one that is too large, 503 if memory is short.
+/// 400 for an invalid message, 401 if the grant ended while the body arrived, 403 or 413 for a message that is too large,
+/// 503 if memory is short.
 pub(super) async fn send(
-    namespace: &Namespace,
-    limits: &Limits,
+    (admin, grant): (&Admin, &Grant),
     place: &Place,
     request: Request,
 ) -> Result<Response, Error> {
+    let Admin { namespace, limits, access, .. } = admin;
     let (head, body) = request.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).cloned();
     let is_batch = content_type.as_ref().is_some_and(|value| value == batch::CONTENT_TYPE);
@@ -47,6 +50,7 @@ pub(super) async fn send(
         false => place.message_bytes_max,
     };
     let (body, room) = body::read(limits, body, body_bytes_max).await?;
+    access.confirm(grant)?;
     let room = Arc::new(room);
     let (wanted, now_ms) = (place.wanted, namespace.clock().now().0);
     let (messages, _more) = match single {

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::Request;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use http_body_util::{BodyExt, Full};
 use peeklock_access::{Access, Policy};
 use peeklock_budget::{Budget, Owner};
 use peeklock_engine::runtime::{ManualClock, Namespace, NamespaceOptions};
@@ -94,6 +95,43 @@ async fn a_token_is_expired_at_its_expiry_time_and_a_wrong_one_is_refused() {
     let broker = broker().await;
     for (expires_at_s, key) in [(NOW_S, "SAS_KEY_VALUE"), (NOW_S + 3_600, "SAS_KEY_VALUe")] {
         assert_eq!(status(&broker, &token(expires_at_s, key), || {}).await, (401, 0));
+    }
+}
+
+/// A body that ends a second after its bytes.
+fn late(bytes: &'static str) -> Body {
+    Body::new(Full::from(bytes).with_trailers(async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        None
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_right_ends_while_its_body_arrives_is_refused() {
+    let entry = r#"<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription
+        xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" /></content></entry>"#;
+    let requests = [
+        ("POST", "/q/messages", "body", 201),
+        ("POST", "/q/messages/head?timeout=0", "{}", 204),
+        ("PUT", "/q?api-version=2021-05", entry, 200),
+    ];
+    for (method, path, body, allowed) in requests {
+        let broker = &broker().await;
+        let ask = |expires_at_s| async move {
+            let request = Request::builder().method(method).uri(path);
+            let request =
+                request.header("if-match", "*").header("authorization", token(expires_at_s, "SAS_KEY_VALUE"));
+            broker.router.clone().oneshot(request.body(late(body)).unwrap()).await.unwrap().status().as_u16()
+        };
+        assert_eq!(ask(NOW_S + 10).await, allowed, "{method} {path}");
+        let mut asked = Box::pin(ask(NOW_S + 10));
+        assert!(poll_once(&mut asked).is_pending());
+        broker.clock.advance(10_000);
+        assert_eq!(asked.await, 401, "{method} {path}: the token has expired");
+        let mut asked = Box::pin(ask(NOW_S + 20));
+        assert!(poll_once(&mut asked).is_pending());
+        broker.access.replace(Policy::default());
+        assert_eq!(asked.await, 401, "{method} {path}: the key is gone");
     }
 }
 

@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http_body_util::{BodyExt, Full};
 use peeklock_engine::{AuthorizationRule, Rights, Secret};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use ring::hmac;
@@ -108,4 +111,33 @@ async fn a_token_in_the_query_or_a_cookie_is_none() {
     assert_eq!(broker.get(&format!("overview?authorization={query}")).await.status, 401);
     let cookie = format!("authorization={token}");
     assert_eq!(broker.ask(Method::GET, "overview", &[("cookie", cookie.as_str())], "").await.status, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_token_expires_while_its_body_arrives_is_refused() {
+    let broker = broker().await;
+    let token = signature("all", "key");
+    let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
+    let late = |json: Json| {
+        Body::new(Full::from(json.to_string()).with_trailers(async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            None
+        }))
+    };
+    let send = |path: &'static str, body| broker.ask(Method::POST, path, &headers, late(body));
+    let message = json!({ "messages": [{}] });
+    send("messages?path=q", message.clone()).await.json(201);
+    let waiting = async {
+        let all = json!({ "action": "delete", "all": true });
+        tokio::join!(
+            broker.ask(Method::PATCH, "entity?path=q", &headers, late(json!({ "options": {} }))),
+            send("messages?path=q", message),
+            send("messages/act?path=q", all),
+        )
+    };
+    let expire = async { broker.clock.advance(3_600_000) };
+    let ((change, sent, deleted), ()) = tokio::join!(biased; waiting, expire);
+    for answer in [change, sent, deleted] {
+        answer.refused(401, "token-expired", "ExpiredToken");
+    }
 }

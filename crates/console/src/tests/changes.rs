@@ -34,6 +34,26 @@ async fn entities_are_created_changed_and_deleted() {
 }
 
 #[tokio::test]
+async fn changes_of_different_options_at_once_are_all_there() {
+    let broker = &Broker::with_entities().await;
+    for path in ["q", "news/Subscriptions/all"] {
+        let path = &format!("entity?path={path}");
+        let change = |options: Json| async move {
+            let body = json!({ "options": options });
+            broker.with_body(Method::PATCH, path, &body).await.json(200)
+        };
+        tokio::join!(
+            change(json!({ "LockDuration": "PT17S" })),
+            change(json!({ "MaxDeliveryCount": "7" })),
+            change(json!({ "UserMetadata": "m" })),
+        );
+        let options = &broker.get(path).await.json(200)["options"];
+        let found = ["LockDuration", "MaxDeliveryCount", "UserMetadata"].map(|name| &options[name]);
+        assert_eq!(found, ["PT17S", "7", "m"], "{path}");
+    }
+}
+
+#[tokio::test]
 async fn options_are_checked_as_by_the_atom_api() {
     let broker = Broker::with_entities().await;
     for (options, text) in [

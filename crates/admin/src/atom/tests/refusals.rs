@@ -193,7 +193,11 @@ async fn methods_and_conditions_that_make_no_sense_are_refused() {
     let answer = broker.ask(Method::PUT, "/t", &[("if-match", "\"1\"")], entry("<TopicDescription/>")).await;
     answer.refused(412, "If-Match");
     broker.get("/$resources/queues?$skip=x").await.refused(400, "$skip");
-    broker.get("/$resources/queues?api-version=1").await.refused(400, "api-version");
+    for version in ["1", "2013-06", "2013_07"] {
+        broker.get(&format!("/$resources/queues?api-version={version}")).await.refused(400, "api-version");
+    }
+    // azure-sdk-for-java, ServiceBusRestProxy.
+    assert_eq!(broker.get("/$resources/queues?api-version=2013-07").await.status, 200);
 }
 
 #[tokio::test]
