@@ -162,7 +162,7 @@ pub(crate) struct EmulatorArgs {
 
 impl EmulatorArgs {
     /// The file to read, if any.
-    pub(super) fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         let default = || Some(Path::new(emulator::FILE_DEFAULT)).filter(|path| path.exists());
         self.emulator_config.as_deref().or_else(default)
     }

@@ -28,6 +28,7 @@ mod parts;
 mod process;
 mod ready;
 mod reload;
+mod reread;
 mod routes;
 mod signals;
 mod stall_timeout;

@@ -9,11 +9,13 @@ use peeklock_net::Certificates;
 use peeklock_storage::Limits;
 use tokio::signal::unix::Signal;
 use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::task::spawn_blocking;
 
 use super::entities;
 use super::error::ServeError;
 use super::metrics::Monitoring;
 use super::pages::Pages;
+use super::reread;
 use super::supervisor;
 use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
@@ -119,21 +121,28 @@ impl Reload {
                     tracing::error!("reload refused, the running configuration is unchanged: {error}");
                 }
             }
-            match self.tls.reload() {
-                Ok(()) => {
-                    self.pages.set_certificate_names(self.tls.names());
-                    tracing::info!("the TLS certificates were read again");
-                }
-                Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
-            }
+            self.reload_certificates().await;
             let is_serving = self.in_force.lock().await.served.is_some();
             supervisor::reloaded(&outcome, is_serving);
         }
     }
 
+    /// Reads the certificates. Outside the runtime's threads: file systems may block.
+    async fn reload_certificates(&self) {
+        let tls = Arc::clone(&self.tls);
+        match spawn_blocking(move || tls.reload()).await {
+            Ok(Ok(())) => {
+                self.pages.set_certificate_names(self.tls.names());
+                tracing::info!("the TLS certificates were read again");
+            }
+            Ok(Err(error)) => tracing::error!("{error}; the previous TLS certificates stay in use"),
+            Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
+        }
+    }
+
     /// Reads the configuration and applies what can change at run time. Returns the number of changes.
     async fn reload(&self) -> Result<usize, String> {
-        let next = Config::resolve(self.args.clone()).map_err(|error| error.to_string())?;
+        let next = reread::configuration(self.args.clone()).await?;
         let Current { config, served } = &mut *self.in_force.lock().await;
         // Addresses can't change at run time, so those at start are checked.
         next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
