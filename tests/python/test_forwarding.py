@@ -6,6 +6,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusError
 
+from administration import administration_client
 from bus import DEAD_LETTER, TRANSFER_DEAD_LETTER, Bus, bodies, body, nothing, take, told_end
 from daemon import Topic, entities_text
 
@@ -75,6 +76,23 @@ async def test_dead_letters_go_on(flavour, start_daemon):
         assert dead.dead_letter_source == "the.source", "in lower case, as in Service Bus"
         with pytest.raises(ServiceBusError, match="(?i)auto-forwarding enabled"):
             assert await bus.peek("The.Source", sub_queue=DEAD_LETTER) == []
+
+
+async def test_a_refused_dead_letter_goes_on_when_its_target_is_replaced(flavour, start_daemon):
+    queues = {"source": {"forward_dead_lettered_messages_to": "target"}, "target": {"requires_session": True}}
+    daemon = start_daemon(entities_text(queues))
+    async with Bus(flavour, daemon.connection_string) as bus:
+        await bus.send("source", ServiceBusMessage(b"no session"), ServiceBusMessage(b"session", session_id="s"))
+        receiver = await bus.open_receiver("source")
+        for message in await take(receiver, 2):
+            await receiver.dead_letter_message(message, reason="r")
+        (gone,) = await take(await bus.open_receiver("target", session_id="s"), 1)
+        assert body(gone) == b"session"
+        with administration_client(daemon) as client:
+            client.delete_queue("target")
+            client.create_queue("target")
+        (dead,) = await take(await bus.open_receiver("target"), 1)
+        assert (body(dead), dead.dead_letter_reason) == (b"no session", "r")
 
 
 async def test_a_forwarded_dead_letter_keeps_its_life_and_may_expire_at_the_target(flavour, start_daemon):

@@ -144,3 +144,71 @@ async fn a_dead_letter_without_a_reason_that_no_target_accepts_gets_one() {
     let why = get(client.all().await).message.view.dead_letter.clone().unwrap();
     assert_eq!(why.reason.as_deref(), Some("MaxTransferHopCountExceeded"));
 }
+
+/// Dead letters "one" without a session, which a target that requires sessions refuses, and "two" with one.
+async fn dead_letters_refused_by_sessions(broker: &Broker) {
+    let sessions = QueueOptions { requires_session: true, ..QueueOptions::default() };
+    broker.namespace.declare("target", sessions).await.unwrap();
+    broker.namespace.declare(QUEUE, forwarding(dead_letters_to("target"))).await.unwrap();
+    let mut source = broker.client();
+    for (content, session_id) in [("one", None), ("two", Some("s".into()))] {
+        let message = NewMessage { content: content.into(), session_id, ..NewMessage::default() };
+        source.submit(Command::Send { messages: [message].into_iter().collect() });
+    }
+    source.open(91, ReceiveMode::PeekLock, SubQueue::Main, 2);
+    for output in source.all().await {
+        if let Output::Delivery(delivery) = output {
+            let why = Arc::default();
+            source.settle(token(&delivery), Settlement::DeadLetter { why, modify: Vec::new() });
+        }
+    }
+    quiet().await;
+    let counts = broker.namespace.counts(QUEUE).unwrap();
+    assert_eq!((counts.dead_letter, broker.namespace.counts("target").unwrap().active), (1, 1));
+}
+
+/// The pause after a change of the target, and what follows it.
+async fn after_a_pause(broker: &Broker) {
+    quiet().await;
+    broker.clock.advance(100);
+    quiet().await;
+}
+
+#[tokio::test]
+async fn a_refused_dead_letter_is_forwarded_once_its_target_is_replaced() {
+    let broker = Broker::start(0).await;
+    dead_letters_refused_by_sessions(&broker).await;
+    broker.namespace.delete("target").await.unwrap();
+    after_a_pause(&broker).await;
+    broker.namespace.declare("target", QueueOptions::default()).await.unwrap();
+    broker.clock.advance(5_000);
+    after_a_pause(&broker).await;
+    assert_eq!(contents(&broker, "target", SubQueue::Main).await, ["one"]);
+    assert_eq!(broker.namespace.counts(QUEUE).unwrap().dead_letter, 0);
+}
+
+#[tokio::test]
+async fn a_refused_dead_letter_is_tried_again_when_the_options_of_its_target_change() {
+    let broker = Broker::start(0).await;
+    let small = QueueOptions { max_message_size_bytes: 1024, ..QueueOptions::default() };
+    broker.namespace.declare("target", small.clone()).await.unwrap();
+    broker.namespace.declare(QUEUE, forwarding(dead_letters_to("target"))).await.unwrap();
+    let mut source = broker.client();
+    source.sent(&"x".repeat(2048)).await;
+    source.open(91, ReceiveMode::PeekLock, SubQueue::Main, 1);
+    let delivery = source.delivery().await;
+    source.settle(token(&delivery), Settlement::DeadLetter { why: Arc::default(), modify: Vec::new() });
+    for (max_message_size_bytes, moved) in [(1024, 0), (1500, 0), (4096, 1)] {
+        broker
+            .namespace
+            .update("target", QueueOptions { max_message_size_bytes, ..small.clone() })
+            .await
+            .unwrap();
+        after_a_pause(&broker).await;
+        // Changes of others make no difference.
+        broker.namespace.declare("other", QueueOptions::default()).await.unwrap();
+        after_a_pause(&broker).await;
+        let counts = |name| broker.namespace.counts(name).unwrap();
+        assert_eq!((counts(QUEUE).dead_letter, counts("target").active), (1 - moved, moved));
+    }
+}

@@ -6,6 +6,7 @@
 //! forwarder that has lost its lock moves nothing. One batch is under way at a time, which keeps the order. `refused`
 //! handles messages that the target refuses, `route` finds the target, `transfer` builds the joint step.
 
+mod kept;
 mod refused;
 mod route;
 mod transfer;
@@ -16,16 +17,17 @@ use std::sync::Arc;
 use peeklock_budget::{Owner, Share};
 use tokio::sync::{mpsc, watch};
 
+use self::kept::RefusedBy;
 pub(super) use self::refused::{FORWARDING_REASONS, why_undeliverable};
-use self::refused::{RefusalOutcome, Unreachable, outcome, too_many_hops};
+use self::refused::{RefusalOutcome, Unreachable, outcome, split};
 pub use self::route::ReadRuleProperties;
 pub(super) use self::route::Routes;
 use super::actor::{CatchUp, CaughtUp, Shared};
 use super::joint::{JointSteps, Unit, UnitFailure, UnitOutcome};
-use super::{Clock, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
+use super::{Clock, EntityRef, Mailbox, MailboxReceiver, Output, PartitionHandle, Request, Response};
 use crate::{
-    Command, CreditLimit, Delivery, HOPS_MAX, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal,
-    Settlement, SubQueue,
+    Command, CreditLimit, Delivery, QueuePath, ReceiveMode, ReceiverId, ReceiverOptions, Refusal, Settlement,
+    SubQueue,
 };
 
 /// Messages read ahead of the target, including those under way.
@@ -66,6 +68,8 @@ pub(super) struct Forwarder {
     held_bytes: usize,
     /// The same number, as reported to the memory budget.
     share: Share,
+    /// Set if dead letters stay locked that this target refused.
+    refused_by: Option<RefusedBy>,
     last_tag: u64,
     pause_ms: u64,
 }
@@ -122,6 +126,7 @@ impl Forwarder {
             waiting: VecDeque::new(),
             held_bytes: 0,
             share: shared.cache.process().share(Owner::Forwarding),
+            refused_by: None,
             last_tag: 0,
             pause_ms: *PAUSE_MS.start(),
         }
@@ -176,6 +181,8 @@ impl Forwarder {
                     }
                     output = self.outputs.recv() => output.into_iter().for_each(|output| self.take(output)),
                     Some(requested) = self.requests.recv() => self.pending.push(requested),
+                    // A pause: the target may not follow its new options yet, and may change often.
+                    () = RefusedBy::changed(self.refused_by.as_ref(), &self.routes) => return Stop::Pause,
                 }
             } else if let Err(stop) = self.forward_some().await {
                 return stop;
@@ -196,6 +203,7 @@ impl Forwarder {
         }
         // Outputs for the earlier receiver have arrived before the answer.
         self.closed = false;
+        self.refused_by = None;
         self.done = CreditLimit::default();
         self.give_credit();
         Ok(())
@@ -265,11 +273,16 @@ impl Forwarder {
         let (units, mut batch): (Vec<Unit>, Vec<Delivery>) = batch.into_iter().filter_map(pair).unzip();
         let outcomes = self.joint.carry_out(units).await.ok_or(Stop::Over)?;
         self.put_back(batch.split_off(outcomes.len().min(batch.len())));
-        self.conclude(name, &batch, outcomes)
+        self.conclude((name, &target), &batch, outcomes)
     }
 
     /// Settles the messages that were not moved.
-    fn conclude(&mut self, name: &str, batch: &[Delivery], outcomes: Vec<UnitOutcome>) -> Result<(), Stop> {
+    fn conclude(
+        &mut self,
+        (name, target): (&str, &EntityRef),
+        batch: &[Delivery],
+        outcomes: Vec<UnitOutcome>,
+    ) -> Result<(), Stop> {
         if outcomes.iter().any(Result::is_ok) {
             self.pause_ms = *PAUSE_MS.start();
         }
@@ -279,6 +292,9 @@ impl Forwarder {
             let outcome = if step == TARGET_STEP { outcome(&refusal, name) } else { RefusalOutcome::Later };
             if outcome == RefusalOutcome::Later {
                 tracing::debug!(source = &*self.name, target = name, %refusal, "forwarding waits");
+            }
+            if matches!(outcome, RefusalOutcome::Never(_)) {
+                self.refused_by = Some(RefusedBy::new(name, &target.options));
             }
             self.settle(delivery, outcome)
         });
@@ -292,8 +308,7 @@ impl Forwarder {
             | (RefusalOutcome::NotNow(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => {
                 return Err(Stop::Pause);
             }
-            // It stays locked in the dead-letter queue, so that it is not read again until the next start or another
-            // target.
+            // It stays locked in the dead-letter queue, so that it is not read again before there is another target.
             (RefusalOutcome::Never(_), SubQueue::DeadLetter | SubQueue::TransferDeadLetter) => return Ok(()),
             // No target can accept it: it becomes a transfer dead letter, which can be received.
             (RefusalOutcome::Nowhere(why), _)
@@ -378,18 +393,4 @@ impl Forwarder {
 /// The size that the source has counted against the credit, known even for a body that can't be read.
 fn counted_bytes(delivery: &Delivery) -> u64 {
     delivery.departing.as_ref().map_or(0, |departing| departing.content_bytes.into())
-}
-
-/// Splits a batch into messages that may be forwarded and those at the hop limit.
-fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, RefusalOutcome)>) {
-    let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
-    for delivery in batch {
-        let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);
-        if hops >= HOPS_MAX {
-            staying.push((delivery, too_many_hops()));
-        } else {
-            going.push(delivery);
-        }
-    }
-    (going, staying)
 }

@@ -3,7 +3,7 @@
 use crate::partition::reasons::{
     HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT, SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT,
 };
-use crate::{DeadLetter, Refusal};
+use crate::{DeadLetter, Delivery, HOPS_MAX, Refusal};
 
 const TARGET_MISSING: &str = "MessagingEntityNotFoundException";
 const TARGET_DISABLED: &str = "MessagingEntityDisabledException";
@@ -51,9 +51,23 @@ impl Unreachable {
 }
 
 /// The outcome of a message that reached the hop limit.
-pub(super) fn too_many_hops() -> RefusalOutcome {
-    let text = format!("The message was forwarded {} times, which is the limit.", crate::HOPS_MAX);
+fn too_many_hops() -> RefusalOutcome {
+    let text = format!("The message was forwarded {} times, which is the limit.", HOPS_MAX);
     RefusalOutcome::Nowhere(why(TOO_MANY_HOPS, text))
+}
+
+/// Splits a batch into messages that may be forwarded and those at the hop limit.
+pub(super) fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, RefusalOutcome)>) {
+    let (mut going, mut staying) = (Vec::with_capacity(batch.len()), Vec::new());
+    for delivery in batch {
+        let hops = delivery.message.view.forwarded.as_ref().map_or(0, |forwarded| forwarded.hops);
+        if hops >= HOPS_MAX {
+            staying.push((delivery, too_many_hops()));
+        } else {
+            going.push(delivery);
+        }
+    }
+    (going, staying)
 }
 
 /// Maps a target's refusal to the outcome of the message.

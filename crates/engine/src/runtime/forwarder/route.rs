@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::runtime::namespace::Inner;
 use crate::runtime::{EntityRef, Namespace, PartitionHandle};
@@ -43,6 +44,11 @@ impl Routes {
     /// The entity of this name.
     pub(super) fn find(&self, name: &str) -> Option<EntityRef> {
         self.namespace()?.entity(name)
+    }
+
+    /// A counter that changes whenever an entity is created or deleted, or its options change.
+    pub(super) fn changes(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.namespace()?.changes())
     }
 
     /// The properties of a message that rules evaluate.
