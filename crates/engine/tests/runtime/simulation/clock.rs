@@ -29,6 +29,8 @@ pub(super) struct Time {
     started_ms: u64,
     /// Whether the broker started with a wall clock that was behind: its time may lag until that clock is corrected.
     may_lag: bool,
+    /// Whether messages are there whose times could not be read at such a start, so that later ones may have earlier times.
+    is_unordered: bool,
     /// Enqueue times of messages.
     enqueued: BTreeMap<(QueueId, SequenceNumber), Timestamp>,
 }
@@ -40,11 +42,19 @@ impl Time {
         self.enqueued.clear();
     }
 
+    /// Attributes that could not be read can be read again.
+    pub(super) fn repaired(&mut self) {
+        self.is_unordered = self.may_lag;
+    }
+
     /// Sequence numbers and enqueue times have the same order, and no enqueue time changes.
     pub(super) fn enqueued(&mut self, view: &MessageView) {
         let (queue, number, at) = (view.queue, view.sequence_number, view.enqueued_at);
         let known = *self.enqueued.entry((queue, number)).or_insert(at);
         assert_eq!(known, at, "message {number:?} of {queue:?} was enqueued at another time");
+        if self.is_unordered {
+            return;
+        }
         let first = (queue, SequenceNumber(0));
         let before = self.enqueued.range(first..(queue, number)).next_back();
         assert!(before.is_none_or(|(_, before)| *before <= at), "{before:?} is before {number:?} at {at:?}");

@@ -73,6 +73,7 @@ impl World {
         self.listen();
         self.broker.store.repair_heads();
         self.is_repaired = true;
+        self.time.repaired();
         self.auditors.values_mut().for_each(Auditor::repaired);
         self.broker.store.crash(0);
         self.reboot().await;
