@@ -340,3 +340,19 @@ fn a_transaction_may_overtake_a_request_that_waits_for_a_topic_to_be_read_back()
         },
     ]);
 }
+
+/// The latest stored time is in damaged attributes when the broker starts with a wall clock that is behind: a message has an
+/// earlier time than the one before it, which can be read again later.
+#[test]
+fn a_message_whose_time_could_not_be_read_may_be_newer_than_the_next() {
+    let send = |flavours| Step::Send { to: Place::Queue(0), flavours, delay_ms: None };
+    play_on_disk(&[
+        send(vec![0]),
+        Step::Advance { duration_ms: 60_000 },
+        Step::Commit { batches: 2, refused: Some(1) },
+        Step::Disk(DiskStep::Keep),
+        Step::Disk(DiskStep::RotHead(0, 0)),
+        Step::CrashBehind { behind_ms: 83_750_483 },
+        send(vec![1, 0, 0]),
+    ]);
+}
