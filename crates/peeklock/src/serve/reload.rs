@@ -130,12 +130,12 @@ impl Reload {
     /// Reads the certificates. Outside the runtime's threads: file systems may block.
     async fn reload_certificates(&self) {
         let tls = Arc::clone(&self.tls);
-        match spawn_blocking(move || tls.reload()).await {
-            Ok(Ok(())) => {
+        let read = spawn_blocking(move || tls.reload().map_err(|error| error.to_string())).await;
+        match read.map_err(|error| error.to_string()).flatten() {
+            Ok(()) => {
                 self.pages.set_certificate_names(self.tls.names());
                 tracing::info!("the TLS certificates were read again");
             }
-            Ok(Err(error)) => tracing::error!("{error}; the previous TLS certificates stay in use"),
             Err(error) => tracing::error!("{error}; the previous TLS certificates stay in use"),
         }
     }

@@ -23,7 +23,7 @@ impl RefusedBy {
         let (Some(Self { name, options }), Some(mut changes)) = (this, routes.changes()) else {
             return pending().await;
         };
-        while routes.find(name).is_some_and(|found| Arc::ptr_eq(&found.options, options)) {
+        while routes.options(name).is_some_and(|present| Arc::ptr_eq(&present, options)) {
             if changes.changed().await.is_err() {
                 // The namespace is gone, and with it the source.
                 return pending().await;

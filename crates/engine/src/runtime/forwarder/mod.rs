@@ -293,8 +293,9 @@ impl Forwarder {
             if outcome == RefusalOutcome::Later {
                 tracing::debug!(source = &*self.name, target = name, %refusal, "forwarding waits");
             }
-            if matches!(outcome, RefusalOutcome::Never(_)) {
-                self.refused_by = Some(RefusedBy::new(name, &target.options));
+            if matches!(outcome, RefusalOutcome::Never(_)) && self.source.sub_queue != SubQueue::Main {
+                // The first ones: the target may have changed since.
+                self.refused_by.get_or_insert_with(|| RefusedBy::new(name, &target.options));
             }
             self.settle(delivery, outcome)
         });

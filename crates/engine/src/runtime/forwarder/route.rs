@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::runtime::namespace::Inner;
 use crate::runtime::{EntityRef, Namespace, PartitionHandle};
-use crate::{MessageView, ReceiverId, RuleProperties};
+use crate::{EntityOptions, MessageView, ReceiverId, RuleProperties};
 
 /// Reads the properties that rules evaluate out of an encoded message, with the changes made by actions and receivers and
 /// the dead-letter reason applied.
@@ -44,6 +44,11 @@ impl Routes {
     /// The entity of this name.
     pub(super) fn find(&self, name: &str) -> Option<EntityRef> {
         self.namespace()?.entity(name)
+    }
+
+    /// The options of the entity of this name, which need not run for that.
+    pub(super) fn options(&self, name: &str) -> Option<Arc<EntityOptions>> {
+        self.namespace()?.options(name)
     }
 
     /// A counter that changes whenever an entity is created or deleted, or its options change.
