@@ -194,7 +194,12 @@ PAGES = {
         setup='cp "$REPOSITORY/config/emulator-sample.json" Config.json',
         steps={
             "docker build": Step(skip=ENGINE),
-            "docker run": Step(skip=ENGINE, run="peeklock --emulator-config Config.json", prints="Emulator Service is Successfully Up!"),
+            # The line follows the ready file.
+            "docker run": Step(
+                skip=ENGINE,
+                run="peeklock --emulator-config Config.json",
+                after="eventually grep -q 'Emulator Service is Successfully Up!' \"$AREA/served\"",
+            ),
         },
         after="grep -q 'name = \"queue.1\"' peeklock.toml && peeklock config check peeklock.toml >/dev/null",
     ),
