@@ -15,7 +15,7 @@ use super::entities;
 use super::error::ServeError;
 use super::metrics::Monitoring;
 use super::pages::Pages;
-use super::reread;
+use super::reread::{self, Reread};
 use super::supervisor;
 use crate::audit::{self, AuditControl};
 use crate::config::{AuthorizationConfig, Config, ServeArgs};
@@ -142,8 +142,11 @@ impl Reload {
 
     /// Reads the configuration and applies what can change at run time. Returns the number of changes.
     async fn reload(&self) -> Result<usize, String> {
-        let next = reread::configuration(self.args.clone()).await?;
+        let Reread { config: next, doubt } = reread::configuration(self.args.clone()).await?;
         let Current { config, served } = &mut *self.in_force.lock().await;
+        if let Some(doubt) = doubt.filter(|_| next.authorization != config.authorization) {
+            return Err(doubt);
+        }
         // Addresses can't change at run time, so those at start are checked.
         next.authorization.check(&config.addresses()).map_err(|error| error.to_string())?;
         // First, because only this may fail: entities may refuse a change.
