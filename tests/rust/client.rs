@@ -1,5 +1,6 @@
 //! A blocking AMQP client that can also violate the protocol.
 
+mod management;
 mod performative;
 mod received;
 mod shared_session;
@@ -40,6 +41,8 @@ pub struct Client {
     handles: HashMap<u32, i64>,
     next_delivery: u32,
     received: u32,
+    /// Bytes to be written together; see [`Self::hold`].
+    held: Option<Vec<u8>>,
     /// The largest frame that the peer accepts.
     frame_bytes_max: usize,
 }
@@ -74,6 +77,7 @@ impl Client {
             handles: HashMap::new(),
             next_delivery: 0,
             received: 0,
+            held: None,
             frame_bytes_max: 512,
         })
     }
@@ -97,9 +101,19 @@ impl Client {
         &mut self.stream
     }
 
+    /// Keeps what is written until the next answer is read, and writes it together: the broker gets all of it before it has
+    /// answered any.
+    pub fn hold(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
     /// Writes raw bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        match &mut self.held {
+            Some(held) => held.extend_from_slice(bytes),
+            None => self.stream.write_all(bytes)?,
+        }
+        Ok(())
     }
 
     /// Writes a performative on channel 0.
@@ -116,6 +130,9 @@ impl Client {
 
     /// Reads the next frame from the socket; an error of kind `UnexpectedEof` when the peer has disconnected.
     pub fn read_frame(&mut self) -> io::Result<Frame> {
+        if let Some(held) = self.held.take() {
+            self.write(&held)?;
+        }
         let mut header = [0; 8];
         self.stream.read_exact(&mut header)?;
         let size = u32::from_be_bytes(header[..4].try_into().unwrap()) as usize;
@@ -316,70 +333,6 @@ impl Client {
         self.dispose(delivery, delivery, Value::composite(code::ACCEPTED, Vec::new()))?;
         self.outcome(delivery, false)
     }
-
-    /// Attaches the pair of links to `entity/$management`, with the handles `handle` and `handle + 1`.
-    pub fn attach_management(&mut self, handle: u32, entity: &str) -> io::Result<()> {
-        let node = format!("{entity}/$management");
-        self.attach_sender(handle, &node)?.expect("$management takes requests");
-        self.attach_receiver(handle + 1, &node, 1_000)?.expect("$management sends answers");
-        Ok(())
-    }
-
-    /// Sends a request on links attached by [`Self::attach_management`]; returns status code and body of the answer, or
-    /// an error when the request message itself is refused.
-    pub fn request(&mut self, handle: u32, operation: &str, body: Value) -> io::Result<(i64, Value)> {
-        let message = request_message(handle, operation, body);
-        let outcome = self.send(handle, &message)?;
-        if outcome.code() != Some(code::ACCEPTED) {
-            return Err(io::Error::other(format!("the request got the outcome {outcome:?}")));
-        }
-        self.answer(handle)
-    }
-
-    /// Status code and body of the next answer.
-    fn answer(&mut self, handle: u32) -> io::Result<(i64, Value)> {
-        let answer = codec::sections(&self.receive(handle + 1)?.message);
-        let section = |code| answer.iter().find(|section| section.code() == Some(code)).map(Value::inner);
-        let status = section(code::APPLICATION_PROPERTIES).and_then(|map| map.get("statusCode")).unwrap();
-        Ok((status.integer().unwrap(), section(code::AMQP_VALUE).cloned().unwrap_or(Value::Null)))
-    }
-
-    /// Browses the whole entity; returns the encoded messages.
-    pub fn browse(&mut self, handle: u32) -> io::Result<Vec<Vec<u8>>> {
-        let mut found: Vec<Vec<u8>> = Vec::new();
-        loop {
-            let from = found.last().map_or(1, |message| sequence_number(message) + 1);
-            let body = Value::Map(vec![
-                (Value::string("from-sequence-number"), Value::Long(from)),
-                (Value::string("message-count"), Value::Int(1_000)),
-            ]);
-            let (status, answer) = self.request(handle, "com.microsoft:peek-message", body)?;
-            if status == 204 {
-                return Ok(found);
-            }
-            assert_eq!(status, 200);
-            let Some(Value::List(messages)) = answer.get("messages") else {
-                panic!("no messages in {answer:?}")
-            };
-            found.extend(messages.iter().map(|entry| match entry.get("message") {
-                Some(Value::Binary(message)) => message.clone(),
-                other => panic!("no message but {other:?}"),
-            }));
-        }
-    }
-}
-
-/// A request to a management node, whose answer arrives on the link `handle + 1`.
-fn request_message(handle: u32, operation: &str, body: Value) -> Vec<u8> {
-    let reply_to = Value::string(format!("receiver-{}", handle + 1));
-    let properties = vec![Value::Ulong(1), Value::Null, Value::Null, Value::Null, reply_to];
-    let application = vec![(Value::string("operation"), Value::string(operation))];
-    [
-        Value::composite(code::PROPERTIES, properties).encode(),
-        codec::section(code::APPLICATION_PROPERTIES, Value::Map(application)),
-        codec::section(code::AMQP_VALUE, body),
-    ]
-    .concat()
 }
 
 fn settled(frame: &Frame, of_sender: bool) -> Option<(u32, u32)> {

@@ -11,6 +11,7 @@ mod transactions {
     mod generic_client;
     mod handler;
     mod management;
+    mod pipelined;
     mod recorded;
     mod send_via;
     mod stage;

@@ -79,7 +79,8 @@ pub enum Reply<M = ViewWithLock> {
     Done(Result<(), Refusal>),
     /// To `OpenReceiver`: the session, if one was requested.
     Opened(Result<Option<AcceptedSession>, Refusal>),
-    /// To `Settle`: the tokens that failed, in the order of the command; empty if none did.
+    /// To `Settle`: the tokens that failed, in the order of the command; empty if none did. To `Provisional` with a `Settle`:
+    /// those that would fail, if any.
     Settled(Vec<SettleFailure>),
     /// To `Provisional`: a number for each scheduled message of a `Send`, in order; in a partitioned entity also those of the
     /// messages of a `Settle`; none for other commands.

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use super::{Client, attach, disposition, request_message, transfer};
+use super::management::request_message;
+use super::{Client, attach, disposition, transfer};
 use crate::codec::{self, Value, code};
 
 /// The state of an operation in a transaction, with the outcome of a settlement.

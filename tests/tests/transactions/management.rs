@@ -129,7 +129,7 @@ fn a_disposition_by_the_management_node_takes_effect_with_the_commit() {
 }
 
 /// The lock token of the next message: its delivery tag, the first three fields of which are little-endian.
-fn token(client: &mut Client) -> [u8; 16] {
+pub(super) fn token(client: &mut Client) -> [u8; 16] {
     let tag = client.wait(|frame| match frame.field(2) {
         Value::Binary(tag) if frame.is(code::TRANSFER) && tag.len() == 16 => Some(tag.clone()),
         _ => None,

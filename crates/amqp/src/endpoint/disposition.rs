@@ -165,33 +165,37 @@ impl Connection {
         self.settle_consecutive(id, 1, &state);
     }
 
-    /// Settles `count` consecutive deliveries we sent with the same final state.
-    pub fn settle_consecutive(&mut self, first: OutgoingId, count: usize, state: &DeliveryState) {
-        let Some(key) = self.links.key(first.link) else { return };
-        let Some(link) = self.links.get_mut(key) else { return };
+    /// Settles `count` consecutive deliveries we sent with the same final state, except those that are settled already;
+    /// returns their number.
+    pub fn settle_consecutive(&mut self, first: OutgoingId, count: usize, state: &DeliveryState) -> usize {
+        let Some(key) = self.links.key(first.link) else { return 0 };
+        let Some(link) = self.links.get_mut(key) else { return 0 };
         let session_key = link.session;
-        let (Some(side), Some(session)) = (link.as_out(), self.sessions.get_mut(session_key)) else { return };
+        let (Some(side), Some(session)) = (link.as_out(), self.sessions.get_mut(session_key)) else {
+            return 0;
+        };
         let mut delivery_id = first.delivery_id;
+        let mut settled = 0;
         for _ in 0..count {
             if let Some(delivery) = side.unsettled.remove(delivery_id) {
                 session.outgoing.remove(delivery.wire_id);
                 session.settled_outgoing.add(delivery.wire_id, state, true);
+                settled += 1;
             }
             delivery_id = delivery_id.wrapping_add(1);
         }
         self.settlements_added(session_key);
         self.schedule_session(session_key);
+        settled
     }
 
-    /// Announces the state of a delivery we sent without settling it: the peer may change its outcome, reported by
-    /// [`Event::Disposition`].
+    /// Announces the state of a delivery we sent without settling it.
     pub fn update_outgoing(&mut self, id: OutgoingId, state: DeliveryState) {
         let Some(key) = self.links.key(id.link) else { return };
         let Some(link) = self.links.get_mut(key) else { return };
         let session = link.session;
         let delivery = link.as_out().and_then(|side| side.unsettled.get_mut(id.delivery_id));
         if let Some(delivery) = delivery {
-            delivery.outcome_reported = false;
             let wire_id = delivery.wire_id;
             self.add_settlement(session, Role::Sender, wire_id, &state, false);
         }
@@ -284,6 +288,8 @@ impl Connection {
         if !settled && !state.as_ref().is_some_and(is_final) {
             return;
         }
+        // An outcome in a transaction is provisional: others may follow, in and outside transactions.
+        let is_terminal = !matches!(state, Some(DeliveryState::Transactional { .. }));
         let Some(session_state) = self.sessions.get_mut(session) else { return };
         let links = &mut self.links;
         let mut runs: SmallVec<[Run; 1]> = SmallVec::new();
@@ -291,7 +297,7 @@ impl Connection {
             let Some(side) = links.get_mut(slot.link).and_then(Link::as_out) else { return false };
             let Some(delivery) = side.unsettled.get_mut(slot.delivery) else { return false };
             if settled || !delivery.outcome_reported {
-                delivery.outcome_reported = true;
+                delivery.outcome_reported = is_terminal;
                 extend_runs(&mut runs, slot, delivery.tag);
             }
             if settled {

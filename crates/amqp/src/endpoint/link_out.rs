@@ -41,7 +41,7 @@ pub(super) struct UnsettledOut {
     pub(super) tag: DeliveryTag,
     /// Delivery-id on the session.
     pub(super) wire_id: u32,
-    /// A final outcome has been reported to the upper layer, so repetitions are ignored.
+    /// A terminal outcome has been reported to the upper layer, so repetitions are ignored.
     pub(super) outcome_reported: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Receiver links: credit to the engine, messages to the peer, dispositions back.
 
+use std::iter;
 use std::sync::Arc;
 
 use peeklock_engine::runtime::Response;
@@ -183,13 +184,30 @@ impl ConnectionHandler {
         state: Option<DeliveryState>,
         connection: &mut Connection,
     ) {
-        let Disposition { link, first, ref tags, settled } = disposition;
+        let Disposition { link, ref tags, settled, .. } = disposition;
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
-        let id = *id;
-        let count = tags.len();
         if settled {
-            self.forget_unsettled(id, count);
+            self.forget_unsettled(*id, tags.len());
         }
+        if self.transactions.have_no_deliveries() {
+            return self.apply_disposition(disposition, state, connection);
+        }
+        let others = self.already_in_transactions(disposition, state.as_ref(), connection);
+        // The last one gets the state itself, the others a copy.
+        let states = iter::repeat_n(state, others.len());
+        for (other, state) in others.into_iter().zip(states) {
+            self.apply_disposition(other, state, connection);
+        }
+    }
+
+    fn apply_disposition(
+        &mut self,
+        disposition: Disposition,
+        state: Option<DeliveryState>,
+        connection: &mut Connection,
+    ) {
+        let Disposition { link, first, ref tags, settled } = disposition;
+        let count = tags.len();
         if matches!(state, Some(DeliveryState::Accepted)) && !settled {
             return self.complete(link, first, tags);
         }
@@ -199,7 +217,8 @@ impl ConnectionHandler {
             return self.settle_in_transaction(disposition, &txn_id, outcome, connection);
         }
         let requested = settlement::read(state, settled);
-        let Some(receiver) = self.receivers.get(&id) else { return };
+        let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
+        let Some(receiver) = self.receivers.get(id) else { return };
         let entity = Arc::clone(&receiver.entity);
         match requested {
             Ok(RequestedSettlement::Wait) => {}
@@ -213,10 +232,9 @@ impl ConnectionHandler {
                 }
             }
             Err(fault) if !settled => {
-                self.forget_unsettled(id, count);
                 let error = self.tracker().error(&fault);
                 let reply = DeliveryState::Rejected(Some(error));
-                connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, &reply);
+                self.settle_deliveries(OutgoingId { link, delivery_id: first }, count, &reply, connection);
             }
             Err(fault) => tracing::debug!(%fault, "settled disposition ignored"),
         }
@@ -259,21 +277,20 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
-        let mut sub_queue = SubQueue::Main;
-        if let Some(Link::Receiver(id)) = self.links.get(&link) {
-            let id = *id;
-            self.forget_unsettled(id, count);
-            sub_queue =
-                self.receivers.get(&id).map_or(sub_queue, |receiver| receiver.entity.address.sub_queue);
-        }
-        let fault = |refusal: &Refusal| settlement::fault(refusal.clone(), sub_queue);
         let failures = match response {
             Response::Settled(failures) => failures,
             _ => return,
         };
         if failures.is_empty() {
-            return connection.settle_consecutive(OutgoingId { link, delivery_id: first }, count, reply);
+            let first = OutgoingId { link, delivery_id: first };
+            return self.settle_deliveries(first, count, reply, connection);
         }
+        let receiver = match self.links.get(&link) {
+            Some(Link::Receiver(id)) => self.receivers.get(id),
+            _ => None,
+        };
+        let sub_queue = receiver.map_or(SubQueue::Main, |receiver| receiver.entity.address.sub_queue);
+        let fault = |refusal: &Refusal| settlement::fault(refusal.clone(), sub_queue);
         let tracker = self.tracker();
         // The peer chooses how many deliveries one disposition covers, and all of them may fail.
         let found = |index: usize| failures.binary_search_by_key(&index, |failure| failure.index).ok();
@@ -281,10 +298,29 @@ impl ConnectionHandler {
             Some(failure) => DeliveryState::Rejected(Some(tracker.error(&fault(&failure.refusal)))),
             None => reply.clone(),
         };
-        answer(link, first, count, state, connection);
+        let mut delivery_id = first;
+        for index in 0..count {
+            self.settle_deliveries(OutgoingId { link, delivery_id }, 1, &state(index), connection);
+            delivery_id = delivery_id.wrapping_add(1);
+        }
     }
 
-    pub(super) fn forget_unsettled(&mut self, id: ReceiverId, count: usize) {
+    /// Settles consecutive deliveries, except those that the peer has settled meanwhile.
+    pub(super) fn settle_deliveries(
+        &mut self,
+        first: OutgoingId,
+        count: usize,
+        state: &DeliveryState,
+        connection: &mut Connection,
+    ) {
+        let settled = connection.settle_consecutive(first, count, state);
+        if let Some(Link::Receiver(id)) = self.links.get(&first.link) {
+            let id = *id;
+            self.forget_unsettled(id, settled);
+        }
+    }
+
+    fn forget_unsettled(&mut self, id: ReceiverId, count: usize) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             let count = count.min(receiver.unsettled);
             receiver.unsettled -= count;
@@ -315,21 +351,6 @@ impl ConnectionHandler {
             listed
         });
         self.busy = busy;
-    }
-}
-
-/// Settles consecutive deliveries, each with its own state.
-fn answer(
-    link: LinkId,
-    first: u32,
-    count: usize,
-    state: impl Fn(usize) -> DeliveryState,
-    connection: &mut Connection,
-) {
-    let mut delivery_id = first;
-    for index in 0..count {
-        connection.settle_outgoing(OutgoingId { link, delivery_id }, state(index));
-        delivery_id = delivery_id.wrapping_add(1);
     }
 }
 

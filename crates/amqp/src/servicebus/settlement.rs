@@ -44,7 +44,9 @@ pub(crate) fn read(state: Option<DeliveryState>, settled: bool) -> Result<Reques
     let (settlement, reply) = match state {
         Some(DeliveryState::Accepted) => (Settlement::Complete, DeliveryState::Accepted),
         // Settled without an outcome: the peer has forgotten the delivery without a decision about the message.
-        None if settled => (Settlement::Release, DeliveryState::Released),
+        None | Some(DeliveryState::Received { .. }) if settled => {
+            (Settlement::Release, DeliveryState::Released)
+        }
         Some(DeliveryState::Released) => (Settlement::Release, DeliveryState::Released),
         Some(DeliveryState::Rejected(error)) => {
             (dead_letter(error.unwrap_or_default())?, DeliveryState::Rejected(None))

@@ -15,8 +15,8 @@ use super::step::Step;
 use super::{Outputs, Partition};
 use crate::event::Event;
 use crate::{
-    Command, Effect, LockToken, MessageAction, NewMessage, QueuePath, ReceiverId, Refusal, Reply, RequestId,
-    SequenceNumber, Settlement, Timestamp,
+    Command, Effect, LockToken, MessageAction, NewMessage, QueueId, QueuePath, ReceiverId, Refusal, Reply,
+    RequestId, SequenceNumber, SettleFailure, Settlement, Timestamp,
 };
 
 /// The resources used by the preceding commands of the unit. Empty sets allocate nothing.
@@ -132,10 +132,10 @@ impl Step<'_> {
                 reserved.content_bytes = reserved.content_bytes.saturating_add(bytes);
                 Ok(())
             }
-            Command::Settle { queue, tokens, settlement } => tokens.iter().try_for_each(|token| {
-                self.check_settlement(*queue, *token, settlement)?;
-                if reserved.tokens.insert(*token) { Ok(()) } else { Err(Refusal::MessageLockLost) }
-            }),
+            Command::Settle { queue, tokens, settlement } => {
+                let mut failures = self.unsettleable((*queue, tokens), settlement, reserved);
+                failures.next().map_or(Ok(()), |failure| Err(failure.refusal))
+            }
             Command::CancelScheduled { numbers } => {
                 self.cancellable(numbers)?;
                 let acted = |number: SequenceNumber| (QueuePath::main(self.state().entity.id), number);
@@ -163,6 +163,23 @@ impl Step<'_> {
         }
     }
 
+    /// The settlements that are not possible, or not after the preceding commands of the unit.
+    fn unsettleable(
+        &self,
+        (queue, tokens): (QueueId, &[LockToken]),
+        settlement: &Settlement,
+        reserved: &mut Reserved,
+    ) -> impl Iterator<Item = SettleFailure> {
+        tokens.iter().enumerate().filter_map(move |(index, token)| {
+            let refusal = match self.check_settlement(queue, *token, settlement) {
+                Ok(_) if reserved.tokens.insert(*token) => return None,
+                Ok(_) => Refusal::MessageLockLost,
+                Err(refusal) => refusal,
+            };
+            Some(SettleFailure { index, refusal })
+        })
+    }
+
     fn prepare_session_state(
         &self,
         receiver: ReceiverId,
@@ -188,9 +205,20 @@ impl Step<'_> {
         if is_taken { Err(Refusal::Unavailable) } else { Ok(()) }
     }
 
-    /// Answers whether a command could be carried out now. For scheduled messages it reserves their numbers and returns them.
+    /// Answers whether a command could be carried out now; of settlements, which could not. For scheduled messages it reserves
+    /// their numbers and returns them.
     pub(super) fn provisional(&mut self, request: Option<RequestId>, command: &Command) {
-        let possible = self.prepare(command, &mut Reserved::default());
+        let reserved = &mut Reserved::default();
+        let possible = match command {
+            Command::Settle { queue, tokens, settlement } if !self.state().ended => {
+                let failures: Vec<_> = self.unsettleable((*queue, tokens), settlement, reserved).collect();
+                if !failures.is_empty() {
+                    return self.reply(request, Reply::Settled(failures));
+                }
+                Ok(())
+            }
+            _ => self.prepare(command, reserved),
+        };
         let numbers = possible.map(|()| self.reserve_numbers(command));
         self.reply(request, Reply::Provisional(numbers));
     }

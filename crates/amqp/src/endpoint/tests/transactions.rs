@@ -152,6 +152,34 @@ fn after_a_roll_back_the_same_delivery_is_settled_again() {
     assert!(matches!(pair.client.take()[..], [Event::Settled { .. }]), "settled once");
 }
 
+/// A client need not wait for the answer to an outcome in a transaction.
+#[test]
+fn outcomes_in_transactions_are_reported_until_a_terminal_one() {
+    let (mut pair, received, _) = receiving();
+    let elsewhere = DeliveryState::Transactional {
+        txn_id: Bytes::from_static(b"other"),
+        outcome: Some(Box::new(DeliveryState::Accepted)),
+    };
+    let accepted = work(Some(DeliveryState::Accepted));
+    for state in [accepted.clone(), accepted.clone(), elsewhere, DeliveryState::Accepted] {
+        pair.client.endpoint.update_incoming(received, state.clone());
+        pair.pump();
+        assert_eq!(disposition(&pair.server.take()), Some((Some(state), false)));
+    }
+    for ignored in [DeliveryState::Accepted, DeliveryState::Released, accepted] {
+        pair.client.endpoint.update_incoming(received, ignored);
+        pair.pump();
+        assert_eq!(disposition(&pair.server.take()), None);
+    }
+}
+
+#[test]
+fn settlements_are_counted_once() {
+    let (mut pair, _, sent) = receiving();
+    let settle = |pair: &mut Pair| pair.server.endpoint.settle_consecutive(sent, 3, &DeliveryState::Accepted);
+    assert_eq!([settle(&mut pair), settle(&mut pair)], [1, 0]);
+}
+
 /// Frames that follow a discharge on the wire must not overtake the settlements of the discharge.
 #[test]
 fn flushed_settlements_leave_before_later_ones_of_other_sessions() {

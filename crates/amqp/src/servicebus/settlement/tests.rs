@@ -146,10 +146,12 @@ fn a_property_that_receivers_set_is_no_list_map_or_array() {
 fn other_states_are_kept_until_the_peer_settles() {
     assert_eq!(read(None, false), Ok(RequestedSettlement::Wait));
     let received = DeliveryState::Received { section_number: 0, section_offset: 0 };
-    assert_eq!(read(Some(received), false), Ok(RequestedSettlement::Wait));
-    let released =
-        RequestedSettlement::Apply { settlement: Settlement::Release, reply: DeliveryState::Released };
-    assert_eq!(read(None, true), Ok(released));
+    assert_eq!(read(Some(received.clone()), false), Ok(RequestedSettlement::Wait));
+    for settled in [None, Some(received)] {
+        let released =
+            RequestedSettlement::Apply { settlement: Settlement::Release, reply: DeliveryState::Released };
+        assert_eq!(read(settled, true), Ok(released));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod acting;
 mod control;
+mod deliveries;
 mod entities;
 mod limits;
 mod management;

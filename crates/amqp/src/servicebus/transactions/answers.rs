@@ -5,12 +5,14 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
+use super::deliveries::ids_from;
 use super::peer_settled::PeerSettledLocks;
+use super::table::ended_by;
 use super::{Staged, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::management::Finish;
-use crate::servicebus::{ConnectionHandler, Fault, Link, ReplyTo, settlement};
+use crate::servicebus::{ConnectionHandler, Fault, ReplyTo, settlement};
 use crate::wire::performative::DeliveryState;
 
 /// Sequence numbers that the engine promised for scheduled messages.
@@ -88,11 +90,18 @@ impl ConnectionHandler {
         }
     }
 
-    /// The error for a refused settlement; a management request has its own.
-    pub(super) fn settlement_refused(&mut self, refusal: Refusal, answer: &Answer, entity: &Entity) -> Fault {
-        let sub_queue = entity.address.sub_queue;
-        let Answer::Request { finish, .. } = answer else { return settlement::fault(refusal, sub_queue) };
-        let failures = vec![SettleFailure { index: 0, refusal }];
+    /// The error for refused settlements; a management request has its own.
+    pub(super) fn settlement_refused(
+        &mut self,
+        failures: Vec<SettleFailure>,
+        answer: &Answer,
+        entity: &Entity,
+    ) -> Fault {
+        let Answer::Request { finish, .. } = answer else {
+            let first = failures.into_iter().next().map(|failure| failure.refusal);
+            return first
+                .map_or(Fault::Internal, |refusal| settlement::fault(refusal, entity.address.sub_queue));
+        };
         let fault = finish(Response::Settled(failures), &mut self.encoder).err().unwrap_or(Fault::Internal);
         entity.named(fault, false, &self.config.namespace)
     }
@@ -125,13 +134,12 @@ impl ConnectionHandler {
         if let Err(fault) = result {
             return self.refuse_disposition(&txn_id, deliveries, &fault, connection);
         }
-        let outcome = in_transaction(&txn_id, staged.reply.clone());
-        each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
-        self.transactions.table.stage(id, staged);
+        self.transactions.table.deliveries.answered(id, &staged);
+        let outcome = in_transaction(&txn_id, staged.reply);
+        each(deliveries, |_, delivery| connection.update_outgoing(delivery, outcome.clone()));
     }
 
-    /// Deliveries that can't be settled in the transaction keep their tags, unless their lock is lost, so that they can
-    /// be settled again after it.
+    /// Deliveries that can't be settled in the transaction keep their tags, so that they can be settled again after it.
     pub(super) fn refuse_disposition(
         &mut self,
         txn_id: &Bytes,
@@ -140,16 +148,38 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let outcome = in_transaction(txn_id, self.refused(fault));
-        let is_lost = matches!(fault, Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost));
-        if !is_lost {
-            return each(deliveries, |delivery| connection.update_outgoing(delivery, outcome.clone()));
-        }
-        if let Some(Link::Receiver(receiver)) = self.links.get(&deliveries.0) {
-            let receiver = *receiver;
-            self.forget_unsettled(receiver, deliveries.2);
-        }
-        let (link, delivery_id, count) = deliveries;
-        connection.settle_consecutive(OutgoingId { link, delivery_id }, count, &outcome);
+        each(deliveries, |_, delivery| connection.update_outgoing(delivery, outcome.clone()));
+    }
+
+    /// Answers settlements of which some can't be part of the transaction, which then can only be rolled back. A
+    /// delivery whose lock is lost is settled; the others keep their tags.
+    pub(super) fn refuse_settlements(
+        &mut self,
+        id: TxnId,
+        staged: &Staged,
+        failures: Vec<SettleFailure>,
+        entity: &Entity,
+        connection: &mut Connection,
+    ) {
+        let fault = |refusal| settlement::fault(refusal, entity.address.sub_queue);
+        let Some(first) = failures.first().map(|failure| fault(failure.refusal.clone())) else { return };
+        self.transactions.table.fail(id, &first);
+        let txn_id = Bytes::copy_from_slice(&id);
+        let rolled_back = in_transaction(&txn_id, self.refused(&ended_by(&first)));
+        let mut failures = failures.into_iter().peekable();
+        each((staged.link, staged.first, staged.count), |index, delivery| {
+            let Some(failure) = failures.next_if(|failure| failure.index == index) else {
+                return connection.update_outgoing(delivery, rolled_back.clone());
+            };
+            let fault = fault(failure.refusal);
+            let outcome = in_transaction(&txn_id, self.refused(&fault));
+            match fault {
+                Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost) => {
+                    self.settle_deliveries(delivery, 1, &outcome, connection);
+                }
+                _ => connection.update_outgoing(delivery, outcome),
+            }
+        });
     }
 
     fn refused(&mut self, fault: &Fault) -> DeliveryState {
@@ -157,12 +187,10 @@ impl ConnectionHandler {
     }
 }
 
-/// Acts on consecutive deliveries of a link.
-pub(super) fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(OutgoingId)) {
-    let mut delivery_id = first;
-    for _ in 0..count {
-        act(OutgoingId { link, delivery_id });
-        delivery_id = delivery_id.wrapping_add(1);
+/// Acts on consecutive deliveries of a link, by their index.
+pub(super) fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(usize, OutgoingId)) {
+    for (index, delivery_id) in ids_from(first).take(count).enumerate() {
+        act(index, OutgoingId { link, delivery_id });
     }
 }
 

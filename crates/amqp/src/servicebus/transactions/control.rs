@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::answers::in_transaction;
 use super::peer_settled::PeerSettledLocks;
 use super::table::{Open, ended_by};
-use super::{Discharge, Staged, TxnId};
+use super::{Discharge, Staged, Transactions, TxnId};
 use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
@@ -35,8 +35,7 @@ pub(in crate::servicebus) struct Committing {
     staged: Vec<Staged>,
     peer_settled: Vec<PeerSettledLocks>,
     /// See [`super::order`].
-    pub(super) number: u64,
-    pub(super) bytes: usize,
+    number: u64,
 }
 
 impl ConnectionHandler {
@@ -85,7 +84,9 @@ impl ConnectionHandler {
             Control::Discharge { txn_id, fail } => {
                 // Earlier settlements of the peer come first.
                 self.submit_completions();
-                let id = self.transactions.table.discharge(&txn_id, Discharge { delivery, fail })?;
+                let Transactions { table, order, .. } = &mut self.transactions;
+                let begin = |id, touched| order.begin(id, touched);
+                let id = table.discharge(&txn_id, (delivery, fail), begin)?;
                 self.conclude(id, connection);
                 Ok(())
             }
@@ -115,22 +116,41 @@ impl ConnectionHandler {
         Ok(())
     }
 
-    /// Ends a transaction that is to be discharged, as soon as all its operations are answered.
+    /// Ends a transaction that is to be discharged, as soon as all its operations are answered, and commits that waited
+    /// only for it.
     pub(super) fn conclude(&mut self, id: TxnId, connection: &mut Connection) {
-        let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
-        let Discharge { delivery, fail } = discharge;
-        let Open { step, staged, peer_settled, touched, bytes, failure, .. } = open;
-        if fail || failure.is_some() {
-            // Its deliveries stay unsettled, except those that the peer has settled.
-            self.abandon_peer_settled(peer_settled);
-            let result = failure.filter(|_| !fail).map_or(Ok(()), |failure| Err(ended_by(&failure)));
-            return self.discharged(delivery, result, connection);
+        let Some(progress) = self.transactions.table.progress(id) else { return };
+        if !progress.is_answered {
+            return;
         }
-        let Some(step) = step else { return self.discharged(delivery, Ok(()), connection) };
-        let number = self.transactions.order.begin(touched, bytes);
-        let committing = Committing { id, delivery, staged, peer_settled, number, bytes };
-        let tag = self.expect(Pending::Commit(Box::new(committing)));
-        step.commit(self.outbox.return_address(), tag);
+        if !progress.commits {
+            self.end_transaction(id, connection);
+        }
+        let Transactions { table, order, .. } = &self.transactions;
+        for id in order.ready(table) {
+            self.end_transaction(id, connection);
+        }
+    }
+
+    /// Requests the commit of a transaction, or rolls it back.
+    fn end_transaction(&mut self, id: TxnId, connection: &mut Connection) {
+        let Some((open, discharge)) = self.transactions.table.conclude(id) else { return };
+        let Discharge { delivery, commit, .. } = discharge;
+        let Open { step, staged, peer_settled, bytes, failure, .. } = open;
+        if let (Some(number), Some(step), None) = (commit, step, &failure) {
+            self.transactions.order.request(number, bytes);
+            let committing = Committing { id, delivery, staged, peer_settled, number };
+            let tag = self.expect(Pending::Commit(Box::new(committing)));
+            return step.commit(self.outbox.return_address(), tag);
+        }
+        // Its deliveries stay unsettled, except those that the peer has settled.
+        self.transactions.table.deliveries.remove(id, &staged);
+        self.abandon_peer_settled(peer_settled);
+        let failure = failure.filter(|_| commit.is_some());
+        if let Some(number) = commit {
+            self.transactions.order.end(number);
+        }
+        self.discharged(delivery, failure.map_or(Ok(()), |failure| Err(ended_by(&failure))), connection);
     }
 
     /// Handles the engine's answer to a commit.
@@ -140,12 +160,15 @@ impl ConnectionHandler {
         response: Response,
         connection: &mut Connection,
     ) {
-        self.transactions.order.end(&committing);
+        let Committing { id, delivery, staged, mut peer_settled, number } = committing;
+        self.transactions.order.end(number);
+        let deliveries = &mut self.transactions.table.deliveries;
+        deliveries.remove(id, &staged);
+        peer_settled.append(&mut deliveries.take_late(id));
         let result = match response {
             Response::Done(result) => result.map_err(Fault::Refused),
             _ => Err(Fault::Internal),
         };
-        let Committing { id, delivery, staged, peer_settled, .. } = committing;
         if result.is_ok() {
             for staged in staged {
                 self.settle_staged(id, staged, connection);
@@ -159,12 +182,8 @@ impl ConnectionHandler {
     /// Settles deliveries whose settlement was committed.
     fn settle_staged(&mut self, id: TxnId, staged: Staged, connection: &mut Connection) {
         let Staged { link, first: delivery_id, count, reply } = staged;
-        if let Some(Link::Receiver(receiver)) = self.links.get(&link) {
-            let receiver = *receiver;
-            self.forget_unsettled(receiver, count);
-        }
         let outcome = in_transaction(&Bytes::copy_from_slice(&id), reply);
-        connection.settle_consecutive(OutgoingId { link, delivery_id }, count, &outcome);
+        self.settle_deliveries(OutgoingId { link, delivery_id }, count, &outcome, connection);
     }
 
     /// Answers a discharge, after the settlements of the transaction: clients check their deliveries then.

@@ -4,10 +4,12 @@
 //! connection (`work`): each is checked by a provisional command, which changes nothing, and is then kept in a joint
 //! step of the engine, whose commit carries out all of them or none. Files: answers to the operations `answers`, the
 //! limits of a transaction `table`, the entities it may span `roots`, the messages of a partitioned entity
-//! `one_partition`, events that wait for a commit in progress `order`.
+//! `one_partition`, deliveries that the peer mentions again `deliveries`, events that wait for a commit in progress
+//! `order`.
 
 mod answers;
 mod control;
+mod deliveries;
 mod one_partition;
 mod order;
 mod peer_settled;
@@ -25,6 +27,7 @@ pub(super) use control::Committing;
 pub(super) use via::{ManagementTarget, Sender};
 pub(super) use work::{Asked, Part, Request};
 
+use super::pending::Pending;
 use super::{ConnectionHandler, Fault};
 use crate::endpoint::{IncomingId, LinkId};
 use order::Order;
@@ -73,16 +76,25 @@ struct Discharge {
     /// `None` when it was sent settled.
     delivery: Option<IncomingId>,
     fail: bool,
+    /// The number of the commit, unless it is a rollback; see [`order`].
+    commit: Option<u64>,
 }
 
 /// Deliveries of one link whose settlement is part of a transaction: consecutive ids.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Staged {
     link: LinkId,
     first: u32,
     count: usize,
     /// The state to repeat when they are settled.
     reply: crate::wire::performative::DeliveryState,
+}
+
+impl Staged {
+    fn ids(&self) -> impl Iterator<Item = (LinkId, u32)> {
+        let link = self.link;
+        deliveries::ids_from(self.first).take(self.count).map(move |delivery_id| (link, delivery_id))
+    }
 }
 
 impl Transactions {
@@ -99,6 +111,11 @@ impl Transactions {
     /// Events that wait for a commit.
     pub(super) fn waiting(&self) -> usize {
         self.order.waiting()
+    }
+
+    /// Whether no delivery's settlement is part of a transaction.
+    pub(super) fn have_no_deliveries(&self) -> bool {
+        self.table.deliveries.is_empty()
     }
 
     /// When the next transaction times out.
@@ -126,7 +143,14 @@ impl ConnectionHandler {
     /// Rolls back all open transactions at the end of the connection.
     pub(super) fn end_transactions(&mut self) {
         let table = std::mem::take(&mut self.transactions.table);
-        self.abandon_peer_settled(table.into_peer_settled());
+        let mut peer_settled = table.into_peer_settled();
+        // Nobody waits for the check of the others any more.
+        let unanswered = self.pending.iter_mut().filter_map(|(_, pending)| match pending {
+            Pending::Provisional(asked) => asked.take_peer_settled(),
+            _ => None,
+        });
+        peer_settled.extend(unanswered);
+        self.abandon_peer_settled(peer_settled);
     }
 
     /// Rolls back the transactions that have timed out.

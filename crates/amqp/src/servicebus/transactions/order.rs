@@ -1,16 +1,20 @@
 //! Events after a discharge on a connection see its effects: an operation outside transactions that arrives while a
 //! commit on the same entity is in progress waits for that commit, and for no later one.
 //!
+//! A commit is in progress from its discharge on. It is requested from the engine as soon as all operations of the
+//! transaction are answered; commits that change the same entity are requested in the order of their discharges.
+//!
 //! Discharges and operations in transactions don't wait, because the engine carries out commits in the order of their
 //! requests; nor does credit, because messages from a commit are delivered whenever they arrive, unless it follows a drain
 //! that waits. A rollback needs no waiting: none of its effects was ever visible.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::control::Committing;
+use super::TxnId;
+use super::table::{Progress, Table, Touched};
 use crate::endpoint::{Connection, Event, LinkId};
 use crate::servicebus::{ConnectionHandler, Link};
 use crate::wire::performative::{Attach, DeliveryState, Target};
@@ -35,18 +39,27 @@ enum Concern {
 struct Waiting {
     event: Event,
     concern: Concern,
-    /// The last commit requested before the event arrived: it waits for no later one.
+    /// The last commit begun before the event arrived: it waits for no later one.
     after: u64,
     /// Whether it belongs to a transaction, whose discharge has to wait for it.
     is_work: bool,
 }
 
+/// A commit in progress.
+struct Commit {
+    touched: Touched,
+    /// Bytes of its messages, once it is requested from the engine.
+    bytes: usize,
+}
+
 /// Commits in progress and events that wait for them.
 #[derive(Default)]
 pub(super) struct Order {
-    /// Number of commits requested so far; also the number of the last one.
-    asked: u64,
-    commits: BTreeMap<u64, SmallVec<[Arc<str>; 2]>>,
+    /// Number of commits begun so far; also the number of the last one.
+    begun: u64,
+    commits: BTreeMap<u64, Commit>,
+    /// Those not yet requested from the engine.
+    unrequested: BTreeMap<u64, TxnId>,
     /// Numbers of commits in progress by the entities that they change.
     by_entity: HashMap<Arc<str>, BTreeSet<u64>>,
     bytes: usize,
@@ -63,29 +76,59 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Records a requested commit; returns its number.
-    pub(super) fn begin(&mut self, touched: SmallVec<[Arc<str>; 2]>, bytes: usize) -> u64 {
-        self.asked += 1;
+    /// Records the request of a client to commit; returns the number of the commit.
+    pub(super) fn begin(&mut self, id: TxnId, touched: Touched) -> u64 {
+        self.begun += 1;
         for entity in &touched {
-            self.by_entity.entry(Arc::clone(entity)).or_default().insert(self.asked);
+            self.by_entity.entry(Arc::clone(entity)).or_default().insert(self.begun);
         }
-        self.commits.insert(self.asked, touched);
-        self.bytes += bytes;
-        self.asked
+        self.commits.insert(self.begun, Commit { touched, bytes: 0 });
+        self.unrequested.insert(self.begun, id);
+        self.begun
     }
 
-    pub(super) fn end(&mut self, committing: &Committing) {
-        for entity in self.commits.remove(&committing.number).unwrap_or_default() {
+    /// Records that a commit with this many bytes of messages is requested from the engine.
+    pub(super) fn request(&mut self, number: u64, bytes: usize) {
+        self.unrequested.remove(&number);
+        if let Some(commit) = self.commits.get_mut(&number) {
+            commit.bytes = bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    /// Records that a commit is done, or does not take place.
+    pub(super) fn end(&mut self, number: u64) {
+        self.unrequested.remove(&number);
+        let Some(Commit { touched, bytes }) = self.commits.remove(&number) else { return };
+        for entity in touched {
             let is_last = self.by_entity.get_mut(&entity).is_some_and(|numbers| {
-                numbers.remove(&committing.number);
+                numbers.remove(&number);
                 numbers.is_empty()
             });
             if is_last {
                 self.by_entity.remove(&entity);
             }
         }
-        self.bytes = self.bytes.saturating_sub(committing.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
         self.is_due = !self.waiting.is_empty();
+    }
+
+    /// The transactions that can be ended now: all their operations are answered, and no earlier commit that is still
+    /// unrequested changes the same entities.
+    pub(super) fn ready(&self, table: &Table) -> SmallVec<[TxnId; 1]> {
+        let mut ready = SmallVec::new();
+        let mut awaited: HashSet<&Arc<str>> = HashSet::new();
+        for (number, id) in &self.unrequested {
+            let Some(Progress { commits, is_answered }) = table.progress(*id) else { continue };
+            let touched = self.commits.get(number).map_or(&[][..], |commit| &commit.touched);
+            let is_in_turn = !commits || !touched.iter().any(|entity| awaited.contains(entity));
+            if is_answered && is_in_turn {
+                ready.push(*id);
+            } else if commits {
+                awaited.extend(touched);
+            }
+        }
+        ready
     }
 
     /// Bytes of messages in commits that are in progress.
@@ -148,7 +191,7 @@ impl ConnectionHandler {
         if order.commits.is_empty() && order.waiting.is_empty() {
             return Some(event);
         }
-        let (concern, after) = (self.concern(&event), order.asked);
+        let (concern, after) = (self.concern(&event), order.begun);
         if !order.has_to_wait(&concern, after) {
             return Some(event);
         }

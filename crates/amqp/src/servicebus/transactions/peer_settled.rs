@@ -17,10 +17,18 @@ pub(super) struct PeerSettledLocks {
     pub(super) tokens: SmallVec<[LockToken; 1]>,
 }
 
+impl PeerSettledLocks {
+    /// Takes the locks.
+    pub(super) fn take(&mut self) -> Self {
+        Self { entity: Arc::clone(&self.entity), tokens: std::mem::take(&mut self.tokens) }
+    }
+}
+
 impl ConnectionHandler {
     /// Abandons the deliveries of a transaction that is not committed.
     pub(super) fn abandon_peer_settled(&mut self, peer_settled: Vec<PeerSettledLocks>) {
-        for PeerSettledLocks { entity, tokens } in peer_settled {
+        let some = peer_settled.into_iter().filter(|locks| !locks.tokens.is_empty());
+        for PeerSettledLocks { entity, tokens } in some {
             let settlement = Settlement::Abandon { modify: Vec::new() };
             self.tell(&entity.partition, Command::Settle { queue: entity.queue, tokens, settlement });
         }

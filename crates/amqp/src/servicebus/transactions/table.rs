@@ -7,16 +7,29 @@ use peeklock_engine::runtime::PartitionHandle;
 use peeklock_engine::{Command, NewMessage, SequenceNumber};
 use smallvec::SmallVec;
 
+use super::deliveries::Deliveries;
 use super::one_partition::OnePartition;
 use super::peer_settled::PeerSettledLocks;
 use super::weight::{Weight, bytes_of};
 use super::{Discharge, JointStep, Place, Staged, TxnId};
-use crate::endpoint::{LinkId, NowMs};
+use crate::endpoint::{IncomingId, LinkId, NowMs};
 use crate::servicebus::Fault;
 use crate::servicebus::config::TransactionLimits;
 
 /// Messages that one transaction may settle or cancel. Service Bus documents no limit; this one bounds a commit.
 const OTHERS_MAX: usize = 10_000;
+
+/// The top-level entities that a commit changes.
+pub(super) type Touched = SmallVec<[Arc<str>; 2]>;
+
+/// The progress of a transaction whose discharge has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// Whether it is to be committed, and can be.
+    pub(super) commits: bool,
+    /// Whether all its operations are answered.
+    pub(super) is_answered: bool,
+}
 
 /// An operation added to a transaction.
 pub(super) enum Work {
@@ -36,8 +49,8 @@ pub(super) struct Open {
     one_partition: OnePartition,
     /// The top-level entity of all operations.
     root: Option<Arc<str>>,
-    /// All entities that the commit changes.
-    pub(super) touched: SmallVec<[Arc<str>; 2]>,
+    /// All entities that the commit changes, including those of operations that are being checked.
+    touched: Touched,
     weight: Weight,
     /// Number of operations without an answer yet.
     asked: usize,
@@ -57,6 +70,7 @@ pub(super) struct Table {
     open: HashMap<TxnId, Open>,
     deadlines: BTreeSet<(NowMs, TxnId)>,
     bytes: usize,
+    pub(super) deliveries: Deliveries,
 }
 
 impl Table {
@@ -136,10 +150,11 @@ impl Table {
         open.map_or(Ok(()), |open| open.one_partition.add(command, numbers, session))
     }
 
-    /// Counts an operation that is being checked.
-    pub(super) fn ask(&mut self, id: TxnId) {
+    /// Counts an operation on an entity that is being checked.
+    pub(super) fn ask(&mut self, id: TxnId, entity: &Arc<str>) {
         if let Some(open) = self.open.get_mut(&id) {
             open.asked += 1;
+            open.touch(entity);
         }
     }
 
@@ -165,11 +180,7 @@ impl Table {
         if let Some(failure) = &open.failure {
             return Err(ended_by(failure));
         }
-        for entity in open.root.iter().chain([touched]) {
-            if !open.touched.contains(entity) {
-                open.touched.push(Arc::clone(entity));
-            }
-        }
+        open.touch(touched);
         let bytes = bytes_of(&work);
         let step = open.step.get_or_insert_with(begin);
         match work {
@@ -181,9 +192,10 @@ impl Table {
         Ok(())
     }
 
-    /// Adds deliveries that wait for the commit.
+    /// Adds deliveries that the commit settles, if the operation turns out to be possible.
     pub(super) fn stage(&mut self, id: TxnId, staged: Staged) {
         if let Some(open) = self.open.get_mut(&id) {
+            self.deliveries.add(id, &staged);
             open.staged.push(staged);
         }
     }
@@ -208,7 +220,7 @@ impl Table {
         let Some(open) = self.open.get_mut(&id) else { return };
         open.failure.get_or_insert_with(|| fault.clone());
         open.step = None;
-        open.staged = Vec::new();
+        self.deliveries.remove(id, &std::mem::take(&mut open.staged));
         self.bytes = self.bytes.saturating_sub(std::mem::take(&mut open.bytes));
     }
 
@@ -243,17 +255,37 @@ impl Table {
         peer_settled
     }
 
-    /// Records the request to end a transaction.
+    /// Records the request to end a transaction. `begin_commit` is given the entities that a commit changes and returns
+    /// its number.
     ///
     /// # Errors
     /// [`Fault::TransactionUnknown`], also for a repeated request.
-    pub(super) fn discharge(&mut self, id: &[u8], discharge: Discharge) -> Result<TxnId, Fault> {
+    pub(super) fn discharge(
+        &mut self,
+        id: &[u8],
+        (delivery, fail): (Option<IncomingId>, bool),
+        begin_commit: impl FnOnce(TxnId, Touched) -> u64,
+    ) -> Result<TxnId, Fault> {
         let (id, open) = find(&mut self.open, id)?;
-        open.discharge = Some(discharge);
+        let commit = (!fail).then(|| begin_commit(id, std::mem::take(&mut open.touched)));
+        open.discharge = Some(Discharge { delivery, fail, commit });
         Ok(id)
     }
 
-    /// Removes a transaction that is to be discharged and has no unanswered operations.
+    /// Whether a transaction has not been committed or rolled back.
+    pub(super) fn is_open(&self, id: TxnId) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    /// The progress of a transaction that is to be discharged.
+    pub(super) fn progress(&self, id: TxnId) -> Option<Progress> {
+        let open = self.open.get(&id).filter(|open| open.discharge.is_some())?;
+        let commits = open.discharge.as_ref().is_some_and(|discharge| !discharge.fail);
+        Some(Progress { commits: commits && open.failure.is_none(), is_answered: open.asked == 0 })
+    }
+
+    /// Removes a transaction that is to be discharged and has no unanswered operations. Its deliveries remain in
+    /// [`Self::deliveries`].
     pub(super) fn conclude(&mut self, id: TxnId) -> Option<(Open, Discharge)> {
         let open = self.open.get_mut(&id).filter(|open| open.asked == 0)?;
         let discharge = open.discharge.take()?;
@@ -267,7 +299,14 @@ impl Table {
         let declared =
             self.open.iter().filter(|(_, open)| open.coordinator == coordinator && open.discharge.is_none());
         let ids: Vec<TxnId> = declared.map(|(id, _)| *id).collect();
-        ids.into_iter().filter_map(|id| self.remove(id)).flat_map(|open| open.peer_settled).collect()
+        let mut peer_settled = Vec::new();
+        for id in ids {
+            if let Some(mut open) = self.remove(id) {
+                self.deliveries.remove(id, &open.staged);
+                peer_settled.append(&mut open.peer_settled);
+            }
+        }
+        peer_settled
     }
 
     /// The deliveries to be abandoned when all transactions are rolled back.
@@ -292,6 +331,15 @@ fn find<'a>(open: &'a mut HashMap<TxnId, Open>, id: &[u8]) -> Result<(TxnId, &'a
 }
 
 impl Open {
+    /// Records an entity that the commit changes; the root is always one of them.
+    fn touch(&mut self, entity: &Arc<str>) {
+        for entity in self.root.iter().chain([entity]) {
+            if !self.touched.contains(entity) {
+                self.touched.push(Arc::clone(entity));
+            }
+        }
+    }
+
     /// Whether its discharge, or a time-out in its place, is still to come.
     fn is_alive(&self) -> bool {
         !matches!(self.failure, Some(Fault::TransactionTimedOut))

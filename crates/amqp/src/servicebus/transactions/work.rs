@@ -73,6 +73,16 @@ impl Part {
     }
 }
 
+impl Asked {
+    /// Takes the locks of deliveries that the peer has settled.
+    pub(super) fn take_peer_settled(&mut self) -> Option<PeerSettledLocks> {
+        match &mut self.answer {
+            Answer::PeerSettledLocks(locks) => Some(locks.take()),
+            _ => None,
+        }
+    }
+}
+
 impl ConnectionHandler {
     /// Adds the messages of a transfer to a transaction, or refuses them.
     pub(in crate::servicebus) fn send_in_transaction(
@@ -150,8 +160,11 @@ impl ConnectionHandler {
         match requested {
             Ok((id, RequestedSettlement::Apply { settlement, reply })) => {
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
-                let staged = Staged { link, first, count, reply };
-                let answer = peer_settled.map_or(Answer::Disposition(staged), Answer::PeerSettledLocks);
+                let answer = peer_settled.map(Answer::PeerSettledLocks).unwrap_or_else(|| {
+                    let staged = Staged { link, first, count, reply };
+                    self.transactions.table.stage(id, staged.clone());
+                    Answer::Disposition(staged)
+                });
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
             Ok((_, RequestedSettlement::Wait)) => {}
@@ -205,8 +218,8 @@ impl ConnectionHandler {
     }
 
     fn ask_provisionally(&mut self, asked: Asked) {
-        self.transactions.table.ask(asked.id);
         let destination = asked.sender.as_ref().map_or(&asked.entity, |sender| &sender.entity);
+        self.transactions.table.ask(asked.id, &destination.root);
         let partition = destination.partition.clone();
         let command = Command::Provisional(Box::new(asked.command.clone()));
         self.ask(&partition, command, Pending::Provisional(Box::new(asked)));
@@ -223,14 +236,18 @@ impl ConnectionHandler {
         self.transactions.table.answered(id);
         let operation = Operation::of(&command);
         let result = match response {
+            Response::Settled(failures) => match answer {
+                Answer::Disposition(staged) => {
+                    self.refuse_settlements(id, &staged, failures, &entity, connection);
+                    return self.conclude(id, connection);
+                }
+                ref answer => Err(self.settlement_refused(failures, answer, &entity)),
+            },
             Response::Provisional(Ok(numbers)) => {
                 let command = with_own_contents(numbered(command, &numbers));
                 let (entity, sender) = (&entity, sender.as_deref());
                 let is_one = self.check_partition(id, (entity, sender), &command, &numbers);
                 is_one.and_then(|()| self.add_command(id, entity, sender, command)).map(|()| numbers)
-            }
-            Response::Provisional(Err(refusal)) if operation == Operation::Settle => {
-                Err(self.settlement_refused(refusal, &answer, &entity))
             }
             Response::Provisional(Err(refusal)) => Err(entity.fault(refusal)),
             _ => Err(Fault::Internal),

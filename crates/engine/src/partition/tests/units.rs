@@ -7,7 +7,7 @@ use super::rig_sessions::{of, with_sessions};
 use crate::partition::{Outputs, persist};
 use crate::{
     Command, DeadLetter, Effect, LockToken, MessageAction, NewMessage, QueueOptions, ReceiverId, Refusal,
-    SequenceNumber, Settlement, SubQueue, Timestamp,
+    Reply, SequenceNumber, SettleFailure, Settlement, SubQueue, Timestamp,
 };
 
 const LIMIT_BYTES: u64 = 10;
@@ -124,6 +124,26 @@ fn a_lock_that_is_over_settles_nothing_in_a_unit() {
     rig.now = rig.now.plus_ms(super::rig::LOCK_MS);
     assert_eq!(rig.unit(&[send("b"), complete(token)]), Err((1, Refusal::MessageLockLost)));
     assert_eq!(rig.counts(), (1, 0, 0));
+}
+
+/// The client is told which of its deliveries it can still settle.
+#[test]
+fn a_provisional_settlement_names_each_lock_that_is_over() {
+    let mut rig = Rig::new(options());
+    let tokens = ["a", "b", "c", "d"].map(|content| rig.locked(content));
+    rig.handle(None, complete(tokens[1]));
+    rig.handle(None, complete(tokens[2]));
+    let settle = |tokens: &[LockToken]| {
+        let tokens = tokens.iter().copied().collect();
+        let settle = Command::Settle { queue: QUEUE, tokens, settlement: Settlement::Complete };
+        Command::Provisional(Box::new(settle))
+    };
+    let lost = |index| SettleFailure { index, refusal: Refusal::MessageLockLost };
+    assert_eq!(rig.ask(settle(&tokens)), Reply::Settled(vec![lost(1), lost(2)]));
+    let twice = [tokens[0], tokens[3], tokens[0]];
+    assert_eq!(rig.ask(settle(&twice)), Reply::Settled(vec![lost(2)]));
+    assert_eq!(rig.ask(settle(&twice[..2])), Reply::Provisional(Ok(smallvec![])));
+    assert_eq!(rig.counts(), (2, 0, 0));
 }
 
 fn scheduled(rig: &Rig, number: Option<u64>) -> NewMessage {

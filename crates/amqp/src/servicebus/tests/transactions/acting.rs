@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use peeklock_engine::runtime::Response;
-use peeklock_engine::{Command, Refusal, SequenceNumber};
+use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
 use super::super::entities::Work;
@@ -117,8 +117,14 @@ impl Harness {
 
     /// Lets the engine refuse the provisional command.
     pub(super) fn object(&mut self, refusal: Refusal) {
-        let (tag, _) = self.asked();
-        self.answer(tag, Response::Provisional(Err(refusal)));
+        let (tag, command) = self.asked();
+        self.answer(
+            tag,
+            match command {
+                Command::Settle { .. } => Response::Settled(vec![SettleFailure { index: 0, refusal }]),
+                _ => Response::Provisional(Err(refusal)),
+            },
+        );
     }
 
     /// Sends a message in a transaction, which is accepted.

@@ -5,6 +5,7 @@ use peeklock_engine::runtime::Response;
 use super::super::harness::{Harness, message, plain_attach};
 use super::acting::{condition, in_transaction};
 use crate::servicebus::*;
+use crate::wire::Value;
 use crate::wire::performative::{Attach, DeliveryState, Role};
 
 /// More than the largest message of the queues of the harness, in bytes.
@@ -104,22 +105,26 @@ fn a_transaction_settles_a_bounded_number_of_messages_and_their_changes_count_as
     let mut harness = Harness::new();
     let coordinator = harness.coordinator();
     let (link, receiver) = harness.receiver("q");
-    let id = harness.received(link, receiver, 3);
+    let management = harness.requester("q/$management");
+    let ids = [3, 4].map(|number| harness.received(link, receiver, number));
     let txn_id = harness.declare(coordinator);
     let changed = DeliveryState::Modified {
         delivery_failed: false,
         undeliverable_here: false,
         message_annotations: vec![("key".into(), "x".repeat(100_000).as_str().into())],
     };
-    harness.settled_work(id, &txn_id, changed);
+    harness.settled_work(ids[0], &txn_id, changed);
     assert!(harness.broker.unanswered().kept_bytes > 100_000);
-    for _ in 0..9_999 {
-        harness.client.update_incoming(id, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
+    for _ in 0..9 {
+        let tokens = (5..5 + 1_111_u128).map(|token| Value::Uuid(token.to_be_bytes())).collect();
+        let status = ("disposition-status", Value::String("completed".into()));
+        let entries = [("lock-tokens", Value::Array(tokens)), status];
+        harness.request_work(management, &txn_id, "update-disposition", &entries);
         harness.agree();
     }
     harness.events();
-    harness.stand(id, in_transaction(&txn_id, Some(DeliveryState::Accepted)));
-    assert_eq!(condition(&harness.updated(id)), "com.microsoft:argument-error");
+    harness.stand(ids[1], in_transaction(&txn_id, Some(DeliveryState::Accepted)));
+    assert_eq!(condition(&harness.updated(ids[1])), "com.microsoft:argument-error");
     assert_eq!(harness.broker.unanswered().kept_bytes, 0);
 }
 

@@ -20,7 +20,13 @@ fn string(text: &str) -> Value {
 
 impl Harness {
     /// Sends a management request as .NET does: settled, with the state of the transaction.
-    fn request_work(&mut self, link: LinkId, txn_id: &Bytes, operation: &str, body: &[(&str, Value)]) {
+    pub(super) fn request_work(
+        &mut self,
+        link: LinkId,
+        txn_id: &Bytes,
+        operation: &str,
+        body: &[(&str, Value)],
+    ) {
         let entries = body.iter().map(|(key, value)| (string(key), value.clone())).collect();
         let operation = string(&format!("com.microsoft:{operation}"));
         let payload = request(string("request1"), &[("operation", operation)], &Value::Map(entries));

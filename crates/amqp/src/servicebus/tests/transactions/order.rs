@@ -1,9 +1,10 @@
 //! Point 2: frames that follow a discharge on the connection are handled after it.
 
-use peeklock_engine::SequenceNumber;
 use peeklock_engine::runtime::Response;
+use peeklock_engine::{Refusal, SequenceNumber};
 use smallvec::SmallVec;
 
+use super::super::entities::Work;
 use super::super::harness::{Harness, message};
 use super::acting::in_transaction;
 use crate::endpoint::Outgoing;
@@ -141,6 +142,83 @@ fn a_discharge_waits_for_requests_of_its_transaction_that_wait() {
     harness.agree_with(&[70]);
     let commits = harness.commits();
     assert_eq!((commits.len(), commits[0].1.len()), (1, 1), "with the scheduled message");
+}
+
+/// A commit is in progress from its discharge on, even if it can't be requested from the engine yet.
+#[test]
+fn point_2_frames_after_a_discharge_wait_while_its_operations_are_unanswered() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "in the transaction");
+    let (unanswered, _) = harness.asked();
+    assert_eq!(harness.discharge(coordinator, &txn_id, false), None);
+    harness.client.send(sender, outgoing(message("after it"))).unwrap();
+    harness.client_speaks();
+    harness.client.detach(sender, None);
+    assert_eq!(harness.commands(), []);
+    harness.answer(unanswered, Response::Provisional(Ok(SmallVec::new())));
+    let (tag, _) = harness.commits().remove(0);
+    assert_eq!(harness.commands(), []);
+    harness.committed(tag, Ok(()));
+    assert_eq!(contents(harness.commands()), [message("after it")]);
+}
+
+#[test]
+fn frames_after_a_discharge_do_not_wait_for_a_commit_that_does_not_take_place() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "refused");
+    let (unanswered, _) = harness.asked();
+    assert_eq!(harness.discharge(coordinator, &txn_id, false), None);
+    harness.client.send(sender, outgoing(message("after it"))).unwrap();
+    assert_eq!(harness.commands(), []);
+    harness.answer(unanswered, Response::Provisional(Err(Refusal::EntityDisabled)));
+    assert_eq!(contents(harness.commands()), [message("after it")]);
+    harness.events();
+    // A commit without operations is done at once.
+    let empty = harness.declare(coordinator);
+    assert_eq!(harness.discharge(coordinator, &empty, false), Some(DeliveryState::Accepted));
+    harness.send(sender, false, 0, message("at once"));
+    assert_eq!(contents(harness.commands()), [message("at once")]);
+}
+
+/// The answers to their operations may come in another order, for example from different subscriptions.
+#[test]
+fn commits_on_an_entity_are_requested_in_the_order_of_their_discharges() {
+    for is_first_refused in [false, true] {
+        let mut harness = Harness::new();
+        let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+        harness.on_a_session_of_its_own();
+        let elsewhere = harness.sender("other");
+        let mut unanswered = Vec::new();
+        for (link, text) in [(sender, "first"), (sender, "second"), (elsewhere, "independent")] {
+            let txn_id = harness.declare(coordinator);
+            harness.send_work(link, &txn_id, text);
+            unanswered.push(harness.asked().0);
+            assert_eq!(harness.discharge(coordinator, &txn_id, false), None);
+        }
+        let committed = |harness: &mut Harness, index: usize, answer| {
+            harness.answer(unanswered[index], Response::Provisional(answer));
+            let works = harness.commits().into_iter().flat_map(|(_, works)| works);
+            let sent = works.map(|work| match work {
+                Work::Command(command) => (None, command),
+                other => panic!("{other:?}"),
+            });
+            contents(sent.collect())
+        };
+        let agreed = || Ok(SmallVec::new());
+        assert_eq!(committed(&mut harness, 1, agreed()), [""; 0], "after the first");
+        assert_eq!(committed(&mut harness, 2, agreed()), [message("independent")]);
+        if is_first_refused {
+            let refused = Err(Refusal::EntityDisabled);
+            assert_eq!(committed(&mut harness, 0, refused), [message("second")]);
+        } else {
+            let both = [message("first"), message("second")];
+            assert_eq!(committed(&mut harness, 0, agreed()), both);
+        }
+    }
 }
 
 /// Messages from a commit are delivered whenever they arrive; only a drain asks for the current state.
