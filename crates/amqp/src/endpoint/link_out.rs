@@ -168,9 +168,8 @@ impl LinkOut {
             let leaving = u32::try_from(self.reserved()).unwrap_or(u32::MAX);
             self.credit = granted.saturating_sub(on_the_way).max(leaving);
         }
-        if !flow.drain {
-            self.drain_answer_due = false;
-        }
+        // The upper layer is told of each drain, and may have more messages than for the one before.
+        self.drain_answer_due = false;
         let was_draining = std::mem::replace(&mut self.drain, flow.drain);
         let limit = self.begun + u64::from(self.credit);
         let news = limit != self.limit_reported || flow.drain || was_draining;
@@ -304,9 +303,6 @@ impl Connection {
         // A drain is answered once, when complete: an earlier echo with credit left makes rhea complain.
         let echo = flow.echo && !flow.drain;
         side.flow_due |= echo;
-        if side.answer_drain() {
-            side.flow_due = true;
-        }
         if side.flow_due {
             self.owe_flow(session, Some(key));
         }

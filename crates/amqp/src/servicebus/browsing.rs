@@ -100,7 +100,7 @@ impl ConnectionHandler {
         let count = browser.limit.saturating_sub(browser.sent).min(PAGE_COUNT_MAX);
         if count == 0 {
             if std::mem::take(&mut browser.is_draining) {
-                connection.drained(link);
+                self.answer_drain(link, connection);
             }
             return;
         }
@@ -130,7 +130,7 @@ impl ConnectionHandler {
                 browser.is_busy = false;
                 if std::mem::take(&mut browser.is_draining) {
                     browser.limit = browser.sent;
-                    connection.drained(link);
+                    self.answer_drain(link, connection);
                 }
             }
             Response::Received(Ok(messages)) => {

@@ -102,8 +102,9 @@ impl ConnectionHandler {
 
     pub(super) fn drained(&mut self, id: ReceiverId, connection: &mut Connection) {
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        let link = receiver.link;
         if receiver.drained() {
-            connection.drained(receiver.link);
+            self.answer_drain(link, connection);
         } else if !receiver.listed {
             receiver.listed = true;
             self.busy.push(id);

@@ -1,12 +1,14 @@
 //! What the broker sends, and what must hold when it has nothing more to send.
 
+use std::collections::VecDeque;
+
 use bytes::{Bytes, BytesMut};
 use peeklock_amqp::wire::performative::{
     Attach, DeliveryState, Detach, Disposition, Flow, Performative, Role, Transfer,
 };
 
 use super::client::Client;
-use super::link::{Delivery, Partial, Phase, Purpose, Side, distance};
+use super::link::{Delivery, Expected, Partial, Phase, Purpose, Side, distance};
 use super::messages::{Place, Verdict, decode};
 
 impl Verdict {
@@ -52,7 +54,7 @@ impl Client<'_> {
         for session in &mut self.sessions {
             session.window_max = session.window;
             assert!(session.sent.is_empty(), "deliveries {:?} are not answered", session.sent.keys());
-            let waiting: Vec<_> = session.unsettled.iter().filter(|(_, d)| d.verdict.is_some()).collect();
+            let waiting: Vec<_> = session.unsettled.iter().filter(|(_, d)| !d.verdicts.is_empty()).collect();
             assert!(waiting.is_empty(), "{} dispositions are not answered", waiting.len());
             let committed = session.unsettled.values().filter(|delivery| delivery.is_committed).count();
             assert_eq!(committed, 0, "deliveries of a committed transaction are not settled");
@@ -66,7 +68,11 @@ impl Client<'_> {
             assert!(link.phase != Phase::Detached || window == 0, "the detach of link {key} is not answered");
             let Side::Receives(side) = &mut link.side else { continue };
             is_any_shut |= window == 0;
-            side.credit_max = side.credit;
+            // What is received and deleted is sent even if its credit is taken back, once it is removed; it may wait for
+            // the window.
+            if window > 0 || !side.deletes {
+                side.credit_max = side.credit;
+            }
             (side.drains, side.drains_answered) = (u32::from(side.is_draining), 0);
             if window > 0 {
                 assert!(!side.is_draining, "the drain of link {key} is not answered");
@@ -228,7 +234,8 @@ impl Client<'_> {
         assert!(settled || until.is_some());
         let number = self.messages.delivered(message, until);
         if !settled && self.links[link].phase == Phase::Attached {
-            let delivery = Delivery { link, message, number, verdict: None, work: None, is_committed: false };
+            let verdicts = VecDeque::new();
+            let delivery = Delivery { link, message, number, verdicts, work: None, is_committed: false };
             self.sessions[session].unsettled.insert(delivery_id, delivery);
         }
     }
@@ -289,7 +296,9 @@ impl Client<'_> {
 
     fn verdict_answered(&mut self, session: usize, id: u32, state: &DeliveryState) {
         let Some(delivery) = self.sessions[session].unsettled.remove(&id) else { return };
-        let (verdict, holds) = delivery.verdict.expect("a disposition of ours");
+        let expected = delivery.verdicts.back().filter(|expected| expected.work.is_none());
+        let Expected { verdict, is_accepted: holds, .. } = expected.expect("a disposition of ours");
+        let holds = *holds;
         let is_error = matches!(state, DeliveryState::Rejected(Some(_)));
         assert_eq!(holds, !is_error, "message {} is {verdict:?}, answered by {state:?}", delivery.message);
         if holds {

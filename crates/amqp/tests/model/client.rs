@@ -83,6 +83,9 @@ impl<'a> Client<'a> {
             Step::Settle { session, first, count, verdict, settled } => {
                 self.settle(session, (first, count), verdict, settled);
             }
+            Step::SettleStaged { session, delivery, has_state } => {
+                self.settle_staged(session, delivery, has_state);
+            }
             Step::SettleWork { session, delivery, verdict, transaction } => {
                 self.settle_work(session, delivery, verdict, transaction);
             }

@@ -1,6 +1,6 @@
 //! Sessions and links as the client sees them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
@@ -27,8 +27,8 @@ pub(crate) struct Delivery {
     pub(crate) link: usize,
     pub(crate) message: u32,
     pub(crate) number: DeliveryNumber,
-    /// Our verdict, and whether the lock was valid: the broker's answer must agree.
-    pub(crate) verdict: Option<(Verdict, bool)>,
+    /// Verdicts of ours that the broker has not answered, in order.
+    pub(crate) verdicts: VecDeque<Expected>,
     /// The transaction in which it is settled.
     pub(crate) work: Option<usize>,
     /// Whether that transaction is committed.
@@ -36,9 +36,19 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
+    /// Whether it can be settled: an outcome in a transaction that was rolled back may still be unanswered.
     pub(crate) fn is_open(&self) -> bool {
-        self.verdict.is_none() && self.work.is_none()
+        self.work.is_none() && self.verdicts.iter().all(|expected| expected.work.is_some())
     }
+}
+
+/// A verdict that the broker has not answered.
+pub(crate) struct Expected {
+    pub(crate) verdict: Verdict,
+    /// Its transaction, which may have ended.
+    pub(crate) work: Option<usize>,
+    /// Whether the lock was valid: the broker's answer must agree.
+    pub(crate) is_accepted: bool,
 }
 
 /// A delivery sent and not answered.

@@ -75,6 +75,12 @@ pub(crate) enum Step {
         verdict: Verdict,
         transaction: u8,
     },
+    /// Settles a delivery after its outcome in a transaction.
+    SettleStaged {
+        session: u8,
+        delivery: u8,
+        has_state: bool,
+    },
     /// Settles without an outcome.
     Forget {
         session: u8,
@@ -148,6 +154,9 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(transaction, fail)| Step::Discharge { transaction, fail }),
         10 => (any::<u8>(), any::<u8>(), verdict(), any::<u8>()).prop_map(
             |(session, delivery, verdict, transaction)| Step::SettleWork { session, delivery, verdict, transaction }
+        ),
+        3 => (any::<u8>(), any::<u8>(), any::<bool>()).prop_map(
+            |(session, delivery, has_state)| Step::SettleStaged { session, delivery, has_state }
         ),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(session, first)| Step::Forget { session, first }),
         2 => prop_oneof![Just(500_u64), Just(31_000), Just(61_000)].prop_map(|ms| Step::Pause { ms }),

@@ -6,7 +6,7 @@ use peeklock_amqp::wire::performative::{DeliveryState, Tag, Transfer};
 use peeklock_amqp::wire::transaction::Control;
 
 use super::client::Client;
-use super::link::{Link, Purpose, Sends, Sent, Side};
+use super::link::{Delivery, Expected, Link, Purpose, Sends, Sent, Side};
 use super::messages::{DeliveryNumber, Place, Verdict};
 
 pub(crate) struct Transaction {
@@ -21,6 +21,8 @@ pub(crate) struct Transaction {
     has_failed: bool,
     sent: Vec<u32>,
     settled: Vec<(u32, DeliveryNumber, Verdict)>,
+    /// Deliveries of these that the client has settled: abandoned if the transaction is rolled back.
+    pub(crate) settled_by_client: Vec<(u32, DeliveryNumber)>,
 }
 
 impl Transaction {
@@ -64,7 +66,7 @@ impl Client<'_> {
             }
             return;
         };
-        let (sent, settled) = Default::default();
+        let (sent, settled, settled_by_client) = Default::default();
         let transaction = Transaction {
             coordinator,
             id: None,
@@ -73,6 +75,7 @@ impl Client<'_> {
             has_failed: false,
             sent,
             settled,
+            settled_by_client,
         };
         let purpose = Purpose::Declare(self.transactions.len());
         self.transactions.push(transaction);
@@ -121,6 +124,10 @@ impl Client<'_> {
         transaction.is_open = false;
         for id in std::mem::take(&mut transaction.sent) {
             self.messages.set(id, Place::Gone);
+        }
+        // After a commit they hold no lock any more.
+        for (message, delivery) in std::mem::take(&mut transaction.settled_by_client) {
+            self.messages.settle(message, delivery, Verdict::Abandon);
         }
         for session in &mut self.sessions {
             for delivery in session.unsettled.values_mut() {
@@ -192,12 +199,21 @@ impl Client<'_> {
         let is_accepted = holds && !transaction.has_failed;
         delivery.work = Some(number);
         // The delivery of a lost lock is settled by the broker; it looks at no lock for work that it refuses anyway.
-        delivery.verdict = Some((verdict, is_accepted));
+        delivery.verdicts.push_back(Expected { verdict, work: Some(number), is_accepted });
         if is_accepted {
             transaction.settled.push((delivery.message, delivery.number, verdict));
         }
         transaction.has_failed |= !holds;
         self.say_disposition(key, id..=id, false, Some(in_transaction(&txn_id, Some(verdict.state()))));
+    }
+
+    /// The verdict for a delivery in an open transaction that can be committed.
+    pub(crate) fn staged_verdict(&self, delivery: &Delivery) -> Option<Verdict> {
+        let transaction = &self.transactions[delivery.work?];
+        let is_sound = transaction.is_open && !transaction.has_failed;
+        let staged = transaction.settled.iter().filter(|_| is_sound);
+        let mut verdicts = staged.filter(|(_, number, _)| *number == delivery.number);
+        verdicts.next().map(|(_, _, verdict)| *verdict)
     }
 
     /// The broker answers a settlement in a transaction, or settles it at the commit.
@@ -210,25 +226,26 @@ impl Client<'_> {
     ) {
         let Some(delivery) = self.sessions[session].unsettled.get_mut(&id) else { return };
         let is_error = matches!(outcome, DeliveryState::Rejected(Some(_)));
-        let Some((verdict, is_accepted)) = delivery.verdict.take() else {
+        let number = self.transactions.iter().position(|transaction| transaction.id.as_ref() == Some(txn_id));
+        if settled && !is_error {
             assert!(
-                settled && delivery.is_committed && !is_error,
+                delivery.is_committed && delivery.work == number && delivery.verdicts.is_empty(),
                 "{outcome:?} for message {}",
                 delivery.message
             );
             self.sessions[session].unsettled.remove(&id);
             return;
-        };
-        let transaction =
-            self.transactions.iter().find(|transaction| transaction.id.as_ref() == Some(txn_id));
-        let may_refuse = transaction.expect("a transaction of ours").may_refuse();
+        }
+        let expected = delivery.verdicts.pop_front().filter(|expected| expected.work == number);
+        let Expected { verdict, is_accepted, .. } = expected.expect("a disposition of ours");
+        let may_refuse = self.transactions[number.expect("a transaction of ours")].may_refuse();
         assert!(
             if is_error { !is_accepted || may_refuse } else { is_accepted },
             "{verdict:?} of message {} is answered by {outcome:?}",
             delivery.message
         );
         if is_error {
-            delivery.work = None;
+            delivery.work = delivery.work.filter(|work| Some(*work) != number);
             if settled {
                 self.sessions[session].unsettled.remove(&id);
             }

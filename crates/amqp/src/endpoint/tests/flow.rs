@@ -105,6 +105,29 @@ fn a_drain_with_other_credit_replaces_one_whose_answer_is_not_written() {
     assert_eq!((flow.drain, flow.delivery_count, flow.link_credit), (true, Some(3), Some(0)));
 }
 
+/// The upper layer may have messages for the new credit: without it, they would wait on this link for ever.
+#[test]
+fn a_drain_with_more_credit_is_not_answered_for_the_one_before() {
+    let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);
+    let window = |frames, credit| {
+        let flow = Flow { incoming_window: frames, drain: true, ..link_flow(0, 0, credit) };
+        Performative::Flow(flow)
+    };
+    peer.say(window(0, 1));
+    send_many(&mut peer, link, 1);
+    peer.server.endpoint.drained(link);
+    assert!(peer.hear_frames().is_empty(), "the message waits for the window");
+    peer.say(window(9, 2));
+    assert_eq!(credits(peer.server.take()), [(1, true), (2, true)]);
+    let frames = peer.hear_frames();
+    assert_eq!((frames.len(), transfers(&frames)), (1, 1));
+    send_many(&mut peer, link, 1);
+    peer.server.endpoint.drained(link);
+    let frames = peer.hear_frames();
+    let [Performative::Transfer(_), Performative::Flow(flow)] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!((flow.drain, flow.delivery_count, flow.link_credit), (true, Some(2), Some(0)));
+}
+
 #[test]
 fn a_drain_that_is_taken_back_is_not_answered() {
     let (mut peer, link) = Peer::attached(config(), receiver("r"), 0);

@@ -168,7 +168,7 @@ impl ConnectionHandler {
                 if txn_id[..] == transaction[..] =>
             {
                 // Once the commit is requested, its outcome can't change.
-                let is_same = kind == Kind::of(outcome) || !table.is_open(transaction);
+                let is_same = kind == Kind::of(outcome) || !table.takes_operations(transaction);
                 match (is_same, settled) {
                     (false, _) => Meaning::Contradiction(transaction),
                     (true, true) => Meaning::SettledByPeer(transaction),

@@ -221,6 +221,15 @@ impl ConnectionHandler {
         }
     }
 
+    /// Answers a drain, unless the credit that replaces it waits: then that is drained next.
+    pub(in crate::servicebus) fn answer_drain(&mut self, link: LinkId, connection: &mut Connection) {
+        let replaces =
+            |waiting: &Waiting| matches!(waiting.event, Event::Credit { link: of, .. } if of == link);
+        if !self.transactions.order.waiting.iter().any(replaces) {
+            connection.drained(link);
+        }
+    }
+
     fn concern(&self, event: &Event) -> Concern {
         match event {
             Event::Attach { attach, .. } if is_coordinator(attach) => Concern::Link,

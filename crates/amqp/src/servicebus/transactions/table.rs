@@ -272,9 +272,9 @@ impl Table {
         Ok(id)
     }
 
-    /// Whether a transaction has not been committed or rolled back.
-    pub(super) fn is_open(&self, id: TxnId) -> bool {
-        self.open.contains_key(&id)
+    /// Whether the client has not requested the end of a transaction.
+    pub(super) fn takes_operations(&self, id: TxnId) -> bool {
+        self.open.get(&id).is_some_and(|open| open.discharge.is_none())
     }
 
     /// The progress of a transaction that is to be discharged.

@@ -200,10 +200,11 @@ impl ConnectionHandler {
     }
 
     /// Handles a request that failed before it reached the engine: if it is part of a transaction, that can't be
-    /// committed.
+    /// committed. One that was complete only after the discharge is no part of it.
     pub(in crate::servicebus) fn fail_transaction(&mut self, txn_id: &Bytes, fault: &Fault) {
-        if let Ok(id) = TxnId::try_from(&txn_id[..]) {
-            self.transactions.table.fail(id, fault);
+        let table = &mut self.transactions.table;
+        if let Some(id) = TxnId::try_from(&txn_id[..]).ok().filter(|id| table.takes_operations(*id)) {
+            table.fail(id, fault);
         }
     }
 

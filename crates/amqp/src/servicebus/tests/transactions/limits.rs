@@ -172,6 +172,20 @@ fn a_message_that_is_refused_before_it_is_complete_fails_its_transaction() {
     assert!(harness.commits().is_empty());
 }
 
+/// It is no part of the transaction, because it was not complete before.
+#[test]
+fn a_message_that_is_refused_after_the_discharge_does_not_fail_the_transaction() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let txn_id = harness.declare(coordinator);
+    harness.send_work(sender, &txn_id, "fits");
+    let (tag, _) = harness.asked();
+    assert_eq!(harness.discharge(coordinator, &txn_id, false), None);
+    harness.send_work(sender, &txn_id, &"x".repeat(MESSAGE_BYTES_MAX));
+    harness.answer(tag, Response::Provisional(Ok(smallvec::SmallVec::new())));
+    assert_eq!(harness.commits().len(), 1);
+}
+
 #[test]
 fn a_message_without_a_valid_destination_fails_its_transaction() {
     let mut harness = Harness::new();

@@ -254,6 +254,35 @@ fn credit_that_replaces_a_waiting_drain_waits_with_it() {
     assert_eq!(credits.collect::<Vec<_>>(), [(5, true), (7, false)]);
 }
 
+/// The client gets one answer, to the latter.
+#[test]
+fn a_drain_is_not_answered_while_another_waits_for_a_commit() {
+    let mut harness = Harness::new();
+    let (coordinator, sender) = (harness.coordinator(), harness.sender("q"));
+    let (link, receiver) = harness.receiver("q");
+    harness.client.set_credit(link, 0, true);
+    let drain = |(_, command)| match command {
+        Command::Credit { limit, drain, .. } => Some((limit.messages, drain)),
+        _ => None,
+    };
+    assert_eq!(harness.commands().into_iter().find_map(drain), Some((0, true)));
+    let tag = commit_in_progress(&mut harness, coordinator, sender);
+    harness.client.set_credit(link, 1, true);
+    harness.pump();
+    harness.events();
+    harness.output(Output::Drained { receiver });
+    assert!(harness.events().is_empty(), "the credit stays for the messages of the commit");
+    harness.committed(tag, Ok(()));
+    assert_eq!(harness.commands().into_iter().find_map(drain), Some((1, true)));
+    harness.deliver(receiver, 3);
+    harness.output(Output::Drained { receiver });
+    let events = harness.events();
+    assert!(
+        matches!(events[..], [Event::Disposition { .. }, Event::Message { .. }, Event::Drained { .. }]),
+        "{events:?}"
+    );
+}
+
 /// The coordinator comes first on the new session, too, so its transactions may span entities.
 #[test]
 fn a_coordinator_is_attached_after_the_end_of_the_former_session_on_its_channel() {
