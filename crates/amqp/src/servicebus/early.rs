@@ -71,6 +71,7 @@ impl ConnectionHandler {
         if request.transfer.delivery.is_none() {
             self.request_started(bytes);
         }
+        self.transactions.work_kept(request.transfer.txn_id());
         self.early.push(self.now.saturating_add(WAIT_MS), request);
         Ok(())
     }
@@ -101,6 +102,7 @@ impl ConnectionHandler {
     }
 
     fn forget_early(&mut self, transfer: &Transfer) {
+        self.transactions.kept_work_taken(transfer.txn_id());
         if transfer.delivery.is_none() {
             self.request_finished(transfer.payload.len());
         }

@@ -185,10 +185,12 @@ impl ConnectionHandler {
         state: Option<DeliveryState>,
         connection: &mut Connection,
     ) {
-        let Disposition { link, ref tags, settled, .. } = disposition;
+        let Disposition { link, first, ref tags, settled } = disposition;
         let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
         if settled {
             self.forget_unsettled(*id, tags.len());
+        } else if matches!(state, Some(DeliveryState::Accepted)) {
+            return self.complete(link, first, tags);
         }
         if self.transactions.have_no_deliveries() {
             return self.apply_disposition(disposition, state, connection);
@@ -201,6 +203,7 @@ impl ConnectionHandler {
         }
     }
 
+    /// Handles a disposition of deliveries that are part of no transaction, or one that makes them part of another.
     fn apply_disposition(
         &mut self,
         disposition: Disposition,
@@ -209,9 +212,6 @@ impl ConnectionHandler {
     ) {
         let Disposition { link, first, ref tags, settled } = disposition;
         let count = tags.len();
-        if matches!(state, Some(DeliveryState::Accepted)) && !settled {
-            return self.complete(link, first, tags);
-        }
         self.submit_completions();
         if let Some(DeliveryState::Transactional { txn_id, outcome }) = state {
             let outcome = outcome.map(|outcome| *outcome);

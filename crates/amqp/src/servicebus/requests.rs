@@ -110,6 +110,7 @@ impl ConnectionHandler {
                 let bytes = transfer.payload.len();
                 self.request_started(bytes);
                 let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
+                self.transactions.work_kept(txn_id.as_ref());
                 self.parked.push_back(Parked { request, txn_id });
                 self.carry_out_parked(connection);
             }
@@ -131,6 +132,7 @@ impl ConnectionHandler {
                 return;
             }
             let Some(Parked { request, txn_id }) = self.parked.pop_front() else { return };
+            self.transactions.kept_work_taken(txn_id.as_ref());
             // No event of this connection would ever trigger another attempt.
             if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
                 self.request_finished(request.bytes);

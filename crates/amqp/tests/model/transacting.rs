@@ -236,7 +236,9 @@ impl Client<'_> {
             self.sessions[session].unsettled.remove(&id);
             return;
         }
-        let expected = delivery.verdicts.pop_front().filter(|expected| expected.work == number);
+        // In a transaction that has failed, a refusal comes at once, perhaps before the answer in another one.
+        let answered = delivery.verdicts.iter().position(|expected| expected.work == number);
+        let expected = answered.and_then(|position| delivery.verdicts.remove(position));
         let Expected { verdict, is_accepted, .. } = expected.expect("a disposition of ours");
         let may_refuse = self.transactions[number.expect("a transaction of ours")].may_refuse();
         assert!(

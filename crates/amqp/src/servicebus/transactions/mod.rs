@@ -19,6 +19,7 @@ mod via;
 mod weight;
 mod work;
 
+use bytes::Bytes;
 use peeklock_engine::runtime::{Mailbox, PartitionHandle};
 use peeklock_engine::{Command, NewMessage, QueueId};
 use smallvec::SmallVec;
@@ -116,6 +117,16 @@ impl Transactions {
     /// Whether no delivery's settlement is part of a transaction.
     pub(super) fn have_no_deliveries(&self) -> bool {
         self.table.deliveries.is_empty()
+    }
+
+    /// Records that an operation is kept for later, if it has a transaction: the discharge of that comes after it.
+    pub(super) fn work_kept(&mut self, txn_id: Option<&Bytes>) {
+        self.order.work_kept(usize::from(txn_id.is_some()));
+    }
+
+    /// Records that an operation that was kept is carried out or refused now.
+    pub(super) fn kept_work_taken(&mut self, txn_id: Option<&Bytes>) {
+        self.order.kept_work_taken(usize::from(txn_id.is_some()));
     }
 
     /// When the next transaction times out.

@@ -71,7 +71,9 @@ pub(super) struct Order {
     waiting_for_all: usize,
     /// Number of waiting events that belong to transactions.
     waiting_work: usize,
-    /// A commit has ended since the waiting events were last checked.
+    /// Number of operations of transactions that are kept for later, and are not among the waiting events.
+    kept_work: usize,
+    /// What some events wait for has happened since they were last checked.
     is_due: bool,
 }
 
@@ -131,6 +133,15 @@ impl Order {
         ready
     }
 
+    pub(super) fn work_kept(&mut self, operations: usize) {
+        self.kept_work += operations;
+    }
+
+    pub(super) fn kept_work_taken(&mut self, operations: usize) {
+        self.kept_work = self.kept_work.saturating_sub(operations);
+        self.is_due |= operations > 0 && !self.waiting.is_empty();
+    }
+
     /// Bytes of messages in commits that are in progress.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -145,7 +156,7 @@ impl Order {
     fn has_to_wait(&self, concern: &Concern, after: u64) -> bool {
         match concern {
             Concern::Nothing => false,
-            Concern::Coordinator => self.waiting_work > 0,
+            Concern::Coordinator => self.waiting_work + self.kept_work > 0,
             Concern::Link => !self.waiting.is_empty(),
             Concern::Credit(entity) => self.is_awaited(entity),
             Concern::Entity(entity) => {
@@ -188,7 +199,7 @@ impl ConnectionHandler {
     /// Returns the event, unless it has to wait for a commit.
     pub(in crate::servicebus) fn in_order(&mut self, event: Event) -> Option<Event> {
         let order = &self.transactions.order;
-        if order.commits.is_empty() && order.waiting.is_empty() {
+        if order.commits.is_empty() && order.waiting.is_empty() && order.kept_work == 0 {
             return Some(event);
         }
         let (concern, after) = (self.concern(&event), order.begun);

@@ -40,13 +40,18 @@ pub(super) enum Unreachable {
 }
 
 impl Unreachable {
-    /// The outcome of messages for this target.
-    pub(super) fn outcome(self, target: &str) -> RefusalOutcome {
+    /// The outcome of messages for the target of forwarding with this name.
+    pub(super) fn outcome(self, name: &str) -> RefusalOutcome {
+        self.outcome_for(&format!("The target '{name}' of forwarding"))
+    }
+
+    /// The outcome of messages; `target` begins the sentence that says why.
+    fn outcome_for(self, target: &str) -> RefusalOutcome {
         let (reason, text) = match self {
             Self::Missing => (TARGET_MISSING, "does not exist"),
             Self::Disabled => (TARGET_DISABLED, "is disabled"),
         };
-        RefusalOutcome::NotNow(why(reason, format!("The target '{target}' of forwarding {text}.")))
+        RefusalOutcome::NotNow(why(reason, format!("{target} {text}.")))
     }
 }
 
@@ -70,8 +75,13 @@ pub(super) fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Refu
     (going, staying)
 }
 
-/// Maps a target's refusal to the outcome of the message.
-pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
+/// Maps the refusal of the target of forwarding with this name to the outcome of the message.
+pub(super) fn outcome(refusal: &Refusal, name: &str) -> RefusalOutcome {
+    outcome_for(refusal, &format!("The target '{name}' of forwarding"))
+}
+
+/// Maps a target's refusal to the outcome of the message; `target` begins the sentence that says why.
+fn outcome_for(refusal: &Refusal, target: &str) -> RefusalOutcome {
     match refusal {
         Refusal::Unavailable
         | Refusal::MemoryShort
@@ -79,8 +89,8 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
         | Refusal::StorageFailing
         | Refusal::StateFull
         | Refusal::EntityDamaged(_) => RefusalOutcome::Later,
-        Refusal::EntityDeleted => Unreachable::Missing.outcome(target),
-        Refusal::EntityDisabled => Unreachable::Disabled.outcome(target),
+        Refusal::EntityDeleted => Unreachable::Missing.outcome_for(target),
+        Refusal::EntityDisabled => Unreachable::Disabled.outcome_for(target),
         Refusal::EntityFull { .. } => RefusalOutcome::NotNow(why(TARGET_FULL, refusal.to_string())),
         Refusal::SessionIdMissing => {
             RefusalOutcome::Never(why(SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT.to_owned()))
@@ -96,7 +106,7 @@ pub(super) fn outcome(refusal: &Refusal, target: &str) -> RefusalOutcome {
 /// The dead-letter reason for a message sent via another entity, whose transfer dead-letter queue then keeps it; `None` if
 /// the refusal is transient, so that another attempt may succeed.
 pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
-    match outcome(refusal, "the destination") {
+    match outcome_for(refusal, "The destination") {
         RefusalOutcome::Later => None,
         RefusalOutcome::Never(why) | RefusalOutcome::Nowhere(why) | RefusalOutcome::NotNow(why) => Some(why),
     }
@@ -104,4 +114,21 @@ pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLet
 
 fn why(reason: &str, description: String) -> DeadLetter {
     DeadLetter { reason: Some(reason.into()), description: Some(description.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_a_target_of_forwarding_and_no_destination_of_a_sender() {
+        let text = |outcome| match outcome {
+            RefusalOutcome::NotNow(why) => why.description,
+            other => panic!("{other:?}"),
+        };
+        let forwarded = text(outcome(&Refusal::EntityDisabled, "q"));
+        assert_eq!(forwarded.as_deref(), Some("The target 'q' of forwarding is disabled."));
+        let sent_via = why_undeliverable(&Refusal::EntityDeleted).and_then(|why| why.description);
+        assert_eq!(sent_via.as_deref(), Some("The destination does not exist."));
+    }
 }
