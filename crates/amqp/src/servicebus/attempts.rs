@@ -114,10 +114,17 @@ impl ConnectionHandler {
         }
     }
 
+    /// The peer's identity, unless its basis has ended while the attempt was delayed.
+    fn confirmed(&self, grant: Option<Grant>) -> Result<Option<Grant>, ()> {
+        let is_valid = |grant: &Grant| self.authorization.access().confirm(grant).is_ok();
+        if grant.as_ref().is_none_or(is_valid) { Ok(grant) } else { Err(()) }
+    }
+
     fn conclude_attempt(&mut self, attempt: Attempt, connection: &mut Connection) {
         self.revocation.is_due = true;
         match attempt {
             Attempt::Sasl(outcome) => {
+                let outcome = outcome.and_then(|grant| self.confirmed(grant));
                 connection.sasl_outcome(outcome.is_ok());
                 if let Ok(Some(grant)) = outcome {
                     self.authorization.identify(grant);
@@ -127,7 +134,7 @@ impl ConnectionHandler {
                 let TokenAttempt { reply_to, result, missing } = *token;
                 let answer = result.and_then(|verified| {
                     // Kept although its entity is missing: the peer has authenticated.
-                    self.authorization.keep(verified);
+                    self.authorization.keep(verified)?;
                     // The status that every SDK accepts.
                     let accepted = Answer { status: 202, condition: None, body: Value::Null };
                     missing.map_or(Ok(accepted), Err)

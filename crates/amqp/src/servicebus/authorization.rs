@@ -109,10 +109,15 @@ impl Authorization {
     }
 
     /// Keeps a verified token; it replaces one for the same audience, without effect on attached links.
-    pub(crate) fn keep(&mut self, Verified { path, grant, .. }: Verified) {
+    ///
+    /// # Errors
+    /// Its key was replaced or its time has passed since it was verified.
+    pub(crate) fn keep(&mut self, Verified { path, grant, .. }: Verified) -> Result<(), Fault> {
+        self.access.confirm(&grant).map_err(Fault::Denied)?;
         tracing::debug!(resource = &*path, principal = &*grant.principal, "token accepted");
         self.next_expiry = self.next_expiry.into_iter().chain(grant.expires_at).min();
         self.tokens.insert(path, grant);
+        Ok(())
     }
 
     /// Checks whether an operation is permitted; `uri` is the requested address, for the error.

@@ -35,11 +35,14 @@ impl ConnectionHandler {
     }
 
     pub(super) fn credit(&mut self, link: LinkId, limit: u64, drain: bool, connection: &mut Connection) {
-        if let Some(Link::Browser(_)) = self.links.get(&link) {
-            return self.credit_browser(link, limit, drain, connection);
-        }
-        let Some(Link::Receiver(id)) = self.links.get(&link) else { return };
-        let (id, window) = (*id, self.window());
+        let id = match self.links.get(&link) {
+            Some(Link::Receiver(id)) => *id,
+            Some(Link::Browser(_)) => return self.credit_browser(link, limit, drain, connection),
+            // A link for responses: those that exist are queued.
+            Some(_) if drain => return self.answer_drain(link, connection),
+            _ => return,
+        };
+        let window = self.window();
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         if let Some(grant) = receiver.set_credit(limit, drain, window) {
             self.grant(id, grant);

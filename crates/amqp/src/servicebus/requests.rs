@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::Refusal;
+use peeklock_engine::{Refusal, Right};
 use rand::RngExt;
 
 use super::authorization::{Need, Verified};
@@ -42,6 +42,8 @@ const ROOM_BYTES_MIN: usize = 64 * 1024;
 /// A management request that waits until there is room for its answer.
 pub(super) struct Parked {
     request: transactions::Request,
+    /// The right that it needs, also when it is carried out.
+    right: Right,
     /// The transaction it belongs to.
     txn_id: Option<Bytes>,
 }
@@ -49,6 +51,7 @@ pub(super) struct Parked {
 /// A valid request.
 struct Understood {
     prepared: management::Prepared,
+    right: Right,
     /// The transaction it belongs to.
     txn_id: Option<Bytes>,
     /// The destination of messages sent by way of the requested entity.
@@ -105,13 +108,13 @@ impl ConnectionHandler {
         // Earlier settlements of the peer come first.
         self.submit_completions();
         match self.prepare(request, target, transfer.txn_id()) {
-            Ok(Understood { prepared, txn_id, sender }) => {
+            Ok(Understood { prepared, right, txn_id, sender }) => {
                 let (entity, reply_to) = (Arc::clone(&target.entity), Box::new(reply_to));
                 let bytes = transfer.payload.len();
                 self.request_started(bytes);
                 let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
                 self.transactions.work_kept(txn_id.as_ref());
-                self.parked.push_back(Parked { request, txn_id });
+                self.parked.push_back(Parked { request, right, txn_id });
                 self.carry_out_parked(connection);
             }
             Err(fault) => self.respond(&reply_to, &Err(fault), connection),
@@ -131,12 +134,13 @@ impl ConnectionHandler {
             if is_large && outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
                 return;
             }
-            let Some(Parked { request, txn_id }) = self.parked.pop_front() else { return };
+            let Some(Parked { request, right, txn_id }) = self.parked.pop_front() else { return };
             self.transactions.kept_work_taken(txn_id.as_ref());
             // No event of this connection would ever trigger another attempt.
-            if is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN {
-                self.request_finished(request.bytes);
-                self.respond(&request.reply_to, &Err(Fault::Refused(Refusal::MemoryShort)), connection);
+            let is_hopeless = is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN;
+            let has_room = if is_hopeless { Err(Refusal::MemoryShort.into()) } else { Ok(()) };
+            if let Err(fault) = has_room.and_then(|()| self.permit_parked(&request, right)) {
+                self.refuse_parked(&request, txn_id.as_ref(), fault, connection);
                 continue;
             }
             if let Some(txn_id) = txn_id {
@@ -154,6 +158,26 @@ impl ConnectionHandler {
         }
     }
 
+    /// Checks the right of a request again, because it may have ended while the request waited.
+    fn permit_parked(&self, request: &transactions::Request, right: Right) -> Result<(), Fault> {
+        let entity = request.sender.as_ref().map_or(&request.entity, |sender| &sender.entity);
+        self.authorization.permit(&entity.resource, Need::Right(right), &entity.uri)
+    }
+
+    fn refuse_parked(
+        &mut self,
+        request: &transactions::Request,
+        txn_id: Option<&Bytes>,
+        fault: Fault,
+        connection: &mut Connection,
+    ) {
+        if let Some(txn_id) = txn_id {
+            self.fail_transaction(txn_id, &fault);
+        }
+        self.request_finished(request.bytes);
+        self.respond(&request.reply_to, &Err(fault), connection);
+    }
+
     /// Validates a request.
     fn prepare(
         &mut self,
@@ -168,6 +192,7 @@ impl ConnectionHandler {
         let destination = target.destination.as_deref().filter(|_| operation.sends());
         let sender = destination.map(|sender| Arc::new(self.with_present_destination(sender)));
         let entity = sender.as_ref().map_or(&target.entity, |sender| &sender.entity);
+        let right = operation.right();
         let mut change = Change::asked(operation, entity, &self.authorization, self.peer.address);
         let prepared = self.prepare_operation(operation, request.body, entity, change.as_mut());
         let prepared = match change {
@@ -175,7 +200,7 @@ impl ConnectionHandler {
             None => prepared,
         };
         let Some(txn_id) = txn_id else {
-            return Ok(Understood { prepared: prepared?, txn_id: None, sender });
+            return Ok(Understood { prepared: prepared?, right, txn_id: None, sender });
         };
         let part = prepared.and_then(|prepared| match Part::of(&prepared.command)? {
             Part::Inside => Ok((prepared, Some(txn_id.clone()))),
@@ -187,7 +212,7 @@ impl ConnectionHandler {
             self.fail_transaction(txn_id, fault);
         }
         let (prepared, txn_id) = part?;
-        Ok(Understood { prepared, txn_id, sender })
+        Ok(Understood { prepared, right, txn_id, sender })
     }
 
     fn prepare_operation(

@@ -15,7 +15,7 @@ use crate::wire::message::Sections;
 use crate::wire::performative::Attach;
 
 /// Signatures of the emulator's rule, which expire ten seconds and an hour after [`NOW`].
-const BRIEF: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=kJpmSWKfNNyajMb6D7JiZ2tJUnoswMwU%2BWBmEeFtXuk%3D&se=1700000010&skn=RootManageSharedAccessKey";
+pub(super) const BRIEF: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=kJpmSWKfNNyajMb6D7JiZ2tJUnoswMwU%2BWBmEeFtXuk%3D&se=1700000010&skn=RootManageSharedAccessKey";
 const HOUR: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Fq&sig=aBnbwJRip3IdBhmUXg50tO0x5BaDROH7UNc1GXl2%2F%2BY%3D&se=1700003600&skn=RootManageSharedAccessKey";
 const TOPIC_HOUR: &str = "SharedAccessSignature sr=sb%3A%2F%2Flocalhost%2Ft&sig=lQ8M%2FIefljcn0qYs7LmkNbqaK9M69tDilXkd10gU1qM%3D&se=1700003600&skn=RootManageSharedAccessKey";
 
@@ -39,7 +39,8 @@ pub(in crate::servicebus) fn access() -> Access {
     access_and_clock().0
 }
 
-fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> Option<i64> {
+/// The status with which a token for an audience is answered.
+pub(super) fn put(harness: &mut Harness, cbs: LinkId, audience: &str, token: &str) -> Option<i64> {
     let properties =
         [("operation", Value::String("put-token".into())), ("name", Value::String(audience.into()))];
     harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &Value::String(token.into())));

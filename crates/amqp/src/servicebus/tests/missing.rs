@@ -1,5 +1,7 @@
 //! Tokens for entities that do not exist.
 
+use peeklock_access::Policy;
+
 use super::authorization::access;
 use super::harness::{Harness, request};
 use crate::server::Peer;
@@ -132,4 +134,32 @@ fn guesses_of_an_authenticated_connection_are_delayed_as_well() {
     assert_eq!(harness.messages().len(), 1);
     harness.advance(600_000);
     assert_eq!(put(&mut harness, cbs, "sb://localhost/q", NAMESPACE).0, 202, "failures are forgotten");
+}
+
+/// Its change has been handled before the credential is known to the connection.
+#[test]
+fn a_credential_whose_key_is_replaced_while_its_attempt_is_delayed_is_refused() {
+    for is_replaced in [false, true] {
+        let peer = Peer { address: Some(([192, 0, 2, 1], 5000).into()), ..Peer::default() };
+        let access = access();
+        let mut harness = Harness::with(access.clone(), &peer);
+        let cbs = harness.requester("$cbs");
+        let wrong = NAMESPACE.replace("sig=zo5", "sig=zo6");
+        for _ in 0..5 {
+            assert_eq!(put(&mut harness, cbs, "sb://localhost/q", &wrong).0, 401);
+        }
+        let properties = [
+            ("operation", Value::String("put-token".into())),
+            ("name", Value::String("sb://localhost/q".into())),
+        ];
+        let token = Value::String(NAMESPACE.into());
+        harness.send(cbs, false, 0, request(Value::ULong(1), &properties, &token));
+        assert!(harness.messages().is_empty(), "delayed");
+        if is_replaced {
+            access.replace(Policy { rules: vec![], ..Policy::development() });
+        }
+        harness.advance(5_000);
+        assert_eq!(harness.messages().len(), 1);
+        assert_eq!(harness.broker.is_unauthenticated(), is_replaced);
+    }
 }

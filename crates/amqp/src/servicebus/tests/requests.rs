@@ -2,6 +2,7 @@ use bytes::Bytes;
 use peeklock_engine::runtime::Response;
 use peeklock_engine::{LockToken, Refusal, Timestamp};
 
+use super::authorization::{BRIEF, access_and_clock, put};
 use super::harness::{Harness, QUEUE, plain_attach, request};
 use crate::endpoint::Event;
 use crate::servicebus::envelope::lookup;
@@ -179,6 +180,20 @@ fn several_links_on_one_session_are_distinguished_by_reply_to() {
     assert_eq!(harness.messages().remove(0).0.link, first);
 }
 
+/// What is being prepared does not count: it is not available yet.
+#[test]
+fn a_drain_of_responses_is_answered() {
+    for address in ["$cbs", "q/$management"] {
+        let mut harness = Harness::new();
+        let attach = harness.receiver_attach(address);
+        let responses = harness.attach(attach);
+        harness.events();
+        harness.client.set_credit(responses, 10, true);
+        let events = harness.events();
+        assert!(matches!(events[..], [Event::Drained { link, .. }] if link == responses), "{events:?}");
+    }
+}
+
 #[test]
 fn a_peer_that_asks_and_does_not_read_is_refused_in_the_end() {
     let mut harness = Harness::new();
@@ -217,5 +232,37 @@ fn the_session_id_of_a_message_does_no_harm_where_there_are_no_sessions() {
             let (_, command) = harness.command();
             assert!(matches!(command, Command::Settle { .. } | Command::RenewLocks { .. }), "{command:?}");
         }
+    }
+}
+
+/// A peer that does not read could otherwise keep requests for later than its token.
+#[test]
+fn a_request_that_waits_for_room_is_not_carried_out_after_its_right_has_ended() {
+    for has_ended in [false, true] {
+        let (access, clock) = access_and_clock();
+        let mut harness = Harness::with(access, &Peer::default());
+        let cbs = harness.requester("$cbs");
+        put(&mut harness, cbs, "sb://localhost/q", BRIEF);
+        let management = harness.requester("q/$management");
+        harness.commands();
+        let peek = || {
+            let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1_000))];
+            let entries = body.into_iter().map(|(key, value)| (Value::String(key.into()), value)).collect();
+            let operation = Value::String("com.microsoft:peek-message".into());
+            request(Value::ULong(1), &[("operation", operation)], &Value::Map(entries))
+        };
+        harness.broker.set_room(200_000);
+        harness.send(management, true, 0, peek());
+        harness.broker.set_room(100_000);
+        harness.send(management, true, 0, peek());
+        let (tag, Command::Peek { .. }) = harness.command() else { panic!("the second waits") };
+        if has_ended {
+            clock.advance(10_000);
+            harness.advance(10_000);
+        }
+        harness.answer(tag, Response::Received(Ok(Vec::new())));
+        let carried_out =
+            harness.commands().iter().filter(|(_, command)| matches!(command, Command::Peek { .. })).count();
+        assert_eq!(carried_out, usize::from(!has_ended));
     }
 }
