@@ -1,5 +1,7 @@
 """Limits on the rate of messages: refused with the text of Service Bus, and the SDK's retry succeeds."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import ServiceBusServerBusyError
@@ -42,6 +44,13 @@ async def test_a_throttled_entity_answers_as_service_bus_does_and_its_neighbour_
     assert len(await bus.drain("neighbour", 20)) == 20
     # Stored messages are delivered and settled at any rate.
     assert len(await bus.drain("slow", 50)) == 50
+
+
+async def test_each_message_of_a_request_to_schedule_counts(bus):
+    async with bus.sender("slow") as sender:
+        await sender.schedule_messages(batch(50), datetime.now(UTC) + timedelta(hours=1))
+        with pytest.raises(ServiceBusServerBusyError, match="being throttled"):
+            await sender.send_messages(ServiceBusMessage("too soon"))
 
 
 async def test_the_retry_of_the_sdk_gets_through(bus):

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use peeklock_engine::{Refusal, Right};
+use peeklock_engine::{Command, Refusal, Right};
 use rand::RngExt;
 
 use super::authorization::{Need, Verified};
@@ -33,19 +33,17 @@ const RESPONSES_WAITING_MAX: u64 = 1024;
 /// before further requests wait.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Requests with smaller answers are carried out regardless of pending output.
+/// Requests with smaller answers, and those of transactions, are carried out regardless of pending output.
 const LARGE_ANSWER_BYTES_MIN: usize = 16 * 1024;
 
 /// With less room than this, no request with a large answer is carried out, in bytes.
 const ROOM_BYTES_MIN: usize = 64 * 1024;
 
-/// A management request that waits until there is room for its answer.
+/// A management request with a large answer, outside transactions, that waits until there is room for it.
 pub(super) struct Parked {
     request: transactions::Request,
     /// The right that it needs, also when it is carried out.
     right: Right,
-    /// The transaction it belongs to.
-    txn_id: Option<Bytes>,
 }
 
 /// A valid request.
@@ -112,49 +110,44 @@ impl ConnectionHandler {
                 let (entity, reply_to) = (Arc::clone(&target.entity), Box::new(reply_to));
                 let bytes = transfer.payload.len();
                 self.request_started(bytes);
+                let is_large = prepared.answer_bytes >= LARGE_ANSWER_BYTES_MIN;
                 let request = transactions::Request { entity, sender, reply_to, prepared, bytes };
-                self.transactions.work_kept(txn_id.as_ref());
-                self.parked.push_back(Parked { request, right, txn_id });
-                self.carry_out_parked(connection);
+                match txn_id {
+                    Some(txn_id) => self.request_in_transaction(&txn_id, request, connection),
+                    None if is_large => {
+                        self.parked.push_back(Parked { request, right });
+                        self.carry_out_parked(connection);
+                    }
+                    None => self.carry_out(request),
+                }
             }
             Err(fault) => self.respond(&reply_to, &Err(fault), connection),
         }
         Ok(())
     }
 
-    /// Carries out waiting requests as long as there is room for their answers; the rest wait until answers have been
+    /// Carries out requests with large answers as long as there is room for these; the rest wait until answers have been
     /// sent.
     pub(super) fn carry_out_parked(&mut self, connection: &mut Connection) {
         while let Some(first) = self.parked.front() {
             let answer_bytes = first.request.prepared.answer_bytes;
             let outgoing = connection.pending_bytes() + self.unanswered.answer_bytes;
             let limit = self.room_bytes.min(WAITING_BYTES_MAX);
-            let is_large = answer_bytes >= LARGE_ANSWER_BYTES_MIN;
             // One answer may always be outstanding, whatever its size.
-            if is_large && outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
+            if outgoing > 0 && outgoing.saturating_add(answer_bytes) > limit {
                 return;
             }
-            let Some(Parked { request, right, txn_id }) = self.parked.pop_front() else { return };
-            self.transactions.kept_work_taken(txn_id.as_ref());
+            let Some(Parked { request, right }) = self.parked.pop_front() else { return };
             // No event of this connection would ever trigger another attempt.
-            let is_hopeless = is_large && outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN;
+            let is_hopeless = outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN;
             let has_room = if is_hopeless { Err(Refusal::MemoryShort.into()) } else { Ok(()) };
-            if let Err(fault) = has_room.and_then(|()| self.permit_parked(&request, right)) {
-                self.refuse_parked(&request, txn_id.as_ref(), fault, connection);
-                continue;
+            match has_room.and_then(|()| self.permit_parked(&request, right)) {
+                Ok(()) => self.carry_out(request),
+                Err(fault) => {
+                    self.request_finished(request.bytes);
+                    self.respond(&request.reply_to, &Err(fault), connection);
+                }
             }
-            if let Some(txn_id) = txn_id {
-                self.request_in_transaction(&txn_id, request, connection);
-                continue;
-            }
-            let transactions::Request { entity, sender, reply_to, prepared, bytes } = request;
-            let sends = prepared.sends();
-            let management::Prepared { command, finish, .. } = prepared;
-            self.unanswered.answer_bytes += answer_bytes;
-            let entity = sender.map_or(entity, |sender| Arc::clone(&sender.entity));
-            let partition = entity.partition.clone();
-            let pending = Pending::Management { reply_to, entity, sends, finish, bytes, answer_bytes };
-            self.ask(&partition, command, pending);
         }
     }
 
@@ -164,18 +157,15 @@ impl ConnectionHandler {
         self.authorization.permit(&entity.resource, Need::Right(right), &entity.uri)
     }
 
-    fn refuse_parked(
-        &mut self,
-        request: &transactions::Request,
-        txn_id: Option<&Bytes>,
-        fault: Fault,
-        connection: &mut Connection,
-    ) {
-        if let Some(txn_id) = txn_id {
-            self.fail_transaction(txn_id, &fault);
-        }
-        self.request_finished(request.bytes);
-        self.respond(&request.reply_to, &Err(fault), connection);
+    fn carry_out(&mut self, request: transactions::Request) {
+        let transactions::Request { entity, sender, reply_to, prepared, bytes } = request;
+        let sends = prepared.sends();
+        let management::Prepared { command, finish, answer_bytes } = prepared;
+        self.unanswered.answer_bytes += answer_bytes;
+        let entity = sender.map_or(entity, |sender| Arc::clone(&sender.entity));
+        let partition = entity.partition.clone();
+        let pending = Pending::Management { reply_to, entity, sends, finish, bytes, answer_bytes };
+        self.ask(&partition, command, pending);
     }
 
     /// Validates a request.
@@ -227,14 +217,19 @@ impl ConnectionHandler {
             change.set_rule(arguments);
         }
         self.authorization.permit(&entity.resource, Need::Right(operation.right()), &entity.uri)?;
-        if !operation.finishes() {
+        let schedules = operation == Operation::Schedule;
+        if !operation.finishes() && !schedules {
             self.check_rates(entity, 1)?;
         }
         let arguments = arguments?;
         let (random, sessions) = (&mut self.random, &self.sessions);
         let (tier, room_bytes) = (self.config.tier, self.room_bytes);
         let mut context = Context { entity, sessions, tier, room_bytes, next_id: &mut || random.random() };
-        management::prepare(operation, &arguments, &mut context)
+        let prepared = management::prepare(operation, &arguments, &mut context)?;
+        if let Command::Send { messages } = &prepared.command {
+            self.check_rates(entity, messages.len())?;
+        }
+        Ok(prepared)
     }
 
     /// Limits the responses that wait for a peer that does not read.
