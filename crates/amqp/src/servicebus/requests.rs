@@ -138,6 +138,12 @@ impl ConnectionHandler {
                 return;
             }
             let Some(Parked { request, right }) = self.parked.pop_front() else { return };
+            if self.response_link(&request.reply_to).is_none() {
+                // A message received and deleted would be lost with the answer.
+                tracing::debug!(node = %request.reply_to.node, "a request was dropped: its link for responses has ended");
+                self.request_finished(request.bytes);
+                continue;
+            }
             // No event of this connection would ever trigger another attempt.
             let is_hopeless = outgoing == 0 && self.room_bytes < ROOM_BYTES_MIN;
             let has_room = if is_hopeless { Err(Refusal::MemoryShort.into()) } else { Ok(()) };

@@ -245,24 +245,49 @@ fn a_request_that_waits_for_room_is_not_carried_out_after_its_right_has_ended() 
         put(&mut harness, cbs, "sb://localhost/q", BRIEF);
         let management = harness.requester("q/$management");
         harness.commands();
-        let peek = || {
-            let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1_000))];
-            let entries = body.into_iter().map(|(key, value)| (Value::String(key.into()), value)).collect();
-            let operation = Value::String("com.microsoft:peek-message".into());
-            request(Value::ULong(1), &[("operation", operation)], &Value::Map(entries))
-        };
-        harness.broker.set_room(200_000);
-        harness.send(management, true, 0, peek());
-        harness.broker.set_room(100_000);
-        harness.send(management, true, 0, peek());
-        let (tag, Command::Peek { .. }) = harness.command() else { panic!("the second waits") };
+        let tag = one_waits_for_room(&mut harness, management);
         if has_ended {
             clock.advance(10_000);
             harness.advance(10_000);
         }
         harness.answer(tag, Response::Received(Ok(Vec::new())));
-        let carried_out =
-            harness.commands().iter().filter(|(_, command)| matches!(command, Command::Peek { .. })).count();
-        assert_eq!(carried_out, usize::from(!has_ended));
+        assert_eq!(peeks(&mut harness), usize::from(!has_ended));
+    }
+}
+
+/// Sends two requests to peek, of which the second waits; returns the tag of the first one's command.
+fn one_waits_for_room(harness: &mut Harness, management: LinkId) -> Option<u64> {
+    for room_bytes in [200_000, 100_000] {
+        harness.broker.set_room(room_bytes);
+        let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1_000))];
+        let entries = body.into_iter().map(|(key, value)| (string(key), value)).collect();
+        let operation = string("com.microsoft:peek-message");
+        let peek = request(Value::ULong(1), &[("operation", operation)], &Value::Map(entries));
+        harness.send(management, true, 0, peek);
+    }
+    let (tag, Command::Peek { .. }) = harness.command() else { panic!("the second waits") };
+    tag
+}
+
+/// Requests to peek that reached the engine.
+fn peeks(harness: &mut Harness) -> usize {
+    harness.commands().iter().filter(|(_, command)| matches!(command, Command::Peek { .. })).count()
+}
+
+/// A message that it receives and deletes would be lost.
+#[test]
+fn a_request_that_waits_for_room_is_not_carried_out_after_the_end_of_its_link_for_responses() {
+    for has_ended in [false, true] {
+        let mut harness = Harness::new();
+        let attach = harness.receiver_attach("q/$management");
+        let responses = harness.attach(attach);
+        let management = harness.sender("q/$management");
+        let tag = one_waits_for_room(&mut harness, management);
+        if has_ended {
+            harness.client.detach(responses, None);
+            harness.pump();
+        }
+        harness.answer(tag, Response::Received(Ok(Vec::new())));
+        assert_eq!(peeks(&mut harness), usize::from(!has_ended));
     }
 }
