@@ -84,6 +84,9 @@ pub(crate) struct Receiver {
     draining: bool,
     /// Drains requested from the engine and not yet answered.
     drains_in_flight: u32,
+    /// The peer's last drain is complete: its unused credit is returned once the waiting messages are sent, and they get
+    /// no successors.
+    drain_is_complete: bool,
 }
 
 /// A credit update for the engine.
@@ -117,6 +120,7 @@ impl Receiver {
             slow_since: None,
             draining: false,
             drains_in_flight: 0,
+            drain_is_complete: false,
         }
     }
 
@@ -128,6 +132,7 @@ impl Receiver {
         }
         self.client_limit = limit;
         self.draining = drain;
+        self.drain_is_complete = false;
         let wanted = self.wanted(window);
         let unchanged = wanted.messages == self.granted.messages && wanted.bytes <= self.granted.bytes;
         // A drain in progress voids earlier grants, so the grant is repeated.
@@ -173,7 +178,7 @@ impl Receiver {
             }
         }
         self.released += count.saturating_sub(dropped.len());
-        if drained {
+        if drained || self.drain_is_complete {
             self.client_limit = self.handed.messages;
         }
         tokens
@@ -197,7 +202,7 @@ impl Receiver {
             self.forget(waiting);
             self.unsettled -= usize::from(!self.deletes && self.unsettled > 0);
         }
-        if drained {
+        if drained || self.drain_is_complete {
             self.client_limit = self.handed.messages;
         }
         gone.into_iter().map(|waiting| waiting.token).collect()
@@ -274,6 +279,7 @@ impl Receiver {
             return false;
         }
         self.draining = false;
+        self.drain_is_complete = true;
         self.client_limit = self.client_limit.min(self.handed.messages);
         true
     }

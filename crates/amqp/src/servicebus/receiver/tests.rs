@@ -155,6 +155,21 @@ fn a_withdrawal_asks_for_no_second_answer_to_a_drain() {
     assert_eq!((grant.drain, receiver.drains_in_flight()), (true, 1));
 }
 
+/// Its credit is returned when the rest is sent: on this link, a message would wait without credit.
+#[test]
+fn what_is_withdrawn_after_a_drain_does_not_come_back() {
+    let mut receiver = receiver();
+    let window = Window::share(1, usize::MAX);
+    receiver.set_credit(10, true, window);
+    hand_over(&mut receiver, 4, 10);
+    receiver.transmitted(1, window);
+    assert!(receiver.drained());
+    receiver.withdrawn(2, false);
+    receiver.stop();
+    assert_eq!(receiver.transmitted(2, window), None);
+    assert_eq!(receiver.set_credit(4, false, window).unwrap().limit.messages, 6, "as the engine counts");
+}
+
 #[test]
 fn messages_not_removed_are_not_sent_and_not_counted() {
     let mut receiver = Receiver { deletes: true, ..receiver() };
@@ -183,6 +198,8 @@ struct Model {
     /// Messages written, as the link counts.
     written: u64,
     given_back: u64,
+    /// Whether the last drain is complete.
+    is_drained: bool,
 }
 
 impl Model {
@@ -209,7 +226,7 @@ impl Model {
     fn hear(&mut self) {
         while self.answers > 0 {
             self.answers -= 1;
-            self.receiver.drained();
+            self.is_drained |= self.receiver.drained();
             let grant = self.receiver.transmitted(self.written, self.window);
             self.apply(grant);
         }
@@ -263,17 +280,23 @@ proptest! {
         let limit = CreditLimit::default();
         let (receiver, draining, answers) = (receiver(), false, 0);
         let mut model =
-            Model { receiver, window, limit, draining, answers, handed: 0, written: 0, given_back: 0 };
+            Model { receiver, window, limit, draining, answers, handed: 0, written: 0, given_back: 0, is_drained: false };
         let mut credit = 0;
         for (step, amount) in steps {
             match step {
                 0 | 4 => {
                     credit += amount;
+                    model.is_drained = false;
                     let grant = model.receiver.set_credit(credit, step == 4, window);
                     model.apply(grant);
                 }
                 1 => model.deliver(amount),
-                2 if model.waiting() > 0 => model.give_back(),
+                2 if model.waiting() > 0 => {
+                    model.give_back();
+                    if model.is_drained {
+                        credit = model.handed - model.given_back;
+                    }
+                }
                 5 => model.hear(),
                 _ => model.write_all(),
             }
