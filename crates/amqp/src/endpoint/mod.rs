@@ -70,6 +70,13 @@ pub struct OutgoingId {
     pub delivery_id: u32,
 }
 
+impl OutgoingId {
+    /// This delivery and those after it on its link.
+    pub fn onwards(self) -> impl Iterator<Item = Self> {
+        (0..).map(move |ahead| Self { delivery_id: self.delivery_id.wrapping_add(ahead), ..self })
+    }
+}
+
 /// The tag of a delivery we sent: a lock token in .NET GUID byte order.
 pub type DeliveryTag = [u8; 16];
 

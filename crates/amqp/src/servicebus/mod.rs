@@ -352,7 +352,6 @@ impl Application for ConnectionHandler {
 
     fn after_transmit(&mut self, connection: &mut Connection) {
         self.carry_out_parked(connection);
-        self.handle_waiting_events(connection);
         self.process_receivers(connection);
         self.process_browsers(connection);
         self.outbox.submit_commands();

@@ -29,6 +29,14 @@ pub(super) struct Disposition {
     pub(super) settled: bool,
 }
 
+impl Disposition {
+    /// The deliveries, in order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = OutgoingId> {
+        let first = OutgoingId { link: self.link, delivery_id: self.first };
+        first.onwards().take(self.tags.len())
+    }
+}
+
 impl ConnectionHandler {
     pub(super) fn window(&self) -> Window {
         Window::share(self.receivers.len(), self.room_bytes)
@@ -302,10 +310,9 @@ impl ConnectionHandler {
             Some(failure) => DeliveryState::Rejected(Some(tracker.error(&fault(&failure.refusal)))),
             None => reply.clone(),
         };
-        let mut delivery_id = first;
-        for index in 0..count {
-            self.settle_deliveries(OutgoingId { link, delivery_id }, 1, &state(index), connection);
-            delivery_id = delivery_id.wrapping_add(1);
+        let first = OutgoingId { link, delivery_id: first };
+        for (index, delivery) in first.onwards().take(count).enumerate() {
+            self.settle_deliveries(delivery, 1, &state(index), connection);
         }
     }
 

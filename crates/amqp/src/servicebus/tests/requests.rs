@@ -256,7 +256,7 @@ fn a_request_that_waits_for_room_is_not_carried_out_after_its_right_has_ended() 
 }
 
 /// Sends two requests to peek, of which the second waits; returns the tag of the first one's command.
-fn one_waits_for_room(harness: &mut Harness, management: LinkId) -> Option<u64> {
+pub(super) fn one_waits_for_room(harness: &mut Harness, management: LinkId) -> Option<u64> {
     for room_bytes in [200_000, 100_000] {
         harness.broker.set_room(room_bytes);
         let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1_000))];

@@ -5,11 +5,10 @@ use peeklock_engine::runtime::Response;
 use peeklock_engine::{Command, Refusal, SequenceNumber, SettleFailure};
 use smallvec::SmallVec;
 
-use super::deliveries::ids_from;
 use super::peer_settled::PeerSettledLocks;
 use super::table::ended_by;
 use super::{Staged, TxnId};
-use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::endpoint::{Connection, IncomingId, OutgoingId};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::management::Finish;
 use crate::servicebus::{ConnectionHandler, Fault, ReplyTo, settlement};
@@ -130,25 +129,24 @@ impl ConnectionHandler {
         connection: &mut Connection,
     ) {
         let txn_id = Bytes::copy_from_slice(&id);
-        let deliveries = (staged.link, staged.first, staged.count);
         if let Err(fault) = result {
-            return self.refuse_disposition(&txn_id, deliveries, &fault, connection);
+            return self.refuse_disposition(&txn_id, staged.ids(), &fault, connection);
         }
         self.transactions.table.deliveries.answered(id, &staged);
-        let outcome = in_transaction(&txn_id, staged.reply);
-        each(deliveries, |_, delivery| connection.update_outgoing(delivery, outcome.clone()));
+        let outcome = in_transaction(&txn_id, staged.reply.clone());
+        staged.ids().for_each(|delivery| connection.update_outgoing(delivery, outcome.clone()));
     }
 
     /// Deliveries that can't be settled in the transaction keep their tags, so that they can be settled again after it.
     pub(super) fn refuse_disposition(
         &mut self,
         txn_id: &Bytes,
-        deliveries: (LinkId, u32, usize),
+        deliveries: impl Iterator<Item = OutgoingId>,
         fault: &Fault,
         connection: &mut Connection,
     ) {
         let outcome = in_transaction(txn_id, self.refused(fault));
-        each(deliveries, |_, delivery| connection.update_outgoing(delivery, outcome.clone()));
+        deliveries.for_each(|delivery| connection.update_outgoing(delivery, outcome.clone()));
     }
 
     /// Answers settlements of which some can't be part of the transaction, which then can only be rolled back. A
@@ -165,32 +163,26 @@ impl ConnectionHandler {
         let Some(first) = failures.first().map(|failure| fault(failure.refusal.clone())) else { return };
         self.transactions.table.fail(id, &first);
         let txn_id = Bytes::copy_from_slice(&id);
-        let rolled_back = in_transaction(&txn_id, self.refused(&ended_by(&first)));
+        // The client chooses how many deliveries one disposition names, and all of them may fail.
+        let tracker = self.tracker();
+        let refused =
+            |fault: &Fault| in_transaction(&txn_id, DeliveryState::Rejected(Some(tracker.error(fault))));
+        let rolled_back = refused(&ended_by(&first));
         let mut failures = failures.into_iter().peekable();
-        each((staged.link, staged.first, staged.count), |index, delivery| {
-            let Some(failure) = failures.next_if(|failure| failure.index == index) else {
-                return connection.update_outgoing(delivery, rolled_back.clone());
-            };
-            let fault = fault(failure.refusal);
-            let outcome = in_transaction(&txn_id, self.refused(&fault));
-            match fault {
-                Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost) => {
-                    self.settle_deliveries(delivery, 1, &outcome, connection);
+        for (index, delivery) in staged.ids().enumerate() {
+            let failure = failures.next_if(|failure| failure.index == index);
+            match failure.map(|failure| fault(failure.refusal)) {
+                None => connection.update_outgoing(delivery, rolled_back.clone()),
+                Some(lost @ Fault::Refused(Refusal::MessageLockLost | Refusal::SessionLockLost)) => {
+                    self.settle_deliveries(delivery, 1, &refused(&lost), connection);
                 }
-                _ => connection.update_outgoing(delivery, outcome),
+                Some(fault) => connection.update_outgoing(delivery, refused(&fault)),
             }
-        });
+        }
     }
 
     fn refused(&mut self, fault: &Fault) -> DeliveryState {
         DeliveryState::Rejected(Some(self.tracker().error(fault)))
-    }
-}
-
-/// Acts on consecutive deliveries of a link, by their index.
-pub(super) fn each((link, first, count): (LinkId, u32, usize), mut act: impl FnMut(usize, OutgoingId)) {
-    for (index, delivery_id) in ids_from(first).take(count).enumerate() {
-        act(index, OutgoingId { link, delivery_id });
     }
 }
 

@@ -8,7 +8,7 @@ use super::answers::in_transaction;
 use super::peer_settled::PeerSettledLocks;
 use super::table::{Open, ended_by};
 use super::{Discharge, Staged, Transactions, TxnId};
-use crate::endpoint::{Connection, IncomingId, LinkId, OutgoingId};
+use crate::endpoint::{Connection, IncomingId, LinkId};
 use crate::servicebus::answer;
 use crate::servicebus::attach::INCOMING_CREDIT;
 use crate::servicebus::pending::Pending;
@@ -181,9 +181,9 @@ impl ConnectionHandler {
 
     /// Settles deliveries whose settlement was committed.
     fn settle_staged(&mut self, id: TxnId, staged: Staged, connection: &mut Connection) {
-        let Staged { link, first: delivery_id, count, reply } = staged;
+        let Staged { first, count, reply } = staged;
         let outcome = in_transaction(&Bytes::copy_from_slice(&id), reply);
-        self.settle_deliveries(OutgoingId { link, delivery_id }, count, &outcome, connection);
+        self.settle_deliveries(first, count, &outcome, connection);
     }
 
     /// Answers a discharge, after the settlements of the transaction: clients check their deliveries then.

@@ -7,10 +7,10 @@ use std::mem::{Discriminant, discriminant};
 
 use smallvec::{SmallVec, smallvec};
 
-use super::answers::{each, in_transaction};
+use super::answers::in_transaction;
 use super::peer_settled::PeerSettledLocks;
 use super::{Staged, TxnId};
-use crate::endpoint::{Connection, LinkId};
+use crate::endpoint::{Connection, OutgoingId};
 use crate::servicebus::receiving::Disposition;
 use crate::servicebus::settlement::{self, RequestedSettlement};
 use crate::servicebus::{ConnectionHandler, Fault, Link, lock_token};
@@ -44,7 +44,7 @@ struct Latest {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
-    by_id: HashMap<(LinkId, u32), Latest>,
+    by_id: HashMap<OutgoingId, Latest>,
     /// Deliveries that the peer settled while their transaction was being committed.
     settled_late: HashMap<TxnId, Vec<PeerSettledLocks>>,
 }
@@ -139,13 +139,14 @@ impl ConnectionHandler {
         state: Option<&DeliveryState>,
     ) -> SmallVec<[(Meaning, Disposition); 1]> {
         let Disposition { link, first, tags, settled } = disposition;
+        let ids = OutgoingId { link, delivery_id: first }.onwards();
         let mut parts: SmallVec<[(Meaning, Disposition); 1]> = SmallVec::new();
-        for (tag, delivery_id) in tags.into_iter().zip(ids_from(first)) {
-            let meaning = self.meaning((link, delivery_id), state, settled);
+        for (tag, id) in tags.into_iter().zip(ids) {
+            let meaning = self.meaning(id, state, settled);
             match parts.last_mut() {
                 Some((same, part)) if *same == meaning => part.tags.push(tag),
                 _ => {
-                    let part = Disposition { link, first: delivery_id, tags: smallvec![tag], settled };
+                    let part = Disposition { link, first: id.delivery_id, tags: smallvec![tag], settled };
                     parts.push((meaning, part));
                 }
             }
@@ -153,7 +154,7 @@ impl ConnectionHandler {
         parts
     }
 
-    fn meaning(&self, id: (LinkId, u32), state: Option<&DeliveryState>, settled: bool) -> Meaning {
+    fn meaning(&self, id: OutgoingId, state: Option<&DeliveryState>, settled: bool) -> Meaning {
         let table = &self.transactions.table;
         let Some(latest) = table.deliveries.by_id.get(&id) else { return Meaning::New };
         let &Latest { transaction, kind, is_answered } = latest;
@@ -187,8 +188,8 @@ impl ConnectionHandler {
         let tokens = part.tags.iter().copied().map(lock_token::from_tag).collect();
         let locks = PeerSettledLocks { entity: receiver.entity.clone(), tokens };
         let table = &mut self.transactions.table;
-        for delivery_id in ids_from(part.first).take(part.tags.len()) {
-            table.deliveries.by_id.remove(&(part.link, delivery_id));
+        for id in part.ids() {
+            table.deliveries.by_id.remove(&id);
         }
         if let Some(locks) = table.add_peer_settled(transaction, locks) {
             table.deliveries.keep_late(transaction, locks);
@@ -207,13 +208,7 @@ fn repeat(
     let Ok(RequestedSettlement::Apply { reply, .. }) = settlement::read(outcome, false) else {
         return Some(part);
     };
-    let deliveries = (part.link, part.first, part.tags.len());
     let reply = in_transaction(txn_id, reply);
-    each(deliveries, |_, delivery| connection.update_outgoing(delivery, reply.clone()));
+    part.ids().for_each(|delivery| connection.update_outgoing(delivery, reply.clone()));
     None
-}
-
-/// Consecutive delivery ids.
-pub(super) fn ids_from(first: u32) -> impl Iterator<Item = u32> {
-    (0..).map(move |ahead| first.wrapping_add(ahead))
 }

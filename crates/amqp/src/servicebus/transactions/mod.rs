@@ -30,7 +30,7 @@ pub(super) use work::{Asked, Part, Request};
 
 use super::pending::Pending;
 use super::{ConnectionHandler, Fault};
-use crate::endpoint::{IncomingId, LinkId};
+use crate::endpoint::{IncomingId, OutgoingId};
 use order::Order;
 use roots::Roots;
 use table::Table;
@@ -76,7 +76,6 @@ type TxnId = [u8; 16];
 struct Discharge {
     /// `None` when it was sent settled.
     delivery: Option<IncomingId>,
-    fail: bool,
     /// The number of the commit, unless it is a rollback; see [`order`].
     commit: Option<u64>,
 }
@@ -84,17 +83,15 @@ struct Discharge {
 /// Deliveries of one link whose settlement is part of a transaction: consecutive ids.
 #[derive(Debug, Clone)]
 struct Staged {
-    link: LinkId,
-    first: u32,
+    first: OutgoingId,
     count: usize,
     /// The state to repeat when they are settled.
     reply: crate::wire::performative::DeliveryState,
 }
 
 impl Staged {
-    fn ids(&self) -> impl Iterator<Item = (LinkId, u32)> {
-        let link = self.link;
-        deliveries::ids_from(self.first).take(self.count).map(move |delivery_id| (link, delivery_id))
+    fn ids(&self) -> impl Iterator<Item = OutgoingId> {
+        self.first.onwards().take(self.count)
     }
 }
 

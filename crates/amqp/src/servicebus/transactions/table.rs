@@ -268,7 +268,7 @@ impl Table {
     ) -> Result<TxnId, Fault> {
         let (id, open) = find(&mut self.open, id)?;
         let commit = (!fail).then(|| begin_commit(id, std::mem::take(&mut open.touched)));
-        open.discharge = Some(Discharge { delivery, fail, commit });
+        open.discharge = Some(Discharge { delivery, commit });
         Ok(id)
     }
 
@@ -279,9 +279,9 @@ impl Table {
 
     /// The progress of a transaction that is to be discharged.
     pub(super) fn progress(&self, id: TxnId) -> Option<Progress> {
-        let open = self.open.get(&id).filter(|open| open.discharge.is_some())?;
-        let commits = open.discharge.as_ref().is_some_and(|discharge| !discharge.fail);
-        Some(Progress { commits: commits && open.failure.is_none(), is_answered: open.asked == 0 })
+        let open = self.open.get(&id)?;
+        let commits = open.discharge.as_ref()?.commit.is_some() && open.failure.is_none();
+        Some(Progress { commits, is_answered: open.asked == 0 })
     }
 
     /// Removes a transaction that is to be discharged and has no unanswered operations. Its deliveries remain in

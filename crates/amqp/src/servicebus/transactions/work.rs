@@ -12,7 +12,7 @@ use super::peer_settled::PeerSettledLocks;
 use super::table::Work;
 use super::weight::Weight;
 use super::{Sender, Staged, TxnId};
-use crate::endpoint::Connection;
+use crate::endpoint::{Connection, OutgoingId};
 use crate::servicebus::entities::Entity;
 use crate::servicebus::management;
 use crate::servicebus::pending::Pending;
@@ -139,6 +139,7 @@ impl ConnectionHandler {
         let Some(Link::Receiver(receiver)) = self.links.get(&link) else { return };
         let Some(receiver) = self.receivers.get(receiver) else { return };
         let (entity, count) = (Arc::clone(&receiver.entity), tags.len());
+        let first = OutgoingId { link, delivery_id: first };
         let tokens: SmallVec<_> = tags.into_iter().map(lock_token::from_tag).collect();
         if outcome.is_none() {
             // Settled without an outcome: the peer has not decided about the messages.
@@ -160,11 +161,14 @@ impl ConnectionHandler {
         match requested {
             Ok((id, RequestedSettlement::Apply { settlement, reply })) => {
                 let command = Command::Settle { queue: entity.queue, tokens, settlement };
-                let answer = peer_settled.map(Answer::PeerSettledLocks).unwrap_or_else(|| {
-                    let staged = Staged { link, first, count, reply };
-                    self.transactions.table.stage(id, staged.clone());
-                    Answer::Disposition(staged)
-                });
+                let answer = match peer_settled {
+                    Some(locks) => Answer::PeerSettledLocks(locks),
+                    None => {
+                        let staged = Staged { first, count, reply };
+                        self.transactions.table.stage(id, staged.clone());
+                        Answer::Disposition(staged)
+                    }
+                };
                 self.ask_provisionally(Asked { id, entity, sender: None, command, bytes: 0, answer });
             }
             Ok((_, RequestedSettlement::Wait)) => {}
@@ -172,7 +176,9 @@ impl ConnectionHandler {
                 tracing::debug!(%fault, "settled disposition of a transaction refused");
                 self.abandon_peer_settled(peer_settled.into_iter().collect());
             }
-            Err(fault) => self.refuse_disposition(txn_id, (link, first, count), &fault, connection),
+            Err(fault) => {
+                self.refuse_disposition(txn_id, first.onwards().take(count), &fault, connection);
+            }
         }
     }
 

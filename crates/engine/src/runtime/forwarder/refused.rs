@@ -1,5 +1,7 @@
 //! Outcomes of messages that can't be forwarded (semantics §14.1, §9).
 
+use std::fmt;
+
 use crate::partition::reasons::{
     HEADER_SIZE_EXCEEDED, HEADER_SIZE_EXCEEDED_TEXT, SESSION_ID_MISSING, SESSION_ID_MISSING_TEXT,
 };
@@ -42,11 +44,11 @@ pub(super) enum Unreachable {
 impl Unreachable {
     /// The outcome of messages for the target of forwarding with this name.
     pub(super) fn outcome(self, name: &str) -> RefusalOutcome {
-        self.outcome_for(&format!("The target '{name}' of forwarding"))
+        self.outcome_for(format_args!("The target '{name}' of forwarding"))
     }
 
     /// The outcome of messages; `target` begins the sentence that says why.
-    fn outcome_for(self, target: &str) -> RefusalOutcome {
+    fn outcome_for(self, target: fmt::Arguments<'_>) -> RefusalOutcome {
         let (reason, text) = match self {
             Self::Missing => (TARGET_MISSING, "does not exist"),
             Self::Disabled => (TARGET_DISABLED, "is disabled"),
@@ -77,11 +79,11 @@ pub(super) fn split(batch: Vec<Delivery>) -> (Vec<Delivery>, Vec<(Delivery, Refu
 
 /// Maps the refusal of the target of forwarding with this name to the outcome of the message.
 pub(super) fn outcome(refusal: &Refusal, name: &str) -> RefusalOutcome {
-    outcome_for(refusal, &format!("The target '{name}' of forwarding"))
+    outcome_for(refusal, format_args!("The target '{name}' of forwarding"))
 }
 
 /// Maps a target's refusal to the outcome of the message; `target` begins the sentence that says why.
-fn outcome_for(refusal: &Refusal, target: &str) -> RefusalOutcome {
+fn outcome_for(refusal: &Refusal, target: fmt::Arguments<'_>) -> RefusalOutcome {
     match refusal {
         Refusal::Unavailable
         | Refusal::MemoryShort
@@ -106,7 +108,7 @@ fn outcome_for(refusal: &Refusal, target: &str) -> RefusalOutcome {
 /// The dead-letter reason for a message sent via another entity, whose transfer dead-letter queue then keeps it; `None` if
 /// the refusal is transient, so that another attempt may succeed.
 pub(in crate::runtime) fn why_undeliverable(refusal: &Refusal) -> Option<DeadLetter> {
-    match outcome_for(refusal, "The destination") {
+    match outcome_for(refusal, format_args!("The destination")) {
         RefusalOutcome::Later => None,
         RefusalOutcome::Never(why) | RefusalOutcome::Nowhere(why) | RefusalOutcome::NotNow(why) => Some(why),
     }

@@ -7,6 +7,7 @@ use peeklock_engine::{ReceiveMode, Refusal, SequenceNumber, SettleFailure, Settl
 
 use super::super::entities::Work;
 use super::super::harness::{Harness, NOW, request};
+use super::super::requests::one_waits_for_room;
 use super::acting::{condition, in_transaction};
 use crate::endpoint::{LinkId, Outgoing};
 use crate::servicebus::envelope::lookup;
@@ -230,17 +231,7 @@ fn a_request_of_a_transaction_does_not_wait_for_room() {
     let (coordinator, management) = (harness.coordinator(), harness.requester("q/$management"));
     harness.commands();
     let txn_id = harness.declare(coordinator);
-    let peek = || {
-        let body = [("from-sequence-number", Value::Long(1)), ("message-count", Value::Int(1_000))];
-        let entries = body.into_iter().map(|(key, value)| (string(key), value)).collect();
-        let operation = string("com.microsoft:peek-message");
-        request(string("request"), &[("operation", operation)], &Value::Map(entries))
-    };
-    harness.broker.set_room(200_000);
-    harness.send(management, true, 0, peek());
-    harness.broker.set_room(100_000);
-    harness.send(management, true, 0, peek());
-    let (tag, Command::Peek { .. }) = harness.command() else { panic!("there is room for one answer") };
+    let tag = one_waits_for_room(&mut harness, management);
     let tokens = Value::Array(vec![Value::Uuid(3_u128.to_be_bytes())]);
     let settle = [("lock-tokens", tokens), ("disposition-status", string("completed"))];
     harness.request_work(management, &txn_id, "update-disposition", &settle);
